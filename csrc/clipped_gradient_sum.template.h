@@ -1,0 +1,129 @@
+/* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h. */
+
+/* s_i = loss'(p_i) * scale_i; on return s_i (x_i, 1) is the record's gradient. */
+ALWAYS_INLINE void NAME(gradient_factors)(const struct NAME(block) * block, struct loss loss,
+                                          const double *p, double *s) {
+    loss_derivatives(loss, p, block->y, s);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        s[i] *= block->scale[i];
+}
+
+/* Clamp to +-clip_in / norm_i. Only a true comparison lets a value pass: NaN becomes 0. */
+ALWAYS_INLINE void NAME(clip_factors)(const double *s, const double *norm, double clip_in,
+                                      REAL *clipped) {
+#pragma omp simd
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const double cap = clip_in / norm[i];
+        double value = s[i] > cap ? cap : s[i];
+        value = value < -cap ? -cap : value;
+        const double magnitude = value < 0.0 ? -value : value;
+        const int passes = (magnitude <= cap) & (magnitude <= (double)REAL_MAX);
+        clipped[i] = passes ? (REAL)value : (REAL)0;
+    }
+}
+
+/* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */
+static void NAME(flush_rounded)(const struct NAME(layout) * layout, INTEGER *accumulator, REAL shift,
+                                UNSIGNED added, int64_t *sum_out) {
+    UNSIGNED shift_bits;
+    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    const UNSIGNED surplus = shift_bits * added;
+    for (int64_t unit = 0; unit < layout->units; unit++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const int64_t column = NAME(unit_offset)(layout, unit) + lane;
+            const UNSIGNED bits = (UNSIGNED)accumulator[unit * LANES + lane] - surplus;
+            accumulator[unit * LANES + lane] = 0;
+            if (column >= unit * LANES && column < layout->n_columns)
+                sum_out[column] += (INTEGER)bits;
+        }
+}
+
+ALWAYS_INLINE int64_t NAME(rounded_factor_sum)(const REAL *s, REAL shift) {
+    int64_t sum = 0;
+    UNSIGNED shift_bits;
+    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const REAL rounded = s[i] + shift;
+        UNSIGNED bits;
+        memcpy(&bits, &rounded, sizeof bits);
+        sum += (INTEGER)(bits - shift_bits);
+    }
+    return sum;
+}
+
+static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                       struct loss loss, const double *w, double clip_in,
+                                       double grid, int64_t *sum_out, void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
+    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    int64_t intercept_sum = 0;
+    int added = 0;
+    NAME(pack_weights)(&layout, w, scratch.weights);
+    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
+        struct NAME(block) block;
+        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
+        REAL clipped[ROWS_PER_BLOCK];
+        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
+        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(gradient_factors)(&block, loss, p, s);
+        NAME(clip_factors)(s, block.norm, clip_in, clipped);
+        for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
+            NAME(add_rounded_rows)(block.row + i, clipped + i, shift, &layout, scratch.accumulator);
+        intercept_sum += NAME(rounded_factor_sum)(clipped, shift);
+        added += ROWS_PER_BLOCK;
+        if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
+            NAME(flush_rounded)(&layout, scratch.accumulator, shift, added, sum_out);
+            added = 0;
+        }
+    }
+    if (rows->intercept)
+        sum_out[rows->n_columns] += intercept_sum;
+}
+
+static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumulator,
+                              double *sum_out) {
+    for (int64_t unit = 0; unit < layout->units; unit++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const int64_t column = NAME(unit_offset)(layout, unit) + lane;
+            if (column >= unit * LANES && column < layout->n_columns)
+                sum_out[column] += (double)accumulator[unit * LANES + lane];
+            accumulator[unit * LANES + lane] = 0;
+        }
+}
+
+static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                               struct loss loss, const double *w, double *sum_out,
+                               double *loss_out, void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
+    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+    double intercept_sum = 0.0, loss_sum = 0.0;
+    int added = 0;
+    NAME(pack_weights)(&layout, w, scratch.weights);
+    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
+        struct NAME(block) block;
+        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
+        REAL factor[ROWS_PER_BLOCK];
+        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
+        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(gradient_factors)(&block, loss, p, s);
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
+            intercept_sum += (double)factor[i];
+            const double value = loss_value_one(loss.kind, loss.threshold, p[i], block.y[i]);
+            loss_sum += value <= DBL_MAX ? value : 0.0;
+        }
+        for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
+            NAME(add_rows)(block.row + i, factor + i, &layout, scratch.accumulator);
+        added += ROWS_PER_BLOCK;
+        if (added == FLOAT_ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
+            NAME(flush_plain)(&layout, scratch.accumulator, sum_out);
+            added = 0;
+        }
+    }
+    if (rows->intercept)
+        sum_out[rows->n_columns] += intercept_sum;
+    *loss_out += loss_sum;
+}

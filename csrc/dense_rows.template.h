@@ -1,0 +1,211 @@
+/* Blocks of dense rows: reading them, their dot products with a weight vector, and
+ * adding multiples of them up. Included once per element type. */
+
+/* How the columns are cut into units of LANES. When the width is not a multiple of
+ * LANES, a last unit covers the last LANES columns again; weights of the columns it
+ * repeats are 0 and their sums are ignored, so no row is read past its end. Rows
+ * narrower than a unit are copied into a zero-padded one. */
+struct NAME(layout) {
+    int64_t n_columns, width; /* width = max(n_columns, LANES) */
+    int64_t full_units, units;
+};
+
+ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
+    struct NAME(layout) layout;
+    layout.n_columns = n_columns;
+    layout.width = n_columns < LANES ? LANES : n_columns;
+    layout.full_units = layout.width / LANES;
+    layout.units = (layout.width + LANES - 1) / LANES;
+    return layout;
+}
+
+ALWAYS_INLINE int64_t NAME(unit_offset)(const struct NAME(layout) * layout, int64_t unit) {
+    return unit < layout->full_units ? unit * LANES : layout->width - LANES;
+}
+
+/* The caller's workspace, see workspace_bytes() in kernel_instances.c. */
+struct NAME(scratch) {
+    REAL *weights;     /* units * LANES, packed */
+    REAL *direction;   /* units * LANES, packed */
+    REAL *zero_row;    /* width zeros, read in place of a row that must not count */
+    void *accumulator; /* units * LANES of REAL or INTEGER */
+    REAL *narrow;      /* ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
+};
+
+static struct NAME(scratch) NAME(scratch_in)(void *workspace, const struct NAME(layout) * layout) {
+    struct NAME(scratch) scratch;
+    const int64_t size = layout->units * LANES;
+    scratch.weights = workspace;
+    scratch.direction = scratch.weights + size;
+    scratch.zero_row = scratch.direction + size;
+    scratch.accumulator = scratch.zero_row + size;
+    scratch.narrow = (REAL *)scratch.accumulator + size;
+    memset(scratch.zero_row, 0, size * sizeof(REAL));
+    memset(scratch.accumulator, 0, size * sizeof(REAL));
+    memset(scratch.narrow, 0, ROWS_PER_BLOCK * UNIT_BYTES);
+    return scratch;
+}
+
+static void NAME(pack_weights)(const struct NAME(layout) * layout, const double *w, REAL *packed) {
+    for (int64_t unit = 0; unit < layout->units; unit++) {
+        const int64_t offset = NAME(unit_offset)(layout, unit);
+        for (int lane = 0; lane < LANES; lane++) {
+            const int64_t column = offset + lane;
+            const int counted = column >= unit * LANES && column < layout->n_columns;
+            packed[unit * LANES + lane] = counted ? (REAL)w[column] : (REAL)0;
+        }
+    }
+}
+
+struct NAME(block) {
+    const REAL *row[ROWS_PER_BLOCK];
+    double y[ROWS_PER_BLOCK];
+    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
+    double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
+};
+
+/* Rows first .. first + count - 1; places past `count` are rows that do not count. */
+ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first, int64_t count,
+                                    const struct NAME(layout) * layout,
+                                    const struct NAME(scratch) * scratch,
+                                    struct NAME(block) * block) {
+    const REAL *x = rows->x, *y = rows->y;
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const double norm = i < count ? rows->norms[first + i] : NAN;
+        const double target = i < count ? (double)y[first + i] : NAN;
+        const int counts = norm <= DBL_MAX && fabs(target) <= DBL_MAX; /* false for NaN */
+        block->row[i] = counts ? x + (first + i) * layout->n_columns : scratch->zero_row;
+        block->y[i] = counts ? target : 0.0;
+        block->norm[i] = counts ? norm : NAN;
+    }
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        block->scale[i] =
+            block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
+    if (layout->n_columns < LANES)
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            REAL *padded = scratch->narrow + i * LANES;
+            memcpy(padded, block->row[i], layout->n_columns * sizeof(REAL));
+            block->row[i] = padded;
+        }
+}
+
+/* Ask for part `part` of `parts` of the block after the one at `first`, while arithmetic
+ * on this one keeps the memory idle. */
+ALWAYS_INLINE void NAME(prefetch_next_block)(const struct dense_rows *rows, int64_t first,
+                                             int64_t end, int64_t part, int64_t parts) {
+    const int64_t next = first + ROWS_PER_BLOCK;
+    const int64_t count = end - next < ROWS_PER_BLOCK ? end - next : ROWS_PER_BLOCK;
+    const int64_t bytes = count * rows->n_columns * (int64_t)sizeof(REAL);
+    const char *start = (const char *)((const REAL *)rows->x + next * rows->n_columns);
+    for (int64_t at = bytes * part / parts; at < bytes * (part + 1) / parts; at += 64)
+        __builtin_prefetch(start + at, 0, 2);
+}
+
+/* Sum of the LANES partial sums of a unit: lane l gets lane l + LANES/2 added, and so
+ * on by halves. Copies into narrower vectors are register moves. */
+ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
+    for (int half = VECTORS_PER_UNIT / 2; half > 0; half /= 2)
+        for (int v = 0; v < half; v++)
+            unit[v] += unit[v + half];
+    NAME(vec16) quarter;
+#if VECTOR_BYTES >= 32
+    NAME(vec32) low32;
+    memcpy(&low32, unit, 32);
+#if VECTOR_BYTES == 64
+    NAME(vec32) high32;
+    memcpy(&high32, (const char *)unit + 32, 32);
+    low32 += high32;
+#endif
+    NAME(vec16) high16;
+    memcpy(&quarter, &low32, 16);
+    memcpy(&high16, (const char *)&low32 + 16, 16);
+    quarter += high16;
+#else
+    memcpy(&quarter, unit, 16);
+#endif
+#if REAL_IS_F32
+    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+#else
+    return quarter[0] + quarter[1];
+#endif
+}
+
+/* <x, w> for packed w, four units at a time, each with its own partial sums. */
+ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
+                             const struct NAME(layout) * layout) {
+    VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
+    int64_t unit = 0;
+    for (; unit + 4 <= layout->full_units; unit += 4)
+        for (int u = 0; u < 4; u++)
+            for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+                const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
+                sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
+            }
+    for (; unit < layout->units; unit++)
+        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
+            sum[0][v] += *(const VECTOR *)(x + at) *
+                         *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
+        }
+    for (int v = 0; v < VECTORS_PER_UNIT; v++)
+        sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
+    return NAME(fold)(sum[0]);
+}
+
+/* p[i] = scale_i * (<x_i, w> + intercept). */
+ALWAYS_INLINE void NAME(predict_block)(const struct NAME(block) * block, const REAL *w,
+                                       double intercept, const struct NAME(layout) * layout,
+                                       double *p) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        p[i] = (double)NAME(dot)(block->row[i], w, layout);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
+}
+
+/* accumulator += bit patterns of s_i x_i + shift, over ROWS_PER_LOAD rows. With
+ * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
+ * and the bit pattern is that of `shift` plus the rounded integer. */
+ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s, REAL shift,
+                                          const struct NAME(layout) * layout,
+                                          INTEGER *accumulator) {
+    VECTOR factor[ROWS_PER_LOAD]; /* copies: a store below could alias the originals */
+    const REAL *x[ROWS_PER_LOAD];
+    for (int i = 0; i < ROWS_PER_LOAD; i++) {
+        factor[i] = s[i] - (VECTOR){0};
+        x[i] = row[i];
+    }
+    for (int64_t unit = 0; unit < layout->units; unit++) {
+        const int64_t offset = NAME(unit_offset)(layout, unit);
+        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            INTEGER_VECTOR *place =
+                (INTEGER_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
+            INTEGER_VECTOR sum = *place;
+            for (int i = 0; i < ROWS_PER_LOAD; i++)
+                sum += (INTEGER_VECTOR)(factor[i] *
+                                            *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
+                                        shift);
+            *place = sum;
+        }
+    }
+}
+
+/* accumulator += s_i x_i in floating point, over ROWS_PER_LOAD rows. */
+ALWAYS_INLINE void NAME(add_rows)(const REAL *const *row, const REAL *s,
+                                  const struct NAME(layout) * layout, REAL *accumulator) {
+    VECTOR factor[ROWS_PER_LOAD];
+    const REAL *x[ROWS_PER_LOAD];
+    for (int i = 0; i < ROWS_PER_LOAD; i++) {
+        factor[i] = s[i] - (VECTOR){0};
+        x[i] = row[i];
+    }
+    for (int64_t unit = 0; unit < layout->units; unit++) {
+        const int64_t offset = NAME(unit_offset)(layout, unit);
+        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            VECTOR *place = (VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
+            VECTOR sum = *place;
+            for (int i = 0; i < ROWS_PER_LOAD; i++)
+                sum += factor[i] * *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES);
+            *place = sum;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+/* Which kernel tables exist in this build and can run on this machine. */
+#include <stddef.h>
+#include <string.h>
+
+#include "kernel_table.h"
+
+extern const struct kernel_table kernel_table_baseline;
+
+#ifdef HAVE_X86_LEVELS
+extern const struct kernel_table kernel_table_avx2;
+extern const struct kernel_table kernel_table_avx512;
+
+/* __builtin_cpu_supports also asks whether the operating system saves the wide
+ * registers. */
+static int runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+static int runs_avx512(void) {
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static int runs_anywhere(void) { return 1; }
+
+static const struct {
+    const struct kernel_table *table;
+    int (*runs_here)(void);
+} LEVELS[] = {
+    {&kernel_table_baseline, runs_anywhere},
+#ifdef HAVE_X86_LEVELS
+    {&kernel_table_avx2, runs_avx2},
+    {&kernel_table_avx512, runs_avx512},
+#endif
+};
+
+enum { N_LEVELS = sizeof LEVELS / sizeof LEVELS[0] };
+
+const char *kernels_available(int index) {
+    for (int i = 0; i < N_LEVELS; i++)
+        if (LEVELS[i].runs_here() && index-- == 0)
+            return LEVELS[i].table->instruction_set;
+    return NULL;
+}
+
+const struct kernel_table *kernels_choose(const char *name) {
+    const struct kernel_table *chosen = NULL;
+    for (int i = 0; i < N_LEVELS; i++)
+        if (LEVELS[i].runs_here() &&
+            (name == NULL || strcmp(name, LEVELS[i].table->instruction_set) == 0))
+            chosen = LEVELS[i].table;
+    return chosen;
+}

@@ -1,0 +1,38 @@
+/* Vectors of VECTOR_BYTES bytes (16, 32 or 64: set per instruction set).
+ *
+ * Columns are processed in units of 64 bytes whatever the vector width: a unit
+ * is one, two or four vectors. Partial sums are kept per lane of a unit, so that the
+ * order of additions, and with it every bit of the result, is the same for all
+ * instruction sets.
+ */
+#ifndef DPERM_LANES_H
+#define DPERM_LANES_H
+
+#include <stdint.h>
+
+#ifndef VECTOR_BYTES
+#error "VECTOR_BYTES must be 16, 32 or 64"
+#endif
+
+#define UNIT_BYTES 64
+#define VECTORS_PER_UNIT (UNIT_BYTES / VECTOR_BYTES)
+
+/* aligned(4/8): rows start anywhere an element may; may_alias: they are the
+ * caller's plain arrays. */
+typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+typedef int32_t vec_i32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef int64_t vec_i64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+
+/* Narrower vectors, to fold a wide one by halves. */
+typedef float vec16_f32 __attribute__((vector_size(16)));
+typedef float vec32_f32 __attribute__((vector_size(32)));
+typedef double vec16_f64 __attribute__((vector_size(16)));
+typedef double vec32_f64 __attribute__((vector_size(32)));
+
+#define ROWS_PER_BLOCK 16    /* margins of a block are turned into residuals together */
+#define ROWS_PER_LOAD 8      /* rows added per load and store of an accumulator */
+#define STEPS_PER_BATCH 4    /* candidates of a line search whose losses are taken together */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#endif

@@ -1,0 +1,52 @@
+/* Euclidean norms of rows, in double. */
+
+/* Squares of entries scaled by a power of two, for a row whose plain sum of
+ * squares overflowed or lost digits to underflow. */
+static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept) {
+    double largest = intercept ? 1.0 : 0.0;
+    for (int64_t j = 0; j < n_columns; j++)
+        largest = fmax(largest, fabs((double)x[j]));
+    if (largest == 0.0)
+        return 0.0;
+    int exponent;
+    frexp(largest, &exponent);
+    double sum = intercept ? ldexp(1.0, -2 * exponent) : 0.0;
+    for (int64_t j = 0; j < n_columns; j++) {
+        const double scaled = ldexp((double)x[j], -exponent);
+        sum += scaled * scaled;
+    }
+    /* A norm above DBL_MAX would read as "not finite"; the largest double serves. */
+    return fmin(ldexp(sqrt(sum), exponent), DBL_MAX);
+}
+
+static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                            double *norms_out) {
+    const int64_t d = rows->n_columns;
+    for (int64_t i = begin; i < end; i++) {
+        const REAL *restrict x = (const REAL *)rows->x + i * d;
+        /* Eight partial sums in a fixed order, whatever the vector width. */
+        double partial[8] = {0}, poison[8] = {0};
+        int64_t j = 0;
+        for (; j + 8 <= d; j += 8)
+            for (int l = 0; l < 8; l++) {
+                const double value = (double)x[j + l];
+                partial[l] += value * value;
+                poison[l] += value * 0.0; /* NaN as soon as one entry is not finite */
+            }
+        for (int l = 0; j < d; j++, l++) {
+            partial[l] += (double)x[j] * (double)x[j];
+            poison[l] += (double)x[j] * 0.0;
+        }
+        double sum = 0.0, zero = 0.0;
+        for (int l = 0; l < 8; l++) {
+            sum += partial[l];
+            zero += poison[l];
+        }
+        double norm = sqrt(sum + rows->intercept);
+        if (zero != 0.0) /* NaN */
+            norm = NAN;
+        else if (!(sum > 1e-280 && sum < 1e280))
+            norm = NAME(careful_norm)(x, d, rows->intercept);
+        norms_out[i] = norm;
+    }
+}

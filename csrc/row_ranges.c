@@ -1,0 +1,164 @@
+/* See row_ranges.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "row_ranges.h"
+
+enum { ROWS_PER_RANGE = 4096, MOST_RANGES = 1024, ALIGNMENT = 64 };
+
+int has_threads(void) {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+static int this_thread(void) {
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* One task: the row ranges, a partial result and a workspace for each. */
+struct ranges {
+    int64_t n_rows, rows_per_range, n_ranges;
+    int64_t partial_size; /* 8-byte numbers in a partial result */
+    int64_t workspace_bytes;
+    void *partial;   /* n_ranges * partial_size zeros */
+    char *workspace; /* n_threads * workspace_bytes */
+};
+
+static int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                       const struct dense_rows *rows, int n_threads, int64_t partial_size) {
+    ranges->n_rows = rows->n_rows;
+    ranges->rows_per_range =
+        round_up((rows->n_rows + MOST_RANGES - 1) / MOST_RANGES, ROWS_PER_RANGE);
+    if (ranges->rows_per_range < ROWS_PER_RANGE)
+        ranges->rows_per_range = ROWS_PER_RANGE;
+    ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
+    ranges->partial_size = partial_size;
+    ranges->workspace_bytes = round_up(kernels->workspace_bytes(rows->n_columns), ALIGNMENT);
+    ranges->partial = calloc(ranges->n_ranges * partial_size + 1, sizeof(int64_t));
+    ranges->workspace = aligned_alloc(ALIGNMENT, n_threads * ranges->workspace_bytes);
+    return ranges->partial && ranges->workspace ? 0 : -1;
+}
+
+static void close_ranges(struct ranges *ranges) {
+    free(ranges->partial);
+    free(ranges->workspace);
+}
+
+static int64_t range_end(const struct ranges *ranges, int64_t range) {
+    const int64_t end = (range + 1) * ranges->rows_per_range;
+    return end < ranges->n_rows ? end : ranges->n_rows;
+}
+
+/* Run CALL(begin, end, partial, workspace) for every range. Each thread takes one
+ * contiguous share of the ranges, which the hardware prefetcher likes best. */
+#define FOR_EACH_RANGE(ranges, n_threads, partial_type, CALL)                                      \
+    _Pragma("omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)")        \
+    for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
+        const int64_t begin = range * (ranges).rows_per_range;                                     \
+        const int64_t end = range_end(&(ranges), range);                                           \
+        partial_type *partial = (partial_type *)(ranges).partial + range * (ranges).partial_size;  \
+        void *workspace = (ranges).workspace + this_thread() * (ranges).workspace_bytes;           \
+        (void)partial, (void)workspace;                                                            \
+        CALL;                                                                                      \
+    }
+
+static void add_integers(const struct ranges *ranges, int64_t *sum_out) {
+    const int64_t *partial = ranges->partial;
+    memset(sum_out, 0, ranges->partial_size * sizeof *sum_out);
+    for (int64_t range = 0; range < ranges->n_ranges; range++)
+        for (int64_t j = 0; j < ranges->partial_size; j++)
+            sum_out[j] += *partial++;
+}
+
+int all_row_norms(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, int n_threads, double *norms_out) {
+    struct ranges ranges;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
+    if (status == 0)
+        FOR_EACH_RANGE(ranges, n_threads, double,
+                       kernels->row_norms[type](rows, begin, end, norms_out))
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double clip_in, double grid, int64_t *sum_out) {
+    struct ranges ranges;
+    int status =
+        open_ranges(&ranges, kernels, rows, n_threads, rows->n_columns + rows->intercept);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, n_threads, int64_t,
+                       kernels->clipped_gradient_sum[type](rows, begin, end, loss, w, clip_in, grid,
+                                                           partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                     const struct dense_rows *rows, int n_threads, struct loss loss,
+                     const double *w, double *sum_out, double *loss_out) {
+    struct ranges ranges;
+    const int64_t dimension = rows->n_columns + rows->intercept;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, dimension + 1);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, n_threads, double,
+                       kernels->gradient_sum[type](rows, begin, end, loss, w, partial,
+                                                   partial + dimension, workspace))
+        const double *partial = ranges.partial;
+        memset(sum_out, 0, dimension * sizeof *sum_out);
+        *loss_out = 0.0;
+        for (int64_t range = 0; range < ranges.n_ranges; range++) {
+            for (int64_t j = 0; j < dimension; j++)
+                sum_out[j] += *partial++;
+            *loss_out += *partial++;
+        }
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                          const struct dense_rows *rows, int n_threads, struct loss loss,
+                          const double *w, const double *direction, const double *steps,
+                          int64_t n_steps, double clip, double grid, int64_t *sum_out) {
+    struct ranges ranges;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, n_steps);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, n_threads, int64_t,
+                       kernels->clipped_loss_sums[type](rows, begin, end, loss, w, direction, steps,
+                                                        n_steps, clip, grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_predictions(const struct kernel_table *kernels, enum real_type type,
+                    const struct dense_rows *rows, int n_threads, const double *w,
+                    double *p_out) {
+    struct ranges ranges;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
+    if (status == 0)
+        FOR_EACH_RANGE(ranges, n_threads, double,
+                       kernels->predictions[type](rows, begin, end, w, p_out + begin, workspace))
+    close_ranges(&ranges);
+    return status;
+}

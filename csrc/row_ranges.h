@@ -1,0 +1,35 @@
+/* The kernels of kernel_table.h over all rows, in n_threads threads.
+ *
+ * Rows are cut into ranges that depend on their number alone, each range has its own
+ * partial sums, and these are added in order: the result does not depend on
+ * n_threads, for exact and for floating-point sums alike. Arguments are those of
+ * the kernel; outputs are overwritten. Return 0, or -1 when memory ran out. */
+#ifndef DPERM_ROW_RANGES_H
+#define DPERM_ROW_RANGES_H
+
+#include "kernel_table.h"
+
+int all_row_norms(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, int n_threads, double *norms_out);
+
+int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double clip_in, double grid, int64_t *sum_out);
+
+int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                     const struct dense_rows *rows, int n_threads, struct loss loss,
+                     const double *w, double *sum_out, double *loss_out);
+
+int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                          const struct dense_rows *rows, int n_threads, struct loss loss,
+                          const double *w, const double *direction, const double *steps,
+                          int64_t n_steps, double clip, double grid, int64_t *sum_out);
+
+int all_predictions(const struct kernel_table *kernels, enum real_type type,
+                    const struct dense_rows *rows, int n_threads, const double *w,
+                    double *p_out);
+
+/* 1 when this build has threads. */
+int has_threads(void);
+
+#endif

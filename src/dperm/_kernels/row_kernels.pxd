@@ -1,0 +1,51 @@
+# The C headers kernel_table.h and row_ranges.h, declared to Cython.
+from libc.stdint cimport int64_t
+
+
+cdef extern from "kernel_table.h" nogil:
+    enum real_type:
+        REAL_F32
+        REAL_F64
+
+    enum loss_kind:
+        LOSS_LOGISTIC
+
+    struct loss:
+        loss_kind kind
+        double threshold
+
+    struct dense_rows:
+        const void *x
+        const void *y
+        const double *norms
+        int64_t n_rows
+        int64_t n_columns
+        int intercept
+        double row_norm
+
+    ctypedef void clipped_gradient_sum_fn(
+        const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,
+        double clip_in, double grid, int64_t *sum_out, void *workspace)
+
+    struct kernel_table:
+        const char *instruction_set
+
+    const char *kernels_available(int index)
+    const kernel_table *kernels_choose(const char *name)
+
+
+cdef extern from "row_ranges.h" nogil:
+    int has_threads()
+    int all_row_norms(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                      double *norms_out)
+    int all_clipped_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                                 loss, const double *w, double clip_in, double grid,
+                                 int64_t *sum_out)
+    int all_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                         loss, const double *w, double *sum_out, double *loss_out)
+    int all_clipped_loss_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                              loss, const double *w, const double *direction,
+                              const double *steps, int64_t n_steps, double clip, double grid,
+                              int64_t *sum_out)
+    int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                        const double *w, double *p_out)

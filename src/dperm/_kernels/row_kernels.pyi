@@ -1,0 +1,49 @@
+import numpy as np
+from numpy.typing import NDArray
+
+LOGISTIC: int
+HINGE: int
+SQUARED_HINGE: int
+HUBER: int
+
+def instruction_sets() -> list[str]: ...
+def instruction_set() -> str: ...
+def use_instruction_set(name: str) -> None: ...
+def threads_compiled_in() -> bool: ...
+
+class DenseRows:
+    x: NDArray[np.float32] | NDArray[np.float64]
+    y: NDArray[np.float32] | NDArray[np.float64]
+    norms: NDArray[np.float64]
+    def __init__(
+        self,
+        x: NDArray[np.float32] | NDArray[np.float64],
+        y: NDArray[np.float32] | NDArray[np.float64],
+        intercept: bool,
+        row_norm: float,
+        n_threads: int,
+    ) -> None: ...
+    def clipped_gradient_sum(
+        self,
+        kind: int,
+        threshold: float,
+        w: NDArray[np.float64],
+        clip_in: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
+    def gradient_sum(
+        self, kind: int, threshold: float, w: NDArray[np.float64], n_threads: int
+    ) -> tuple[NDArray[np.float64], float]: ...
+    def clipped_loss_sums(
+        self,
+        kind: int,
+        threshold: float,
+        w: NDArray[np.float64],
+        direction: NDArray[np.float64],
+        steps: NDArray[np.float64],
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
+    def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...

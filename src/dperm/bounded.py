@@ -1,0 +1,76 @@
+"""Private sums: exact integers with their sensitivity, which only a mechanism may open."""
+
+from typing import Any, NoReturn, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.neighbours import Neighbours
+
+
+class Bounded:
+    """A sum over records on a public grid, with a bound on one record's contribution.
+
+    It does not print, convert, iterate, compare, copy or pickle: the only ways to a number are the
+    mechanisms of :mod:`dperm.mechanisms`, which charge a budget and add noise, and
+    :func:`dperm.mechanisms.release_without_privacy`, which says that nothing is protected.
+
+    Attributes
+    ----------
+    grid : float
+        A power of two; the sum is an integer multiple of it. Public.
+    contribution : float
+        Largest contribution of one record: Euclidean norm of its vector, or, for scores, the upper
+        end of the interval ``[0, contribution]`` that each of its entries lies in. Public.
+    shape : tuple of int
+        Shape of the sum. Public.
+    scores : bool
+        Whether the entries are scores of candidates (sums of non-negative losses).
+    """
+
+    __slots__ = ("_integers", "contribution", "grid", "scores")
+
+    def __init__(
+        self, integers: NDArray[np.int64], *, grid: float, contribution: float, scores: bool = False
+    ) -> None:
+        self._integers = integers
+        self.grid = grid
+        self.contribution = contribution
+        self.scores = scores
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sum."""
+        return self._integers.shape
+
+    def sensitivity(self, neighbors: Neighbours | str) -> float:
+        """Largest change of the sum between neighbours.
+
+        Euclidean norm of the change for a vector; for scores the largest change of one entry. The
+        bound counts the rounding to the grid.
+        """
+        factor = 1 if self.scores else Neighbours.parse(neighbors).sum_factor
+        return factor * self.contribution
+
+    def score_range(self, neighbors: Neighbours | str) -> float:
+        """For scores: largest spread ``max_j - min_j`` of the changes between neighbours."""
+        if not self.scores:
+            raise TypeError("score_range is defined for scores, not for a vector sum")
+        return Neighbours.parse(neighbors).score_range_factor * self.contribution
+
+    def __repr__(self) -> str:
+        kind = "scores" if self.scores else "sum"
+        return f"<Bounded {kind}, shape {self.shape}, not released>"
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(
+            "a Bounded value is private: release it through a mechanism, or with "
+            "dperm.mechanisms.release_without_privacy where no privacy is wanted"
+        )
+
+    __copy__ = __deepcopy__ = __reduce__ = _refuse
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self._refuse()

@@ -1,0 +1,1 @@
+"""Design matrices: what the kernels can read."""

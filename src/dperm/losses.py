@@ -1,0 +1,167 @@
+"""Losses of a linear prediction: value, derivative, and the constants that privacy rests on.
+
+A record is a row ``z`` (the intercept's 1 appended, no longer than ``row_norm``) with a target
+``y``; its loss at the weights ``w`` is ``value(p, y)`` with ``p = <w, z>``. Lipschitz and
+smoothness constants are those of that function of ``w``.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from dperm._kernels import row_kernels
+
+Array = NDArray[np.float64]
+
+
+class Loss(ABC):
+    """A convex loss of one prediction ``p`` and target ``y``.
+
+    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone.
+    """
+
+    name: str
+    classification: bool
+    kernel_kind: int
+    threshold: float = 0.0
+
+    @abstractmethod
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Loss of each prediction; non-negative, elementwise."""
+
+    @abstractmethod
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Derivative of the loss in ``p``, elementwise."""
+
+    @abstractmethod
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
+        """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
+
+        Infinite where no finite constant exists: then clip, or project onto a ball.
+        """
+
+    @abstractmethod
+    def smoothness(self, row_norm: float) -> float:
+        """Lipschitz constant of the gradient in ``w``; infinite for a loss with a kink."""
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``log(1 + exp(-y p))``; L = R (on a ball R S(R radius)), beta = R^2 / 4."""
+
+    name = "logistic"
+    classification = True
+    kernel_kind = row_kernels.LOGISTIC
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.logaddexp(0.0, -np.multiply(y, p))
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(-np.asarray(y) * expit(-np.multiply(y, p)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * float(expit(row_norm * radius))
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2 / 4.0
+
+
+@dataclass(frozen=True)
+class Hinge(Loss):
+    """``max(0, 1 - y p)``; L = R, not smooth. At the kink the derivative is 0."""
+
+    name = "hinge"
+    classification = True
+    kernel_kind = row_kernels.HINGE
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.maximum(0.0, 1.0 - np.multiply(y, p))
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.where(np.multiply(y, p) < 1.0, -np.asarray(y, dtype=np.float64), 0.0)
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return math.inf
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """``max(0, 1 - y p)^2 / 2``; L = R (1 + R radius), beta = R^2."""
+
+    name = "squared_hinge"
+    classification = True
+    kernel_kind = row_kernels.SQUARED_HINGE
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(0.5 * np.maximum(0.0, 1.0 - np.multiply(y, p)) ** 2)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(-np.asarray(y) * np.maximum(0.0, 1.0 - np.multiply(y, p)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * (1.0 + row_norm * radius)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """``e^2 / 2`` for ``|e| <= threshold``, else linear; ``e = p - y``. L = h R, beta = R^2.
+
+    With targets in ``[-target_bound, target_bound]`` the constant on a ball is
+    ``R min(h, R radius + target_bound)``.
+
+    Parameters
+    ----------
+    threshold : float
+        ``h > 0``, in the unit of the targets.
+    target_bound : float
+        Public bound on ``|y|``; infinite when there is none.
+    """
+
+    threshold: float = 1.0
+    target_bound: float = math.inf
+
+    name = "huber"
+    classification = False
+    kernel_kind = row_kernels.HUBER
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.threshold < math.inf):
+            raise ValueError(f"threshold must be positive and finite, got {self.threshold!r}")
+        if not self.target_bound > 0.0:
+            raise ValueError(f"target_bound must be positive, got {self.target_bound!r}")
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        e = np.abs(np.subtract(p, y))
+        h = self.threshold
+        return np.where(e <= h, 0.5 * e**2, h * e - 0.5 * h**2)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.clip(np.subtract(p, y), -self.threshold, self.threshold)
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * min(self.threshold, row_norm * radius + self.target_bound)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2
+
+
+_BY_NAME: dict[str, type[Loss]] = {loss.name: loss for loss in (Logistic, Hinge, SquaredHinge, Huber)}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """The loss of that name with its default parameters, or ``loss`` itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in _BY_NAME:
+        raise ValueError(f"loss must be a Loss or one of {sorted(_BY_NAME)}, got {loss!r}")
+    return _BY_NAME[loss]()
