@@ -1,0 +1,1 @@
+"""Differentially private empirical risk minimisation with a compiled core and exact noise."""
