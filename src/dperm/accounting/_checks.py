@@ -39,7 +39,8 @@ def check_delta(value: float, name: str = "delta") -> float:
     if number == 0.0:
         raise ValueError(
             f"{name} must be > 0, got {value!r}: Gaussian noise never gives pure differential privacy. "
-            "Choose a delta far below 1/n (1e-6, say), or a mechanism with a pure guarantee (norm-Laplace noise)."
+            "Choose a delta far below 1/n (1e-6, say), or a mechanism with a pure guarantee (norm-Laplace "
+            "noise)."
         )
     if not 0.0 < number < 1.0:
         raise ValueError(f"{name} must be {expected}, got {value!r}.")

@@ -7,7 +7,6 @@ in place, so a ledger may count too much and never too little.
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import threading
@@ -15,10 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon
+from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.units import (
     Accountant,
@@ -65,7 +64,7 @@ class LedgerEntry:
     delta: float
     accountant: str
     cost_units: Units
-    statement: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    statement: Mapping[str, Any] = field(default_factory=lambda: ReadOnlyMapping({}))
 
 
 class PrivacyLedger(ABC):
@@ -203,7 +202,7 @@ class PrivacyLedger(ABC):
             # An unused ledger covers any guarantee that is no weaker than its own, and is then closed.
             units = self._total_units
             advice = _TAKES_ALL.format(accountant=kind, ledger=str(self._accountant))
-        facts = MappingProxyType(copy.deepcopy(dict(statement or {})))
+        facts = ReadOnlyMapping(statement or {})
         entry = LedgerEntry(datetime.now(UTC), description, epsilon, delta, str(kind), units, facts)
         self._append(entry, advice)
         return entry

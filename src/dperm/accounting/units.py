@@ -122,7 +122,7 @@ def gaussian_cost(noise_multiplier: float, accountant: str) -> Fraction | float:
 
 
 def bounded_range_cost(eta: float, accountant: str) -> Fraction | float:
-    """Cost of an eta-bounded-range selection, rounded up; with eta = 2 epsilon that of an epsilon-DP release."""
+    """Cost of an eta-bounded-range selection, rounded up; at eta = 2 epsilon, of an epsilon-DP release."""
     if eta == math.inf:
         return math.inf
     if Accountant.parse(accountant) is Accountant.ZCDP:
