@@ -1,0 +1,82 @@
+"""Privacy accounting: how much noise a guarantee needs, and what was spent.
+
+Pure functions of public numbers; nothing here sees data. Results are rounded to the safe side: noise,
+costs, epsilon and delta up; budgets, rates, mu and rho down.
+"""
+
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import (
+    ExponentialMechanismRelease,
+    GaussianRelease,
+    NotPrivate,
+    PrivacyEvent,
+    PureRelease,
+)
+from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
+from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.selection import (
+    bounded_range_eta,
+    bounded_range_eta_from_mu,
+    bounded_range_mu,
+    bounded_range_rho,
+    exponential_mechanism_rate,
+    pure_mu,
+    pure_rho,
+)
+from dperm.accounting.units import (
+    UNITS_PER_ONE,
+    Accountant,
+    Units,
+    budget_units,
+    gaussian_noise_multiplier,
+    pure_epsilon,
+    selection_eta,
+    units_as_float,
+)
+from dperm.accounting.zcdp import (
+    zcdp_delta,
+    zcdp_delta_bun_steinke,
+    zcdp_epsilon,
+    zcdp_epsilon_bun_steinke,
+    zcdp_rho,
+    zcdp_rho_bun_steinke,
+)
+
+__all__ = [
+    "UNITS_PER_ONE",
+    "Accountant",
+    "Budget",
+    "ExponentialMechanismRelease",
+    "GaussianRelease",
+    "Ledger",
+    "LedgerEntry",
+    "Neighbours",
+    "NotPrivate",
+    "PrivacyEvent",
+    "PrivacyLedger",
+    "PureRelease",
+    "Units",
+    "bounded_range_eta",
+    "bounded_range_eta_from_mu",
+    "bounded_range_mu",
+    "bounded_range_rho",
+    "budget_units",
+    "exponential_mechanism_rate",
+    "gaussian_delta",
+    "gaussian_noise_multiplier",
+    "gaussian_sigma",
+    "gdp_epsilon",
+    "gdp_mu",
+    "pure_epsilon",
+    "pure_mu",
+    "pure_rho",
+    "selection_eta",
+    "units_as_float",
+    "zcdp_delta",
+    "zcdp_delta_bun_steinke",
+    "zcdp_epsilon",
+    "zcdp_epsilon_bun_steinke",
+    "zcdp_rho",
+    "zcdp_rho_bun_steinke",
+]

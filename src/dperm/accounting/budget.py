@@ -1,0 +1,171 @@
+"""The budget of one fit: a filter that lets each step choose its cost from earlier outputs.
+
+Costs chosen on the fly need a filter, not plain composition. Capping the sum of ``mu_t^2`` (Smith and
+Thakurta 2022) or of ``rho_t`` (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1) in advance is valid:
+the whole transcript of a run that checks `Budget.fits` before each access is then as private as one
+release that spends the cap. Stopping when a composed privacy profile crosses its target is not.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import threading
+from fractions import Fraction
+
+from dperm.accounting.events import PrivacyEvent
+from dperm.accounting.units import Accountant, Units, budget_units, check_units, units_as_float
+from dperm.errors import BudgetExceededError
+
+
+class Budget:
+    """Amount of privacy loss that one fit may cause, spent release by release.
+
+    Parameters
+    ----------
+    total_units : int or math.inf
+        The cap, in units of 2^-60 of mu^2 or rho; infinite means no privacy.
+    accountant : {"gdp", "zcdp"}
+        What is counted. Fixed for the life of the budget.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    `spend` is safe to call from several threads.
+
+    Examples
+    --------
+    >>> budget = Budget.from_epsilon(1.0, 1e-6)
+    >>> units = budget.share(parts=100)
+    >>> budget.spend(units, count=100)
+    >>> budget.fits(units)
+    False
+    """
+
+    def __init__(self, total_units: Units, accountant: str = "gdp") -> None:
+        self._accountant = Accountant.parse(accountant)
+        self._total = check_units(total_units, name="total_units")
+        self._spent: Units = 0
+        self._lock = threading.Lock()
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, delta: float, accountant: str = "gdp") -> Budget:
+        """Return the largest budget whose full use is (epsilon, delta)-DP.
+
+        Parameters
+        ----------
+        epsilon : float
+            Greater than 0; infinite gives an unlimited budget and no privacy.
+        delta : float
+            Strictly between 0 and 1.
+        accountant : {"gdp", "zcdp"}
+            "gdp" is exact where all noise is Gaussian; "zcdp" is better where most of the budget goes
+            to selections (exponential mechanism).
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is outside its range.
+        """
+        return cls(budget_units(epsilon, delta, accountant), accountant)
+
+    @property
+    def accountant(self) -> Accountant:
+        """What is counted."""
+        return self._accountant
+
+    @property
+    def total_units(self) -> Units:
+        """The cap."""
+        return self._total
+
+    @property
+    def spent_units(self) -> Units:
+        """What has been spent."""
+        return self._spent
+
+    @property
+    def remaining_units(self) -> Units:
+        """What can still be spent."""
+        return math.inf if self._total == math.inf else self._total - self._spent
+
+    def fits(self, cost: Units | PrivacyEvent, count: int = 1) -> bool:
+        """Return whether `count` releases of this cost stay within the budget."""
+        return self._spent + self._units(cost, count) <= self._total
+
+    def spend(self, cost: Units | PrivacyEvent, count: int = 1) -> None:
+        """Spend `count` times `cost`. Call it before the data are touched.
+
+        Parameters
+        ----------
+        cost : int, math.inf or PrivacyEvent
+            Units, or an event that is converted to units.
+        count : int, default=1
+            Number of such releases, at least 0.
+
+        Raises
+        ------
+        BudgetExceededError
+            If it does not fit. The budget is unchanged.
+        """
+        units = self._units(cost, count)
+        with self._lock:
+            if self._spent + units > self._total:
+                raise self._exceeded(units)
+            self._spent += units
+
+    def share(self, parts: int, fraction: float | Fraction = 1) -> Units:
+        """Return the largest cost that can be spent `parts` times within a fraction of what remains.
+
+        Parameters
+        ----------
+        parts : int
+            Number of equal shares, at least 1.
+        fraction : float or Fraction, default=1
+            Portion of the remaining budget to divide, in (0, 1].
+
+        Returns
+        -------
+        int or math.inf
+            Units for `gaussian_noise_multiplier` or `selection_eta`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is outside its range, or a share is smaller than one unit.
+        """
+        if isinstance(parts, bool) or not isinstance(parts, numbers.Integral) or parts < 1:
+            raise ValueError(f"parts must be an integer >= 1, got {parts!r}.")
+        if not 0 < fraction <= 1:
+            raise ValueError(f"fraction must be in (0, 1], got {fraction!r}.")
+        remaining = self.remaining_units
+        if isinstance(remaining, float):
+            return math.inf
+        units = math.floor(Fraction(remaining) * Fraction(fraction) / int(parts))
+        return check_units(units, at_least=1, name="a share of the budget")
+
+    def _units(self, cost: Units | PrivacyEvent, count: int) -> Units:
+        units = cost.cost_units(self._accountant) if isinstance(cost, PrivacyEvent) else check_units(cost)
+        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
+            raise ValueError(f"count must be an integer >= 0, got {count!r}.")
+        return units * int(count) if count else 0
+
+    def _exceeded(self, units: Units) -> BudgetExceededError:
+        return BudgetExceededError(
+            total=units_as_float(self._total),
+            spent=units_as_float(self._spent),
+            remaining=units_as_float(self.remaining_units),
+            requested=units_as_float(units),
+            unit=self._accountant.symbol,
+        )
+
+    def __repr__(self) -> str:
+        """Show amounts of mu^2 or rho."""
+        return (
+            f"Budget(accountant={str(self._accountant)!r}, {self._accountant.symbol}: "
+            f"total={units_as_float(self._total):.6g}, spent={units_as_float(self._spent):.6g})"
+        )

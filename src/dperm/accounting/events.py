@@ -1,0 +1,111 @@
+"""What was run, without how it is accounted: frozen records of releases.
+
+The meaning of an event never changes. `cost` is a pure function of the event; multiplication by a
+number of repetitions happens in one place, `Budget.spend`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dperm.accounting._checks import check_non_negative
+from dperm.accounting.units import Units, bounded_range_cost, ceil_units, gaussian_cost
+
+
+class PrivacyEvent(ABC):
+    """One access to the data whose output is published."""
+
+    @abstractmethod
+    def cost(self, accountant: str) -> Fraction | float:
+        """Upper bound on mu^2 ("gdp") or rho ("zcdp") of this release; infinite if there is none."""
+
+    def cost_units(self, accountant: str) -> Units:
+        """`cost` in integer units of 2^-60, rounded up; ``math.inf`` if there is no bound."""
+        return ceil_units(self.cost(accountant))
+
+
+@dataclass(frozen=True)
+class GaussianRelease(PrivacyEvent):
+    """A vector plus independent N(0, sigma^2) noise on each coordinate.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        sigma divided by the Euclidean sensitivity of the vector under the neighbouring relation in use,
+        at least 0 (0: no noise, infinite cost).
+
+    Notes
+    -----
+    ``mu^2 = 1/noise_multiplier^2`` (Dong, Roth and Su 2022, Theorem 2.7), ``rho = mu^2 / 2`` (Bun and
+    Steinke 2016, Proposition 1.6).
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        check_non_negative(self.noise_multiplier, "noise_multiplier")
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """mu^2 or rho of the release, exactly."""
+        return gaussian_cost(self.noise_multiplier, accountant)
+
+
+@dataclass(frozen=True)
+class ExponentialMechanismRelease(PrivacyEvent):
+    """A candidate j chosen with probability proportional to ``exp(-c u_j)``.
+
+    Parameters
+    ----------
+    eta : float
+        c times the range of one record's effect on the scores, at least 0: the log-ratios of the
+        probabilities lie in an interval of length eta.
+
+    Notes
+    -----
+    See `bounded_range_rho` and `bounded_range_mu`.
+    """
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        check_non_negative(self.eta, "eta")
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """mu^2 or rho of the selection, rounded up."""
+        return bounded_range_cost(self.eta, accountant)
+
+
+@dataclass(frozen=True)
+class PureRelease(PrivacyEvent):
+    """Any release with a pure guarantee: norm-Laplace noise, report-noisy-max with Laplace noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        The release is epsilon-DP, at least 0.
+
+    Notes
+    -----
+    See `pure_rho` and `pure_mu`; both equal the bounded-range cost of ``eta = 2 epsilon``.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_non_negative(self.epsilon, "epsilon")
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """mu^2 or rho of the release, rounded up."""
+        return bounded_range_cost(2.0 * self.epsilon, accountant)
+
+
+@dataclass(frozen=True)
+class NotPrivate(PrivacyEvent):
+    """An exact value was published: nothing is guaranteed."""
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """Infinity, whatever the accountant."""
+        return math.inf

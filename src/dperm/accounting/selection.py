@@ -1,0 +1,229 @@
+"""Costs of private selection (exponential mechanism, report-noisy-max) and of pure-DP releases.
+
+Candidate j has a score u_j, smaller is better. Let r bound the *range* of one record's effect on the
+scores, ``max_j d_j - min_j d_j <= r`` with ``d = u(D) - u(D')``. The exponential mechanism picks j with
+probability proportional to ``exp(-c u_j)`` (the same law as report-noisy-max with Gumbel noise of scale
+``1/c``). The log-ratio of its probabilities lies in an interval of length ``eta = c r``: it is
+*eta-bounded range* (Durfee and Rogers 2019), which costs much less under composition than eta-DP.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import erf, erfinv, log_ndtr, ndtri_exp
+
+from dperm.accounting._checks import check_non_negative, check_positive
+
+# Relative safety margin, above the error of the special functions used here.
+_MARGIN = 1e-13
+
+
+def bounded_range_rho(eta: float) -> float:
+    """Cost in zCDP, ``eta^2 / 8`` of an eta-bounded-range selection.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the interval of log-ratios, at least 0. The selection alone is eta-DP.
+
+    Returns
+    -------
+    float
+        rho, rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `eta` is negative or not a real number.
+
+    Notes
+    -----
+    Cesar and Rogers 2021; Rogers and Steinke 2021. A quarter of what pure eta-DP costs.
+    """
+    eta = check_non_negative(eta, "eta")
+    return math.nextafter(eta * eta / 8.0, math.inf) if eta > 0.0 else 0.0
+
+
+def bounded_range_eta(rho: float) -> float:
+    """Largest eta whose bounded-range cost is at most `rho` (zCDP).
+
+    Parameters
+    ----------
+    rho : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        ``sqrt(8 rho)``, rounded down.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `rho` is negative or not a real number.
+
+    Notes
+    -----
+    Inverse of `bounded_range_rho`.
+    """
+    rho = check_non_negative(rho, "rho")
+    return rho if rho in (0.0, math.inf) else math.sqrt(8.0 * rho) * (1.0 - 2.0**-50)
+
+
+def bounded_range_mu(eta: float) -> float:
+    """GDP cost of an eta-bounded-range selection: it is mu-GDP.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the interval of log-ratios, at least 0.
+
+    Returns
+    -------
+    float
+        ``mu = -2 Phi^{-1}(1 / (1 + e^(eta/2)))``, rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `eta` is negative or not a real number.
+
+    Notes
+    -----
+    Proof. For log-ratios in [t - eta, t] every hockey-stick divergence is largest for the pair on two
+    points with log-ratios t and t - eta (convex order). Its trade-off curve has one corner, at type I
+    error q and power p with ``logit p - logit q = eta``, so the pair is mu-GDP with
+    ``mu = Phi^{-1}(p) - Phi^{-1}(q)``. As a function of z = Phi^{-1}(p), the derivative of ``logit p`` is
+    ``phi(z)/Phi(z) + phi(z)/Phi(-z)``, even, and convex because the normal hazard rate is convex (Sampford
+    1953); so mu is largest for the symmetric pair, ``logit p = eta/2``.
+    """
+    eta = check_non_negative(eta, "eta")
+    if eta in (0.0, math.inf):
+        return eta
+    half = eta / 2.0
+    if half < 2.0:
+        mu = 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(half / 2.0)))
+    else:
+        # log(1 + e^half) without overflow
+        mu = -2.0 * float(ndtri_exp(-(half + math.log1p(math.exp(-half)))))
+    return mu * (1.0 + _MARGIN)
+
+
+def bounded_range_eta_from_mu(mu: float) -> float:
+    """Largest eta for which an eta-bounded-range selection is mu-GDP.
+
+    Parameters
+    ----------
+    mu : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        eta, rounded down.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `mu` is negative or not a real number.
+
+    Notes
+    -----
+    Inverse of `bounded_range_mu`.
+    """
+    mu = check_non_negative(mu, "mu")
+    if mu in (0.0, math.inf):
+        return mu
+    if mu < 2.0:
+        eta = 4.0 * math.atanh(float(erf(mu / math.sqrt(8.0))))
+    else:
+        eta = 2.0 * float(log_ndtr(mu / 2.0) - log_ndtr(-mu / 2.0))
+    return eta * (1.0 - 2.0 * _MARGIN)
+
+
+def pure_rho(epsilon: float) -> float:
+    """Cost in zCDP, ``epsilon^2 / 2`` of an epsilon-DP release.
+
+    Report-noisy-max with Laplace or exponential noise of scale ``1/c`` is (c r)-DP but not bounded
+    range, so this is its cost: four times that of the exponential mechanism with the same c.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        rho, rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `epsilon` is negative or not a real number.
+
+    Notes
+    -----
+    Bun and Steinke 2016, Proposition 1.4.
+    """
+    epsilon = check_non_negative(epsilon, "epsilon")
+    return math.nextafter(epsilon * epsilon / 2.0, math.inf) if epsilon > 0.0 else 0.0
+
+
+def pure_mu(epsilon: float) -> float:
+    """GDP cost of an epsilon-DP release: it is mu-GDP.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))``, rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `epsilon` is negative or not a real number.
+
+    Notes
+    -----
+    The trade-off curve of epsilon-DP is two straight lines that meet on the diagonal at type I error
+    ``1/(1 + e^epsilon)``. The Gaussian curve through that corner is convex, hence below both lines
+    (Dong, Roth and Su 2022, Section 2).
+    """
+    return bounded_range_mu(2.0 * check_non_negative(epsilon, "epsilon"))
+
+
+def exponential_mechanism_rate(eta: float, score_range: float) -> float:
+    """Rate c of the exponential mechanism ``P(j) ~ exp(-c u_j)`` that is eta-bounded range.
+
+    Parameters
+    ----------
+    eta : float
+        At least 0. For a pure guarantee epsilon take ``eta = epsilon``; for a zCDP cost rho take
+        ``bounded_range_eta(rho)``, for a GDP cost mu ``bounded_range_eta_from_mu(mu)``.
+    score_range : float
+        Bound r on the range of one record's effect on the scores, in the unit of the scores, > 0. For
+        sums of losses in [0, C] it is ``C * Neighbours.score_range_factor``.
+
+    Returns
+    -------
+    float
+        ``c = eta / r``, rounded down, in one over the unit of the scores. Gumbel noise has scale ``1/c``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range or not a real number.
+
+    Notes
+    -----
+    Durfee and Rogers 2019; Dong, Durfee and Rogers 2020.
+    """
+    eta = check_non_negative(eta, "eta")
+    rate = eta / check_positive(score_range, "score_range")
+    return rate if rate in (0.0, math.inf) else math.nextafter(rate, 0.0)
