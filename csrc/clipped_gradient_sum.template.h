@@ -112,6 +112,8 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
             intercept_sum += (double)factor[i];
+        }
+        for (int i = 0; i < ROWS_PER_BLOCK && loss_out; i++) {
             const double value = loss_value_one(loss.kind, loss.threshold, p[i], block.y[i]);
             loss_sum += value <= DBL_MAX ? value : 0.0;
         }
@@ -125,5 +127,6 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
     }
     if (rows->intercept)
         sum_out[rows->n_columns] += intercept_sum;
-    *loss_out += loss_sum;
+    if (loss_out)
+        *loss_out += loss_sum;
 }

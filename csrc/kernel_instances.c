@@ -50,4 +50,5 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .gradient_sum = BOTH(gradient_sum),
     .clipped_loss_sums = BOTH(clipped_loss_sums),
     .predictions = BOTH(predictions),
+    .entry_sum = BOTH(entry_sum),
 };

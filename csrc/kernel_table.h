@@ -69,7 +69,7 @@ typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begi
                                      double grid, int64_t *sum_out, void *workspace);
 
 /* The same sum without clip or grid, in floating point, for non-private use:
- * sum_out += sum_i loss'(p_i) z_i and *loss_out += sum_i loss(p_i). */
+ * sum_out += sum_i loss'(p_i) z_i and, unless loss_out is NULL, *loss_out += sum_i loss(p_i). */
 typedef void gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                              struct loss loss, const double *w, double *sum_out, double *loss_out,
                              void *workspace);
@@ -86,6 +86,9 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
 typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                             const double *w, double *p_out, void *workspace);
 
+/* Sum of the entries of rows [begin, end): what reading them costs at least. */
+typedef double entry_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end);
+
 struct kernel_table {
     const char *instruction_set;
     workspace_bytes_fn *workspace_bytes;
@@ -94,6 +97,7 @@ struct kernel_table {
     gradient_sum_fn *gradient_sum[N_REAL_TYPES];
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
+    entry_sum_fn *entry_sum[N_REAL_TYPES];
 };
 
 /* kernel_dispatch.c */

@@ -1,4 +1,4 @@
-/* Euclidean norms of rows, in double. */
+/* Euclidean norms of rows, in double, and the plain sum of entries. */
 
 /* Squares of entries scaled by a power of two, for a row whose plain sum of
  * squares overflowed or lost digits to underflow. */
@@ -49,4 +49,21 @@ static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_
             norm = NAME(careful_norm)(x, d, rows->intercept);
         norms_out[i] = norm;
     }
+}
+
+static double NAME(entry_sum)(const struct dense_rows *rows, int64_t begin, int64_t end) {
+    const REAL *restrict x = (const REAL *)rows->x + begin * rows->n_columns;
+    const int64_t size = (end - begin) * rows->n_columns;
+    VECTOR sum[8] = {{0}};
+    int64_t at = 0;
+    for (; at + 8 * VECTOR_LANES <= size; at += 8 * VECTOR_LANES)
+        for (int v = 0; v < 8; v++)
+            sum[v] += *(const VECTOR *)(x + at + v * VECTOR_LANES);
+    double total = 0.0;
+    for (int v = 0; v < 8; v++)
+        for (int l = 0; l < VECTOR_LANES; l++)
+            total += (double)sum[v][l];
+    for (; at < size; at++)
+        total += (double)x[at];
+    return total;
 }

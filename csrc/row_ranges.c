@@ -112,24 +112,47 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
     return status;
 }
 
+/* Ordered sum of floating-point partial results. */
+static void add_reals(const struct ranges *ranges, double *sum_out) {
+    const double *partial = ranges->partial;
+    memset(sum_out, 0, ranges->partial_size * sizeof *sum_out);
+    for (int64_t range = 0; range < ranges->n_ranges; range++)
+        for (int64_t j = 0; j < ranges->partial_size; j++)
+            sum_out[j] += *partial++;
+}
+
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
                      const double *w, double *sum_out, double *loss_out) {
     struct ranges ranges;
     const int64_t dimension = rows->n_columns + rows->intercept;
+    /* The last number of a partial result is the loss. */
+    double *sums = malloc((dimension + 1) * sizeof *sums);
     int status = open_ranges(&ranges, kernels, rows, n_threads, dimension + 1);
-    if (status == 0) {
+    if (status == 0 && sums) {
         FOR_EACH_RANGE(ranges, n_threads, double,
                        kernels->gradient_sum[type](rows, begin, end, loss, w, partial,
-                                                   partial + dimension, workspace))
-        const double *partial = ranges.partial;
-        memset(sum_out, 0, dimension * sizeof *sum_out);
-        *loss_out = 0.0;
-        for (int64_t range = 0; range < ranges.n_ranges; range++) {
-            for (int64_t j = 0; j < dimension; j++)
-                sum_out[j] += *partial++;
-            *loss_out += *partial++;
-        }
+                                                   loss_out ? partial + dimension : NULL,
+                                                   workspace))
+        add_reals(&ranges, sums);
+        memcpy(sum_out, sums, dimension * sizeof *sums);
+        if (loss_out)
+            *loss_out = sums[dimension];
+    }
+    close_ranges(&ranges);
+    status = sums ? status : -1;
+    free(sums);
+    return status;
+}
+
+int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, int n_threads, double *sum_out) {
+    struct ranges ranges;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 1);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, n_threads, double,
+                       *partial = kernels->entry_sum[type](rows, begin, end))
+        add_reals(&ranges, sum_out);
     }
     close_ranges(&ranges);
     return status;

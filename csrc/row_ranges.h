@@ -18,7 +18,7 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
 
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
-                     const double *w, double *sum_out, double *loss_out);
+                     const double *w, double *sum_out, double *loss_out /* or NULL */);
 
 int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type type,
                           const struct dense_rows *rows, int n_threads, struct loss loss,
@@ -28,6 +28,9 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
                     const struct dense_rows *rows, int n_threads, const double *w,
                     double *p_out);
+
+int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, int n_threads, double *sum_out);
 
 /* 1 when this build has threads. */
 int has_threads(void);

@@ -22,20 +22,30 @@ class Bounded:
     contribution : float
         Largest contribution of one record: Euclidean norm of its vector, or, for scores, the upper
         end of the interval ``[0, contribution]`` that each of its entries lies in. Public.
+    replacement : float
+        Largest Euclidean distance between the contributions of two records; at most twice
+        `contribution`. Public.
     shape : tuple of int
         Shape of the sum. Public.
     scores : bool
         Whether the entries are scores of candidates (sums of non-negative losses).
     """
 
-    __slots__ = ("_integers", "contribution", "grid", "scores")
+    __slots__ = ("_integers", "contribution", "grid", "replacement", "scores")
 
     def __init__(
-        self, integers: NDArray[np.int64], *, grid: float, contribution: float, scores: bool = False
+        self,
+        integers: NDArray[np.int64],
+        *,
+        grid: float,
+        contribution: float,
+        replacement: float | None = None,
+        scores: bool = False,
     ) -> None:
         self._integers = integers
         self.grid = grid
         self.contribution = contribution
+        self.replacement = 2.0 * contribution if replacement is None else replacement
         self.scores = scores
 
     @property
@@ -49,8 +59,8 @@ class Bounded:
         Euclidean norm of the change for a vector; for scores the largest change of one entry. The
         bound counts the rounding to the grid.
         """
-        factor = 1 if self.scores else Neighbours.parse(neighbors).sum_factor
-        return factor * self.contribution
+        replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+        return self.replacement if replaced and not self.scores else self.contribution
 
     def score_range(self, neighbors: Neighbours | str) -> float:
         """For scores: largest spread ``max_j - min_j`` of the changes between neighbours."""

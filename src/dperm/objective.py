@@ -13,9 +13,9 @@ from dperm.losses import Loss, get_loss
 
 Array = NDArray[np.float64]
 
-# Finest grids, as log2(clip / grid). The float32 kernel rounds with a 24-bit significand; a double's
-# 53 bits leave room for the noise, which may be many thousand times the clip.
-_GRID_BITS = {np.dtype(np.float32): 22, np.dtype(np.float64): 40}
+# Finest grids, as log2(clip / grid). The float32 kernel rounds with a 24-bit significand; with doubles the
+# limit leaves 2^27 clips of room for the noise, which is drawn in grid steps below 2^59.
+_GRID_BITS = {np.dtype(np.float32): 22, np.dtype(np.float64): 32}
 _SUM_BITS = 51  # n * clip / grid <= 2^51: sums are exact doubles, too
 _OVERFLOW_BITS = 62
 
@@ -126,7 +126,7 @@ class Objective:
 
     # -- private sums --------------------------------------------------------------------------------
 
-    def clipped_gradient_sum(self, w: ArrayLike, clip: float) -> Bounded:
+    def clipped_gradient_sum(self, w: ArrayLike, clip: float, *, radius: float = math.inf) -> Bounded:
         """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
 
         Exact integers on a grid that depends on ``n_public``, ``clip`` and the dtype alone. A record's
@@ -139,20 +139,30 @@ class Objective:
             Finite weights.
         clip : float
             Positive bound on the norm of one record's gradient.
+        radius : float
+            Public bound on ``||w||``. Where all gradients on that ball are shorter than ``clip``, the
+            bound is tightened to what the loss allows there.
 
         Returns
         -------
         Bounded
-            Shape ``(dimension,)``; sensitivity ``clip`` (add_or_remove) or ``2 clip`` (replace_one).
+            Shape ``(dimension,)``; sensitivity ``clip`` (add_or_remove) or ``2 clip`` (replace_one), or
+            less as told by ``radius``.
         """
         weights = self._weights(w, "w")
+        if not np.linalg.norm(weights) <= radius * (1.0 + 1e-12):
+            raise ValueError(f"w must be in the ball of the public radius {radius!r}")
+        longest = self.loss.lipschitz(self.row_norm, radius) * (1.0 + 2.0**-18)
+        never_clips = longest <= clip
+        clip = min(clip, longest)
         grid = self._grid(clip, _GRID_BITS[self._rows.x.dtype])
         loss = self.loss
         integers = self._rows.clipped_gradient_sum(
             loss.kernel_kind, loss.threshold, weights, self._clip_before_rounding(clip, grid), grid,
             self._threads(),
         )  # fmt: skip
-        return Bounded(integers, grid=grid, contribution=clip)
+        replacement = self._gradient_distance(radius, clip, grid) if never_clips else 2.0 * clip
+        return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
 
     def clipped_loss_sums(
         self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float
@@ -186,6 +196,14 @@ class Objective:
             self._threads(),
         )  # fmt: skip
         return Bounded(integers, grid=grid, contribution=clip, scores=True)
+
+    def label_sum(self) -> Bounded:
+        """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""
+        if not self.loss.classification:
+            raise TypeError(f"the targets of the {self.loss.name} loss are not labels")
+        counts = np.isfinite(self._rows.norms) & np.isfinite(self._rows.y)
+        total = int(self._rows.y[counts].sum(dtype=np.float64))
+        return Bounded(np.array([total], dtype=np.int64), grid=1.0, contribution=1.0)
 
     # -- the ridge term: public ----------------------------------------------------------------------
 
@@ -226,6 +244,16 @@ class Objective:
                 "sums could overflow. Pass a larger n_public."
             )
         return math.ldexp(1.0, clip_exponent - log2_ratio)
+
+    def _gradient_distance(self, radius: float, clip: float, grid: float) -> float:
+        """Largest distance of two records' gradients, as computed, on the ball of ``radius``."""
+        exact = self.loss.gradient_distance(self.row_norm, radius)
+        unit = 2.0**-24 if self._rows.x.dtype == np.float32 else 2.0**-53
+        # An error in a prediction moves the gradient by at most smoothness / row_norm times as much.
+        relative = (self.dimension + 16) * unit
+        prediction_error = relative * self.row_norm * (radius + 1.0)
+        error = self.loss.smoothness(self.row_norm) / self.row_norm * prediction_error + relative * clip
+        return min(2.0 * clip, exact + 2.0 * error + grid * math.sqrt(self.dimension))
 
     def _clip_before_rounding(self, clip: float, grid: float) -> float:
         """A smaller clip, so that rounding to the grid cannot carry a record past ``clip``.

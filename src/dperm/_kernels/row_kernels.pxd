@@ -49,3 +49,5 @@ cdef extern from "row_ranges.h" nogil:
                               int64_t *sum_out)
     int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
                         const double *w, double *p_out)
+    int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                      double *sum_out)

@@ -33,8 +33,14 @@ class DenseRows:
         n_threads: int,
     ) -> NDArray[np.int64]: ...
     def gradient_sum(
-        self, kind: int, threshold: float, w: NDArray[np.float64], n_threads: int
+        self,
+        kind: int,
+        threshold: float,
+        w: NDArray[np.float64],
+        n_threads: int,
+        with_loss: bool = True,
     ) -> tuple[NDArray[np.float64], float]: ...
+    def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(
         self,
         kind: int,

@@ -90,8 +90,9 @@ cdef class DenseRows:
         check(status)
         return result
 
-    def gradient_sum(self, int kind, double threshold, const double[::1] w, int n_threads):
-        """The plain sums ``(gradient, loss)`` in floating point."""
+    def gradient_sum(self, int kind, double threshold, const double[::1] w, int n_threads,
+                     bint with_loss=True):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
         result = np.empty(w.shape[0])
         cdef double[::1] sum_out = result
         cdef double loss_out = 0
@@ -99,7 +100,7 @@ cdef class DenseRows:
         cdef int status
         with nogil:
             status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
-                                      &sum_out[0], &loss_out)
+                                      &sum_out[0], &loss_out if with_loss else NULL)
         check(status)
         return result, loss_out
 
@@ -117,6 +118,15 @@ cdef class DenseRows:
                                            grid, &sum_out[0])
         check(status)
         return result
+
+    def entry_sum(self, int n_threads):
+        """Sum of all entries of the matrix: a pass that does nothing but read."""
+        cdef double sum_out = 0
+        cdef int status
+        with nogil:
+            status = all_entry_sum(chosen, self.type, &self.rows, n_threads, &sum_out)
+        check(status)
+        return sum_out
 
     def predictions(self, const double[::1] w, int n_threads):
         """Linear predictions (n_rows,) of the scaled rows; NaN for rows that are not finite."""

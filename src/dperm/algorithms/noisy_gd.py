@@ -1,0 +1,247 @@
+"""Noisy gradient descent: full-batch, projected, averaged.
+
+Bassily, Smith and Thakurta, "Private empirical risk minimization: efficient algorithms and tight
+error bounds", FOCS 2014, in the form of Nikolov's lecture notes on private ERM, with the exact
+accounting of Gaussian differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import GaussianRelease
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import gaussian_noise_multiplier
+from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, warn_unproved
+from dperm.mechanisms.random_source import RandomState
+from dperm.mechanisms.release import Releaser
+from dperm.objective import Objective
+from dperm.privacy_statement import PrivacyStatement
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NoisyGDSchedule:
+    """Public settings of a run of noisy gradient descent.
+
+    Attributes
+    ----------
+    steps : int
+        Number of noisy gradients; the iterates are ``w_0 = 0, ..., w_steps``.
+    clip : float
+        Bound on the norm of one record's gradient.
+    step_size : float
+        Step on the mean gradient.
+    momentum : float
+        Heavy-ball coefficient in [0, 1).
+    tail : float
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1].
+    """
+
+    steps: int
+    clip: float
+    step_size: float
+    momentum: float
+    tail: float
+
+
+def noisy_gd_schedule(n: int, dimension: int, mu: float, row_norm: float) -> NoisyGDSchedule:
+    """Default settings from public numbers alone: records, weights, privacy ``mu``, row bound."""
+    return NoisyGDSchedule(
+        steps=300, clip=0.25 * row_norm, step_size=4.0 * 4.0 / row_norm**2, momentum=0.9, tail=0.5
+    )
+
+
+def noisy_gd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    steps: int | None = None,
+    clip: float | None = None,
+    step_size: float | None = None,
+    momentum: float | None = None,
+    tail: float | None = None,
+    radius: float = math.inf,
+    calibration: str = "tight",
+    neighbors: str = "add_or_remove",
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
+
+    Parameters
+    ----------
+    objective : Objective
+        Any loss.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    steps, clip, step_size, momentum, tail : optional
+        See :class:`NoisyGDSchedule`; by default from :func:`noisy_gd_schedule`, which looks at public
+        numbers only. The notes' algorithm is ``momentum=0, tail=1``.
+    radius : float
+        Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
+    calibration : {"tight", "paper"}
+        "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn.
+    random_state : None, int or Generator
+        None: cryptographic noise.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError
+        For a setting out of range, or a paper calibration that does not give the claimed guarantee.
+    BudgetExceededError
+        When the ledger cannot afford the fit.
+
+    Notes
+    -----
+    The whole transcript, all iterates included, is (epsilon, delta)-DP: ``steps`` releases with noise
+    multiplier ``sqrt(steps) / mu`` are ``mu``-GDP exactly (Dong, Roth and Su 2022, Corollary 3.3), and
+    ``mu`` is the largest for which mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
+    """
+    relation = Neighbours.parse(neighbors)
+    mu = gdp_mu(epsilon, delta)
+    given = {
+        "steps": steps,
+        "clip": clip,
+        "step_size": step_size,
+        "momentum": momentum,
+        "tail": tail,
+    }
+    schedule = replace(
+        noisy_gd_schedule(objective.n_public, objective.dimension, mu, objective.row_norm),
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    _check(schedule, radius)
+    budget = Budget.from_epsilon(epsilon, delta, "gdp")
+    noise_multiplier = _noise_multiplier(budget, epsilon, delta, schedule.steps, calibration, relation)
+    releaser = Releaser(
+        epsilon,
+        delta,
+        budget,
+        neighbors=relation,
+        ledger=ledger,
+        random_state=random_state,
+        description="noisy_gd",
+    )
+    coef, history, sensitivity = _descend(objective, releaser, noise_multiplier, schedule, radius, callback)
+    privacy = PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=relation,
+        mechanism="full-batch gradient descent, Gaussian noise on each clipped gradient sum",
+        accountant="gdp",
+        sensitivity=sensitivity,
+        noise_scale=noise_multiplier * sensitivity,
+        clip=schedule.clip,
+        row_norm=objective.row_norm,
+        steps=schedule.steps,
+        random=releaser.random,
+        non_finite=objective.non_finite,
+        mu=mu,
+        ledger=ledger_note(ledger, epsilon, delta),
+        public=public_facts(
+            objective,
+            step_size=schedule.step_size,
+            momentum=schedule.momentum,
+            tail=schedule.tail,
+            radius=radius,
+            calibration=calibration,
+        ),
+    )
+    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
+
+
+def _descend(
+    objective: Objective,
+    releaser: Releaser,
+    noise_multiplier: float,
+    schedule: NoisyGDSchedule,
+    radius: float,
+    callback: Callback | None,
+) -> tuple[Array, list[dict[str, Any]], float]:
+    w = np.zeros(objective.dimension)
+    velocity = np.zeros_like(w)
+    averaged = math.ceil(schedule.tail * (schedule.steps + 1))
+    total = w.copy() if averaged > schedule.steps else np.zeros_like(w)
+    history: list[dict[str, Any]] = []
+    sensitivity = 0.0
+    for t in range(1, schedule.steps + 1):
+        gradient_sum = objective.clipped_gradient_sum(w, schedule.clip, radius=radius)
+        sensitivity = gradient_sum.sensitivity(releaser.neighbors)
+        noisy_sum = releaser.gaussian_sum(gradient_sum, noise_multiplier)
+        gradient = noisy_sum / objective.n_public + objective.penalty_gradient(w)
+        velocity = schedule.momentum * velocity - schedule.step_size * gradient
+        w = _project(w + velocity, radius)
+        if t > schedule.steps - averaged:
+            total += w
+        history.append({"gradient_norm": float(np.linalg.norm(gradient))})
+        if callback is not None:
+            callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
+    return total / averaged, history, sensitivity
+
+
+def _project(w: Array, radius: float) -> Array:
+    length = float(np.linalg.norm(w))
+    return w if length <= radius else w * (radius / length)
+
+
+def _noise_multiplier(
+    budget: Budget, epsilon: float, delta: float, steps: int, calibration: str, relation: Neighbours
+) -> float:
+    """``sigma / sensitivity`` of each of ``steps`` equal releases."""
+    if calibration == "tight":
+        return gaussian_noise_multiplier(budget.share(parts=steps), "gdp")
+    if calibration != "paper":
+        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
+    if relation is not Neighbours.ADD_OR_REMOVE:
+        raise ValueError(
+            "calibration='paper' of noisy_gd holds for neighbors='add_or_remove' only: the notes' "
+            "sensitivity C/n is half of what 'replace_one' needs"
+        )
+    if epsilon == math.inf:
+        raise ValueError("calibration='paper' needs a finite epsilon")
+    textbook = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    multiplier = math.sqrt(steps + 1) * textbook
+    if not budget.fits(GaussianRelease(multiplier), count=steps):
+        raise ValueError(
+            f"the published noise does not give (epsilon={epsilon:g}, delta={delta:g}); "
+            "use calibration='tight'"
+        )
+    if epsilon >= 1.0:
+        warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
+    return multiplier
+
+
+def _check(schedule: NoisyGDSchedule, radius: float) -> None:
+    check_positive_integer("steps", schedule.steps)
+    check_positive("clip", schedule.clip)
+    check_positive("step_size", schedule.step_size)
+    check_fraction("tail", schedule.tail)
+    if not 0.0 <= schedule.momentum < 1.0:
+        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
+    if not radius > 0.0:
+        raise ValueError(f"radius must be positive (inf for no projection), got {radius!r}")

@@ -1,0 +1,43 @@
+"""Commands of ``dperm``: read arguments, call the library, print."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    help="Differentially private empirical risk minimisation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _commands() -> None:
+    pass
+
+
+@app.command()
+def demo(
+    plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("dperm-demo.png"),
+    repetitions: Annotated[int, typer.Option(min=1, help="Random train/test splits.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits; the noise is cryptographic.")] = 0,
+) -> None:
+    """Fit logistic regression at several epsilons on bundled data and compare."""
+    from dperm.cli.demo import run_demo
+
+    run_demo(Console(), plot, repetitions, seed)
+
+
+@app.command()
+def info() -> None:
+    """Show how this copy was built and what it uses on this machine."""
+    from dperm import build_info
+
+    table = Table(show_header=False)
+    for name, value in build_info().items():
+        table.add_row(name, ", ".join(value) if isinstance(value, list) else str(value))
+    Console().print(table)

@@ -1,0 +1,84 @@
+"""The boundary: what estimators check before a budget is touched."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+
+from dperm.errors import DataError, PrivacyWarning
+
+
+def check_epsilon_delta(epsilon: float, delta: float) -> None:
+    """Raise ValueError unless ``epsilon > 0`` (infinite allowed) and ``0 < delta < 1``."""
+    if not (isinstance(epsilon, numbers.Real) and epsilon > 0):
+        raise ValueError(f"epsilon must be a positive number (inf for no privacy), got {epsilon!r}")
+    if not (isinstance(delta, numbers.Real) and 0 < delta < 1):
+        raise ValueError(f"delta must be strictly between 0 and 1, got {delta!r}")
+
+
+def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
+    """The two labels, negative first: the public ``classes``, or those found in ``y`` with a warning.
+
+    Raises
+    ------
+    ValueError
+        When there are not exactly two labels, or ``y`` holds one that is not in ``classes``.
+    """
+    check_classification_targets(y)
+    found = np.unique(np.asarray(y))
+    if classes is None:
+        if len(found) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"{len(found)} classes."
+            )
+        if len(found) < 2:
+            raise ValueError(f"y has only one class, {found[0]!r}; pass classes=[negative, positive]")
+        if private:
+            warnings.warn(
+                "classes was not given, so the labels were read from the data: that a label occurs at all "
+                "becomes known, even if one record alone carries it. Pass classes=[negative, positive].",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        return found
+    public = np.asarray(classes)
+    if public.shape != (2,) or public[0] == public[1]:
+        raise ValueError(f"classes must be two different labels [negative, positive], got {classes!r}")
+    unknown = np.setdiff1d(found, public)
+    if unknown.size:
+        raise DataError(f"y holds the label {unknown[0]!r}, which is not in classes={classes!r}")
+    return public
+
+
+def check_options(function: Callable[..., Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``options`` as keyword arguments of ``function``; TypeError names those it does not take."""
+    chosen = dict(options or {})
+    parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    unknown = sorted(set(chosen) - set(known))
+    if unknown:
+        raise TypeError(
+            f"solver_options {unknown} are unknown to {function.__name__}; it takes {sorted(known)}"
+        )
+    return chosen
+
+
+def row_scales(X: NDArray[Any], row_norm: float, fit_intercept: bool) -> NDArray[np.float64]:
+    """``min(1, row_norm / norm)`` of each row, the intercept's 1 counted: what training applies."""
+    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit_intercept)
+    norms = np.sqrt(squares)
+    return np.divide(row_norm, norms, out=np.ones_like(norms), where=norms > row_norm)
+
+
+def is_private(epsilon: float, solver: str) -> bool:
+    """Whether a fit with this solver guarantees anything."""
+    return solver != "nonprivate" and epsilon < math.inf

@@ -1,0 +1,232 @@
+"""Private logistic regression as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.algorithms import dp_agd, noisy_gd, nonprivate
+from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.estimators.input_checks import (
+    binary_classes,
+    check_epsilon_delta,
+    check_options,
+    is_private,
+    row_scales,
+)
+from dperm.mechanisms.random_source import RandomState
+from dperm.objective import Objective
+
+_SOLVERS = {"noisy_gd": noisy_gd, "dp_agd": dp_agd, "nonprivate": nonprivate}
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Logistic regression with a differential privacy guarantee that holds for the program.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
+    delta : float, default=1e-6
+        Strictly between 0 and 1; choose it well below one over the number of records.
+    solver : {"auto", "noisy_gd", "dp_agd", "nonprivate"}, default="auto"
+        "auto" is "noisy_gd", or "nonprivate" when epsilon is infinite.
+    l2 : float, default=0.0
+        Ridge strength on the scale of the mean loss; the intercept is not penalised.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept (an implicit column of ones, part of the row norm).
+    row_norm : float, default=1.0
+        Public bound on the norm of a row, intercept included. Longer rows are scaled onto it, in
+        training and in prediction alike. Choose it from what is known of the columns, not from the data.
+    classes : sequence of two labels, optional
+        The public labels, negative first. When not given they are read from the data, with a
+        PrivacyWarning.
+    neighbors : {"add_or_remove", "replace_one"}, default="add_or_remove"
+        What the guarantee protects: presence of a record, or its content.
+    calibration : {"tight", "paper"}, default="tight"
+        "paper" uses the noise that the algorithm's authors published.
+    solver_options : dict, optional
+        Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
+    ledger : PrivacyLedger, optional
+        Shared budget; each fit is charged to it before it starts.
+    n_threads : int, optional
+        Threads of a pass over the data; the result does not depend on it.
+    random_state : None, int, Generator or RandomState, default=None
+        None draws cryptographic noise. Anything else makes the run reproducible, and then the guarantee
+        does not hold against whoever knows the seed.
+    non_finite : {"raise", "zero"}, default="raise"
+        A record with NaN or infinity is an error, or counts for nothing.
+    verbose : int, default=0
+        Print progress (released values only) to standard error.
+
+    Attributes
+    ----------
+    coef_ : (1, n_features) ndarray
+    intercept_ : (1,) ndarray
+    classes_ : (2,) ndarray
+    n_iter_ : int
+        Iterations of the solver.
+    privacy_ : PrivacyStatement
+        What was guaranteed; print it.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Guarantee: with a private solver and the default `random_state`, everything that `fit` sets is
+    (epsilon, delta)-differentially private with respect to the records, under the assumptions that
+    `privacy_` lists.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LogisticRegression(epsilon=8.0, delta=1e-5, row_norm=5.6, classes=[0, 1], random_state=0)
+    >>> model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        row_norm: float = 1.0,
+        classes: Sequence[Any] | None = None,
+        neighbors: str = "add_or_remove",
+        calibration: str = "tight",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.solver = solver
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.row_norm = row_norm
+        self.classes = classes
+        self.neighbors = neighbors
+        self.calibration = calibration
+        self.solver_options = solver_options
+        self.ledger = ledger
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.non_finite = non_finite
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to records ``X`` with labels ``y``.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array_like
+            float32 or float64 in C order is read in place.
+        y : (n_samples,) array_like
+            Two different labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an argument or data that cannot be used. Nothing is charged.
+        BudgetExceededError
+            When the ledger cannot afford the fit. Nothing is charged.
+        """
+        check_epsilon_delta(self.epsilon, self.delta)
+        solver = self._solver_name()
+        X, y = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
+        )
+        self.classes_ = binary_classes(y, self.classes, private=is_private(self.epsilon, solver))
+        objective = Objective(
+            "logistic",
+            X,
+            np.where(y == self.classes_[1], 1.0, -1.0),
+            l2=self.l2,
+            row_norm=self.row_norm,
+            fit_intercept=self.fit_intercept,
+            n_threads=self.n_threads,
+            non_finite=self.non_finite,
+        )
+        result = self._run(solver, objective)
+        self.coef_ = result.coef[None, : self.n_features_in_]
+        self.intercept_ = result.coef[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)
+        self.n_iter_ = result.n_iter
+        self.privacy_ = result.privacy
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Log-odds of the positive class, shape ``(n_samples,)``; rows are scaled as in training."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        margins = X @ self.coef_[0] + self.intercept_[0]
+        return np.asarray(margins * row_scales(X, self.row_norm, self.fit_intercept), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Most likely label of each row, shape ``(n_samples,)``."""
+        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probability of each class, shape ``(n_samples, 2)``."""
+        log_odds = self.decision_function(X)
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Logarithm of `predict_proba`, without underflow."""
+        log_odds = self.decision_function(X)
+        return np.column_stack([log_expit(-log_odds), log_expit(log_odds)])
+
+    def _solver_name(self) -> str:
+        if self.solver == "auto":
+            return "noisy_gd" if self.epsilon < math.inf else "nonprivate"
+        if self.solver not in _SOLVERS:
+            raise ValueError(f"solver must be 'auto' or one of {sorted(_SOLVERS)}, got {self.solver!r}")
+        return self.solver
+
+    def _run(self, solver: str, objective: Objective) -> FitResult:
+        algorithm = _SOLVERS[solver]
+        options = check_options(algorithm, self.solver_options)
+        options.setdefault("callback", _printer(solver) if self.verbose else None)
+        if solver == "nonprivate":
+            return nonprivate(objective, **options)
+        options = {
+            "neighbors": self.neighbors,
+            "calibration": self.calibration,
+            "ledger": self.ledger,
+            "random_state": self.random_state,
+            **options,
+        }
+        return algorithm(objective, self.epsilon, self.delta, **options)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def _printer(solver: str) -> Callback:
+    def report(released: Mapping[str, Any]) -> None:
+        print(f"{solver}: iteration {released['iteration']}", file=sys.stderr)
+
+    return report

@@ -1,0 +1,169 @@
+"""The only door from private sums to numbers: charge, then draw, then add."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm._kernels.samplers import RandomBits
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.bounded import Bounded
+from dperm.mechanisms.noise import gaussian_integers
+from dperm.mechanisms.random_source import RandomState, random_source
+from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
+
+Array = NDArray[np.float64]
+
+
+class Releaser:
+    """Releases the sums of one fit within one budget.
+
+    Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked
+    against the fit's own budget and recorded there *before* its noise is drawn. A release that does not
+    fit raises and reveals nothing. Together all releases, also when each is chosen from earlier
+    ones, are (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Guarantee of the whole fit; ``epsilon = inf`` draws no noise and protects nothing.
+    budget : Budget
+        What the releases of this fit may cost together; full use must be (epsilon, delta)-DP.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Shared budget to charge.
+    random_state : None, int or numpy Generator
+        None for cryptographic noise; anything else is reproducible and protects nobody who knows it.
+    description : str
+        Name of the fit in the ledger's history.
+
+    Raises
+    ------
+    BudgetExceededError
+        If the ledger cannot afford the fit. Nothing was charged or drawn.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        budget: Budget,
+        *,
+        neighbors: Neighbours | str,
+        ledger: PrivacyLedger | None,
+        random_state: RandomState,
+        description: str,
+    ) -> None:
+        self.neighbors = Neighbours.parse(neighbors)
+        self.budget = budget
+        source = random_source(random_state)
+        self.random: str = source.kind
+        self._bits = RandomBits(source)
+        if ledger is not None:
+            ledger.charge(
+                epsilon=epsilon, delta=delta, accountant=str(budget.accountant), description=description
+            )
+
+    def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
+        """Release a vector sum with Gaussian noise of ``noise_multiplier`` times its sensitivity.
+
+        The noise is an exactly sampled Gaussian rounded to the grid of the sum, so that the result is a
+        post-processing of the continuous Gaussian mechanism.
+
+        Returns
+        -------
+        ndarray of float64, the shape of the sum
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
+        """
+        if private.scores:
+            raise TypeError("scores are released through select()")
+        sigma = noise_multiplier * private.sensitivity(self.neighbors)
+        self.budget.spend(GaussianRelease(noise_multiplier))
+        exponent = _grid_exponent(private.grid)
+        noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
+        return (private._integers + noise) * private.grid
+
+    def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
+        """Choose a candidate, small scores being likely, by the exponential mechanism.
+
+        Parameters
+        ----------
+        private : Bounded
+            Scores.
+        eta : float
+            Bounded range of the choice: the rate is eta divided by the range of one record's effect.
+            Infinite chooses the best.
+        public_scores : array_like, shape (m,) or scalar
+            Public part of the scores, added to the private sums.
+
+        Returns
+        -------
+        int
+            Index of the choice.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
+        """
+        scores = self._scores(private, public_scores)
+        self.budget.spend(ExponentialMechanismRelease(eta))
+        if eta == math.inf:
+            return int(np.argmin(scores))
+        rate = eta * (private.grid / private.score_range(self.neighbors))
+        return exponential_mechanism(self._bits, scores, rate * (1.0 - 2.0**-50))
+
+    def select_laplace(self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0) -> int:
+        """Choose the smallest score after adding Laplace noise to each; the choice is epsilon-DP.
+
+        For reproducing published algorithms: `select` chooses better for the same cost. The noise has
+        scale ``score_range / epsilon``, which needs scores that all move the same way when a record is
+        added; sums of non-negative losses do.
+        """
+        scores = self._scores(private, public_scores)
+        self.budget.spend(PureRelease(epsilon))
+        scale = private.score_range(self.neighbors) / private.grid / epsilon * (1.0 + 2.0**-50)
+        return report_noisy_min(self._bits, scores, scale)
+
+    def _scores(self, private: Bounded, public_scores: ArrayLike) -> NDArray[np.int64]:
+        """Private plus public scores as integers on the grid of the private ones."""
+        if not private.scores:
+            raise TypeError("only scores can be selected from; release a vector with gaussian_sum()")
+        public = np.broadcast_to(np.rint(np.asarray(public_scores) / private.grid), private.shape)
+        if not (np.abs(public) < 2.0**61).all():
+            raise ValueError("public_scores are too large for exact selection")
+        return private._integers + public.astype(np.int64)
+
+
+class NotPrivateArray(np.ndarray):
+    """An exact sum, marked as released without privacy."""
+
+    private = False
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("NotPrivateArray", "NOT PRIVATE ", 1)
+
+
+def release_without_privacy(private: Bounded) -> NotPrivateArray:
+    """Open a private sum without noise: for tests and non-private fits. Nothing is protected.
+
+    Returns
+    -------
+    NotPrivateArray
+        The sum as float64; the attribute ``private`` is False.
+    """
+    return (private._integers * private.grid).view(NotPrivateArray)
+
+
+def _grid_exponent(grid: float) -> int:
+    return math.frexp(grid)[1] - 1
