@@ -1,0 +1,1 @@
+"""Differentially private empirical risk minimisation of linear models."""

@@ -1,0 +1,1 @@
+"""Compiled kernels: no policy, no defaults, no budget."""
