@@ -2,8 +2,9 @@
  * Exact samples of round(N(0, s^2)), s rational, from random bits and integer arithmetic alone.
  *
  * Source: C. F. F. Karney, "Sampling exactly from the normal distribution", ACM Transactions on
- * Mathematical Software 42(1), 2016, algorithm N with the improvements of its section 4; rounding
- * by revealing bits until the integer is determined is his section on rounded output.
+ * Mathematical Software 42(1), 2016, algorithms N and B, and rounding by revealing bits until the
+ * integer is determined. Bernoulli(exp(-1/2)) is drawn as in Canonne, Kamath, Steinke 2020,
+ * algorithm 1, which needs small integers only.
  */
 #ifndef DPERM_ROUNDED_GAUSSIAN_H
 #define DPERM_ROUNDED_GAUSSIAN_H
