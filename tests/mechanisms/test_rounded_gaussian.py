@@ -1,3 +1,4 @@
+import itertools
 import math
 from fractions import Fraction
 
@@ -154,6 +155,23 @@ def test_more_bits_are_revealed_until_the_integer_is_known(open_digits):
     assert draw_at_one_third(below) == 0
     assert draw_at_one_third(above) == 1
     assert draw_at_one_third(above, sign=1) == -1
+
+
+@pytest.mark.parametrize("numerator", [3, 5, 7, 11, 13, 3**20, 3**39, 2**63 - 1])
+def test_the_last_unit_decides_whether_more_bits_are_needed(numerator):
+    # 64 bits X of x for which numerator * (X + 1) / 2^64 passes a rounding boundary by `excess` units of
+    # 2^-64: the integer is open, and with excess 1 only the largest digits that can follow change it.
+    tested = set()
+    for excess, shift in itertools.product([1, 2, 3, numerator - 1], range(1, 16)):
+        modulus = 1 << (64 + shift)
+        x = (excess - (1 << (63 + shift))) * pow(numerator, -1, modulus) % modulus - 1
+        if not 0 <= x < 0xFFFFFFFF << 32:
+            continue
+        for digit in (0, 0xFFFFFFFF):
+            fields = [*INTEGER_PART_0, (32, x >> 32), *ACCEPT, (32, x & 0xFFFFFFFF), (32, digit), (32, digit)]
+            assert_equals_twin(pack(fields), 0, numerator, shift, draws=3)
+        tested.add(excess)
+    assert tested
 
 
 def test_rounding_that_stays_open_is_an_error():
