@@ -1,0 +1,62 @@
+#include "random_bits.h"
+
+/* A short use of a stream should not pay for a large buffer. */
+enum { FIRST_FILL = 256 };
+
+/* Each repetition happens with probability below 1/2. */
+enum { MOST_REJECTIONS = 1024 };
+
+void random_bits_init(struct random_bits *bits, uint8_t *buffer, size_t capacity,
+                      random_bits_refill *refill, void *context) {
+    bits->buffer = buffer;
+    bits->capacity = capacity;
+    bits->fill_size = capacity < FIRST_FILL ? capacity : FIRST_FILL;
+    bits->refill = refill;
+    bits->context = context;
+    random_bits_discard(bits);
+}
+
+void random_bits_discard(struct random_bits *bits) {
+    bits->position = 0;
+    bits->length = 0;
+    bits->reservoir = 0;
+    bits->available = 0;
+}
+
+int random_bits_refill_buffer(struct random_bits *bits) {
+    /* Empty before the call: if it fails, the old bytes are already out of reach. */
+    bits->position = 0;
+    bits->length = 0;
+    if (bits->refill(bits->context, bits->buffer, bits->fill_size) != 0)
+        return RANDOM_BITS_SOURCE_FAILED;
+    bits->length = bits->fill_size;
+    bits->fill_size = bits->fill_size > bits->capacity / 2 ? bits->capacity : 2 * bits->fill_size;
+    return RANDOM_BITS_OK;
+}
+
+static unsigned bit_length(uint64_t value) {
+    unsigned length = 0;
+    for (; value != 0; value >>= 1)
+        length++;
+    return length;
+}
+
+int random_bits_below(struct random_bits *bits, uint64_t bound, uint64_t *value) {
+    const unsigned length = bit_length(bound - 1);
+    for (int tries = 0; tries < MOST_REJECTIONS; tries++) {
+        uint32_t high = 0, low;
+        if (length > 32)
+            RANDOM_BITS_TRY(random_bits_take(bits, length - 32, &high));
+        RANDOM_BITS_TRY(random_bits_take(bits, length > 32 ? 32 : length, &low));
+        *value = (uint64_t)high << 32 | low;
+        if (*value < bound)
+            return RANDOM_BITS_OK;
+    }
+    return RANDOM_BITS_STUCK;
+}
+
+int random_bits_fill_words(struct random_bits *bits, uint64_t *out, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        RANDOM_BITS_TRY(random_bits_word(bits, &out[i]));
+    return RANDOM_BITS_OK;
+}

@@ -1,0 +1,190 @@
+"""Sources of random bytes: cryptographic for releases, seeded for reproducible runs.
+
+A source overwrites buffers with fresh uniform bytes. It is read through
+:class:`dperm._kernels.samplers.RandomBits`, which the exact samplers take.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from typing import Literal, NoReturn, TypeAlias
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from dperm._kernels.samplers import RandomBits
+
+# Changing the key long before 2^64 blocks keeps the distance of one key's bytes from uniform ones below
+# n^2 / 2^129 for n blocks of 16 bytes: 2^-77 here.
+_BYTES_PER_KEY = 1 << 30
+
+# In one call the cipher may ask for room for one block more, less one byte, than it writes.
+_SPARE_BYTES = 15
+
+
+class _Source:
+    """What both sources share: no copies, which would repeat the bytes."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: the copy would repeat its bytes")
+
+
+class CryptographicSource(_Source):
+    """Bytes that nobody can predict: AES-256 in counter mode, keyed by the operating system.
+
+    A new key is taken after every gibibyte and in every forked child. Threads may share a source.
+
+    References
+    ----------
+    NIST SP 800-38A (counter mode). The cipher is OpenSSL's, through the ``cryptography`` package.
+    """
+
+    kind: Literal["cryptographic"] = "cryptographic"
+
+    def __init__(self) -> None:
+        self._start_process()
+
+    def _start_process(self) -> None:
+        self._lock = threading.Lock()
+        self._rekey()
+        self._process = os.getpid()
+
+    def _rekey(self) -> None:
+        self._cipher: CipherContext = Cipher(
+            algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))
+        ).encryptor()
+        self._bytes_left = _BYTES_PER_KEY
+
+    def fill(self, buffer: memoryview) -> int:
+        """Overwrite `buffer`, a writable memoryview of bytes, and return its length in bytes."""
+        if self._process != os.getpid():
+            self._start_process()
+        with self._lock:
+            if self._bytes_left < len(buffer):
+                self._rekey()
+            self._bytes_left -= len(buffer)
+            # The stream is the encryption of zeros.
+            direct = max(len(buffer) - _SPARE_BYTES, 0)
+            written = self._cipher.update_into(bytes(direct), buffer) if direct else 0
+            buffer[direct:] = self._cipher.update(bytes(len(buffer) - direct))
+        return written + len(buffer) - direct
+
+    def spawn(self, n: int) -> list[CryptographicSource]:
+        """Return `n` independent sources, each with a key of its own."""
+        return [CryptographicSource() for _ in range(n)]
+
+    def __repr__(self) -> str:
+        return "CryptographicSource()"
+
+
+class SeededSource(_Source):
+    """Reproducible bytes from a numpy generator: **not private**, whoever knows the seed knows the noise.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+        Owned by the source from then on. It runs ahead of what was used, by whole buffers.
+
+    Notes
+    -----
+    A forked child would repeat the bytes of its parent. It gets a RuntimeError instead, and must make a
+    source of its own.
+    """
+
+    kind: Literal["seeded"] = "seeded"
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "this seeded source of random bytes belongs to the parent process, whose noise it would "
+                "repeat; make one in each process, from different seeds"
+            )
+
+    def fill(self, buffer: memoryview) -> int:
+        """Overwrite `buffer`, a writable memoryview of bytes, and return its length in bytes."""
+        self._check_process()
+        with self._lock:
+            words = self._generator.integers(0, 1 << 64, size=-(-len(buffer) // 8), dtype=np.uint64)
+        # Little-endian everywhere: the same seed gives the same noise on every machine.
+        buffer[:] = words.astype("<u8", copy=False).view(np.uint8).data[: len(buffer)]
+        return len(buffer)
+
+    def spawn(self, n: int) -> list[SeededSource]:
+        """Return `n` independent sources; the same calls after the same seed give the same sources."""
+        self._check_process()
+        return [SeededSource(generator) for generator in self._generator.spawn(n)]
+
+    def __repr__(self) -> str:
+        return "SeededSource()"
+
+
+Source: TypeAlias = CryptographicSource | SeededSource
+RandomState: TypeAlias = (
+    "int | np.random.Generator | np.random.SeedSequence | np.random.RandomState | Source | None"
+)
+
+
+def random_source(random_state: RandomState = None) -> Source:
+    """Turn the `random_state` argument of the public functions into a source of random bytes.
+
+    Parameters
+    ----------
+    random_state : None, int, numpy Generator, SeedSequence or RandomState, or a source
+        None gives a cryptographic source. A non-negative integer or a SeedSequence gives a seeded source,
+        the same one each time. A Generator or RandomState is asked for 32 bytes, which seed the source: its
+        state advances, so that two uses of the same object differ. A source is returned as it is.
+
+    Returns
+    -------
+    CryptographicSource or SeededSource
+        Its attribute ``kind`` is ``"cryptographic"`` or ``"seeded"``. Only the former protects anybody.
+
+    Raises
+    ------
+    TypeError
+        For any other object.
+    ValueError
+        For a negative integer.
+    """
+    if random_state is None:
+        return CryptographicSource()
+    if isinstance(random_state, CryptographicSource | SeededSource):
+        return random_state
+    return SeededSource(np.random.Generator(np.random.PCG64DXSM(_seed_sequence(random_state))))
+
+
+def _seed_sequence(random_state: object) -> np.random.SeedSequence:
+    """Return a sequence of our own, so that spawning from it does not change the caller's."""
+    if isinstance(random_state, np.random.SeedSequence):
+        return np.random.SeedSequence(
+            random_state.entropy, spawn_key=random_state.spawn_key, pool_size=random_state.pool_size
+        )
+    if isinstance(random_state, np.random.Generator | np.random.RandomState):
+        return np.random.SeedSequence(int.from_bytes(random_state.bytes(32), "little"))
+    try:
+        seed = operator.index(random_state)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            "random_state must be None (cryptographic noise), an integer, or a numpy Generator, "
+            f"SeedSequence or RandomState; got {type(random_state).__name__}"
+        ) from None
+    if seed < 0:
+        raise ValueError(f"random_state must be a non-negative integer, got {seed}")
+    return np.random.SeedSequence(seed)
+
+
+def random_bits(random_state: RandomState | RandomBits = None) -> RandomBits:
+    """Return the random bits that the exact samplers take; RandomBits are returned as they are.
+
+    See :func:`random_source` for `random_state` and what it raises.
+    """
+    if isinstance(random_state, RandomBits):
+        return random_state
+    return RandomBits(random_source(random_state))

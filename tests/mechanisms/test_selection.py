@@ -1,0 +1,172 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from dperm._kernels import samplers
+from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism
+from reference import exponential_mechanism as twin
+from reference.bit_reader import BitReader, ScriptedSource, pack
+from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
+
+DRAWS = 100_000
+
+
+def counts(scores, rate, draws=DRAWS, seed=1):
+    bits = random_bits(seed)
+    scores = np.asarray(scores)
+    chosen = [exponential_mechanism(bits, scores, rate) for _ in range(draws)]
+    return np.bincount(chosen, minlength=len(scores))
+
+
+def probabilities(scores, rate):
+    weights = np.exp(-rate * (np.asarray(scores, float) - np.min(scores)))
+    return weights / weights.sum()
+
+
+def test_printed_vector():
+    printed = [0.3928718287, 0.1855795114, 0.02845953982, 0.3928718287, 0.0002172912680]
+    scores = [10, 12, 17, 10, 30]
+    np.testing.assert_allclose(probabilities(scores, 3 / 8), printed, rtol=1e-9)
+    assert chi_square_p_value(counts(scores, 3 / 8), printed) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("rate", [0.0096, 0.0104])
+def test_four_per_cent_of_the_rate_would_be_noticed(rate):
+    scores = [0, 100]
+    observed = counts(scores, rate, draws=200_000)
+    assert chi_square_p_value(observed, probabilities(scores, 0.01)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("rate", [0.0, 2.0**-80, 0.1, 1 / 3, 1.0, 2.5])
+@pytest.mark.parametrize("scores", [[0], [5, 5], [-3, 0, 2, 1], list(range(30)), [7, -(10**9), -(10**9) + 1]])
+def test_distribution(scores, rate):
+    observed = counts(scores, rate, draws=20_000)
+    assert chi_square_p_value(observed, probabilities(scores, rate)) > FALSE_ALARM
+
+
+def test_scores_at_both_ends_of_int64():
+    info = np.iinfo(np.int64)
+    scores = [info.max, info.min, info.min + 1, 0]
+    assert counts(scores, 1.0, draws=2000)[[0, 3]].sum() == 0
+    rate = math.log(3) / 2.0**63  # the differences are 2^64 - 1, 0, 1 and 2^63
+    expected = [1 / 9, 1, 1, 1 / 3]
+    assert chi_square_p_value(counts(scores, rate), np.array(expected) / sum(expected)) > FALSE_ALARM
+
+
+def log_probability_change(choose, draws):
+    """Change of the first candidate's log-probability when its score grows by 1, of 21 tied ones."""
+    tied, moved = np.zeros(21, np.int64), np.eye(21, dtype=np.int64)[0]
+    before, after = (np.mean([choose(scores) == 0 for _ in range(draws)]) for scores in (tied, moved))
+    slack = 6 * math.sqrt((1 / before + 1 / after) / draws)  # six standard errors of the difference
+    return math.log(after / before), slack
+
+
+def test_moving_one_of_many_tied_scores():
+    eta, bits = 0.5, random_bits(2)
+    change, slack = log_probability_change(lambda u: exponential_mechanism(bits, u, eta), DRAWS)
+    assert change == pytest.approx(-eta + math.log(21 / (20 + math.exp(-eta))), abs=slack)
+    assert abs(change) <= eta + slack
+
+
+def test_the_wrong_sign_of_the_noise_would_be_noticed():
+    # One of 21 candidates that is behind by one then wins with probability exp(-20 eta) / 21.
+    eta, rng = 0.1, np.random.default_rng(3)
+
+    def wrong(scores):
+        return np.argmax(-scores - rng.exponential(1 / eta, 21))
+
+    change, slack = log_probability_change(wrong, 20_000)
+    assert abs(change) > eta + slack
+
+
+@pytest.mark.parametrize("g", [0, 2.0**-20, 0.01, 0.3, 0.5, 1, 1.5, math.pi, 10])
+def test_bernoulli_exp(g):
+    draws = samplers.bernoulli_exp(random_bits(4), *dyadic_rate(g), 400_000)
+    assert draws.dtype == np.bool_
+    assert binomtest(int(draws.sum()), draws.size, math.exp(-g)).pvalue > FALSE_ALARM
+
+
+awkward_digits = st.lists(
+    st.sampled_from([0, 1, 0x80000000, 0xFFFFFFFF]) | st.integers(0, 2**32 - 1), max_size=40
+)
+rates = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 127))
+
+
+@settings(max_examples=200, deadline=None)
+@given(awkward_digits, st.integers(0, 2**32), rates)
+def test_bernoulli_exp_equals_twin(digits, seed, rate):
+    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
+    compiled = samplers.bernoulli_exp(samplers.RandomBits(source), *rate, 20)
+    reader = BitReader(source.given)
+    assert compiled.tolist() == [twin.bernoulli_exp(reader, *rate) for _ in range(20)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    awkward_digits,
+    st.integers(0, 2**32),
+    rates,
+    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), min_size=1, max_size=8),
+)
+def test_exponential_mechanism_equals_twin(digits, seed, rate, scores):
+    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
+    bits = samplers.RandomBits(source)
+    compiled = [samplers.exponential_mechanism(bits, np.array(scores), *rate) for _ in range(5)]
+    reader = BitReader(source.given)
+    assert compiled == [twin.exponential_mechanism(reader, scores, *rate) for _ in range(5)]
+
+
+def test_constant_streams_end():
+    # Zeros always continue the walk, ones never give an index below 3. Neither may hang.
+    zeros, ones = (samplers.RandomBits(ScriptedSource(byte * 100_000)) for byte in (b"\x00", b"\xff"))
+    with pytest.raises(RuntimeError, match="broken"):
+        samplers.bernoulli_exp(zeros, 1, 1, 1)
+    with pytest.raises(RuntimeError, match="broken"):
+        exponential_mechanism(ones, [0, 0, 0], 1)
+
+
+@given(st.floats(0, 2.0**64, exclude_max=True))
+def test_rate_is_exact_or_rounded_down(rate):
+    numerator, shift = dyadic_rate(rate)
+    assert 0 <= numerator < 1 << 64
+    assert 0 <= shift <= 127
+    used = Fraction(numerator, 1 << shift)
+    assert used <= Fraction(rate)
+    if rate >= 2.0**-74:
+        assert used == Fraction(rate)
+
+
+@given(st.fractions(Fraction(1, 1 << 60), 1000))
+def test_rational_rate_loses_little(rate):
+    used = Fraction(*dyadic_rate(rate)[:1]) / (1 << dyadic_rate(rate)[1])
+    assert rate * (1 - Fraction(1, 1 << 62)) <= used <= rate
+
+
+@pytest.mark.parametrize("rate", [-1.0, math.nan, math.inf, 2.0**64])
+def test_bad_rate(rate):
+    with pytest.raises(ValueError, match="rate"):
+        exponential_mechanism(random_bits(0), [1, 2], rate)
+
+
+@pytest.mark.parametrize("scores", [[], [[1, 2]], 3])
+def test_bad_shape(scores):
+    with pytest.raises(ValueError, match="scores"):
+        exponential_mechanism(random_bits(0), np.array(scores, dtype=np.int64), 1.0)
+
+
+@pytest.mark.parametrize("scores", [[1.0, 2.0], np.array([1], np.uint64), ["a"], [2**70]])
+def test_scores_must_be_integers(scores):
+    with pytest.raises(TypeError, match="scores"):
+        exponential_mechanism(random_bits(0), scores, 1.0)
+
+
+def test_bad_compiled_arguments():
+    for rate in [(-1, 0), (2**64, 0), (1, -1), (1, 128)]:
+        with pytest.raises(ValueError, match="rate needs"):
+            samplers.bernoulli_exp(random_bits(0), *rate, 1)

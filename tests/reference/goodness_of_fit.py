@@ -1,0 +1,38 @@
+"""Chi-square test of integer samples against exact probabilities.
+
+FALSE_ALARM is the probability that a correct sampler fails one call. Seeds in the tests are fixed, so a
+test that passes once passes always; the rate says how much a pass means, and the tests of the tests show
+that errors of a few per cent are far beyond it.
+"""
+
+import numpy as np
+from scipy.stats import chi2
+
+FALSE_ALARM = 1e-6
+SMALLEST_EXPECTED = 20
+
+
+def chi_square_p_value(counts, probabilities):
+    """p-value of `counts` against cell `probabilities`; what these leave below 1 is one more cell.
+
+    Cells with a small expectation are merged with their neighbours, where the chi-square approximation of
+    the tail at 1e-6 would be poor.
+    """
+    counts, probabilities = np.asarray(counts, float), np.asarray(probabilities, float)
+    n = counts.sum()
+    merged_counts, merged_expected = [0.0], [0.0]
+    for count, expected in zip(counts, n * probabilities, strict=True):
+        if merged_expected[-1] >= SMALLEST_EXPECTED:
+            merged_counts.append(0.0)
+            merged_expected.append(0.0)
+        merged_counts[-1] += count
+        merged_expected[-1] += expected
+    if merged_expected[-1] < SMALLEST_EXPECTED and len(merged_expected) > 1:
+        last_count, last_expected = merged_counts.pop(), merged_expected.pop()
+        merged_counts[-1] += last_count
+        merged_expected[-1] += last_expected
+    observed, expected = np.array(merged_counts), np.array(merged_expected)
+    expected *= n / expected.sum()
+    if len(observed) == 1:
+        return 1.0
+    return chi2.sf(((observed - expected) ** 2 / expected).sum(), len(observed) - 1)
