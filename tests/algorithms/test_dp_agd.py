@@ -1,0 +1,223 @@
+"""DP-AGD: published numbers, filter, corrected averaging, twin, audit of every release."""
+
+import math
+
+import numpy as np
+import pytest
+from algorithms.problems import objective, separable
+from reference import numpy_algorithms as twin
+
+from dperm import Objective
+from dperm.accounting import Ledger, zcdp_rho
+from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
+from dperm.algorithms import dp_agd, nonprivate
+from dperm.algorithms.dp_agd import dp_agd_schedule
+from dperm.errors import BudgetExceededError
+from dperm.mechanisms import release
+
+
+@pytest.fixture
+def record(monkeypatch):
+    """Every Gaussian release of a run: (exact sum, noisy sum, noise multiplier), and the budget."""
+    releases = []
+    original = release.Releaser.gaussian_sum
+
+    def recording(self, private, multiplier):
+        noisy = original(self, private, multiplier)
+        exact = np.asarray(release.release_without_privacy(private))
+        sigma = multiplier * private.sensitivity(self.neighbors)
+        releases.append({"exact": exact, "noisy": noisy, "sigma": sigma, "budget": self.budget})
+        return noisy
+
+    monkeypatch.setattr(release.Releaser, "gaussian_sum", recording)
+    return releases
+
+
+# epsilon, delta, sigma of the first gradients, scale of the Laplace noise, for clips of 3 and 60 splits
+PUBLISHED = [
+    (0.1, 1e-8, 21982.90076, 3600.0),
+    (0.4, 1e-8, 5495.725189, 900.0),
+    (1.6, 1e-12, 1679.355285, 225.0),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sigma", "laplace"), PUBLISHED)
+def test_paper_mode_draws_the_published_noise(record, monkeypatch, epsilon, delta, sigma, laplace):
+    scales = []
+    original = release.report_noisy_min
+    monkeypatch.setattr(
+        release,
+        "report_noisy_min",
+        lambda bits, scores, scale: scales.append(scale) or original(bits, scores, scale),
+    )
+    obj = objective(n=500)
+    dp_agd(obj, epsilon, delta, calibration="paper", splits=60, clip=3.0, loss_clip=3.0, max_iter=1)
+    # the objective knows that no gradient exceeds the row norm of 1.5 and says so
+    assert record[0]["sigma"] * 3.0 / 1.5 == pytest.approx(sigma, rel=1e-4)
+    assert scales[0] * obj.clipped_loss_sums(np.zeros(6), np.ones(6), [0.0], 3.0).grid == pytest.approx(
+        laplace, rel=1e-6
+    )
+
+
+def test_paper_mode_refuses_replace_one():
+    with pytest.raises(ValueError, match="factor of 2"):
+        dp_agd(objective(), 0.5, 1e-6, calibration="paper", neighbors="replace_one")
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "gdp"])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0])
+def test_the_filter_is_never_passed(record, accountant, epsilon):
+    dp_agd(objective(), epsilon, 1e-8, accountant=accountant)
+    budget = record[-1]["budget"]
+    assert 0 < budget.spent_units <= budget.total_units
+
+
+def test_nothing_is_touched_when_the_budget_cannot_pay(record, monkeypatch):
+    """A first iteration that does not fit by one unit makes no access to the data."""
+    from dperm.accounting.budget import Budget
+
+    original = Budget.share
+    monkeypatch.setattr(
+        Budget,
+        "share",
+        lambda self, parts, fraction=1: original(self, parts, fraction) + (1 if fraction == 0.5 else 0),
+    )
+    obj = objective()
+    result = dp_agd(obj, 1.0, 1e-6, splits=1, selection_share=0.5)
+    assert record == []
+    assert result.n_iter == 0
+    np.testing.assert_array_equal(result.coef, 0.0)
+
+
+def test_raw_measurements_are_averaged_by_inverse_variance(record, monkeypatch):
+    """When 0 always wins, the direction on offer is the weighted mean of all measurements."""
+    directions = []
+    monkeypatch.setattr(release.Releaser, "select", lambda self, private, eta, public: 0)
+    obj = objective()
+    original = obj.clipped_loss_sums
+    monkeypatch.setattr(
+        obj,
+        "clipped_loss_sums",
+        lambda w, direction, steps, clip: directions.append(direction)
+        or original(w, direction, steps, clip),
+    )
+    dp_agd(obj, 1.0, 1e-6, accountant="zcdp")
+    assert len(record) == len(directions) > 3
+    weights = np.array([1 / entry["sigma"] ** 2 for entry in record])
+    noisy = np.array([entry["noisy"] for entry in record])
+    for k, direction in enumerate(directions, start=1):
+        mean = weights[:k] @ noisy[:k] / weights[:k].sum()
+        np.testing.assert_allclose(direction, mean / np.linalg.norm(mean), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(weights[1:3] / np.cumsum(weights)[:2], 0.1, rtol=1e-6)
+
+
+def test_without_noise_it_reaches_the_optimum():
+    obj = objective(l2=0.05)
+    result = dp_agd(obj, math.inf, 1e-6, max_iter=3000)
+    assert obj.value(result.coef) - obj.value(nonprivate(obj).coef) < 1e-8
+
+
+def test_numpy_twin_reaches_the_same_objective():
+    """Different noise, same distribution: means of the final objective agree."""
+    X, y = separable(n=3000)
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    rows = twin.scaled_rows(X, 1.5, True)
+    epsilon, delta = 1.0, 1e-6
+    schedule = dp_agd_schedule(3000, 6, 0.25, 1.5)
+    settings = {
+        "splits": schedule.splits,
+        "selection_share": schedule.selection_share,
+        "clip": schedule.clip,
+        "loss_clip": schedule.loss_clip,
+        "step_max": schedule.step_max,
+    }
+    rho = zcdp_rho(epsilon, delta)
+    selection = schedule.selection_share * rho / schedule.splits
+    gradient = (1 - schedule.selection_share) * rho / schedule.splits
+    rng = np.random.default_rng(0)
+    ours, theirs = [], []
+    for seed in range(60):
+        result = dp_agd(obj, epsilon, delta, accountant="zcdp", random_state=seed, **settings)
+        ours.append(obj.value(result.coef))
+        w, _ = twin.dp_agd(rows, y, rho, gradient, selection, schedule, rng)
+        theirs.append(obj.value(w))
+    error = math.sqrt((np.var(ours) + np.var(theirs)) / 60)
+    assert abs(np.mean(ours) - np.mean(theirs)) < 5.5 * error
+
+
+def test_seeded_runs_repeat():
+    first, second = (dp_agd(objective(), 1.0, 1e-6, random_state=1) for _ in range(2))
+    np.testing.assert_array_equal(first.coef, second.coef)
+    assert first.history == second.history
+
+
+def test_a_ledger_decides_the_accountant():
+    ledger = Ledger(1.0, 1e-6)
+    result = dp_agd(objective(), 1.0, 1e-6, ledger=ledger)
+    assert result.privacy.accountant == "gdp"
+    assert ledger.spent == 1.0
+    with pytest.raises(BudgetExceededError):
+        dp_agd(objective(), 0.2, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"splits": 0},
+        {"selection_share": 1.0},
+        {"clip": 0.0},
+        {"loss_clip": math.inf},
+        {"step_max": -1.0},
+        {"growth": 0.0},
+        {"n_candidates": 1.5},
+        {"calibration": "loose"},
+        {"accountant": "luck"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        dp_agd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+class TestAudit:
+    """The noise of each release against what was charged for it."""
+
+    def standardised_noise(self, record):
+        obj = objective(d=20)
+        for seed in range(4):
+            dp_agd(obj, 1.0, 1e-6, accountant="zcdp", random_state=seed)
+        residuals = [(entry["noisy"] - entry["exact"]) / entry["sigma"] for entry in record]
+        return np.concatenate(residuals)
+
+    def test_noise_is_what_was_charged(self, record):
+        noise = self.standardised_noise(record)
+        # the mean of k squared normals has variance 2/k; 5.5 deviations: false alarm below 1e-7
+        assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
+
+    def test_halved_noise_is_caught(self, record, monkeypatch):
+        honest = release.gaussian_integers
+        monkeypatch.setattr(
+            release,
+            "gaussian_integers",
+            lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
+        )
+        noise = self.standardised_noise(record)
+        assert abs(np.mean(noise**2) - 1.0) > 5.5 * math.sqrt(2 / noise.size)
+
+    def test_selection_rate_is_what_was_charged(self, monkeypatch):
+        rates = []
+        original = release.exponential_mechanism
+        monkeypatch.setattr(
+            release,
+            "exponential_mechanism",
+            lambda bits, scores, rate: rates.append(rate) or original(bits, scores, rate),
+        )
+        obj = objective()
+        dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=50, selection_share=0.25, loss_clip=2.0)
+        grid = obj.clipped_loss_sums(np.zeros(6), np.ones(6), [0.0], 2.0).grid
+        eta = math.sqrt(8 * 0.25 * zcdp_rho(1.0, 1e-6) / 50)
+        np.testing.assert_allclose(np.array(rates) * 2.0 / grid, eta, rtol=1e-9)
+        assert selection_eta(10**15, "zcdp") == pytest.approx(math.sqrt(8 * 10**15 / 2**60))
+        assert gaussian_noise_multiplier(10**15, "zcdp") == pytest.approx(math.sqrt(2**60 / 2e15))

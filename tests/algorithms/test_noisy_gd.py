@@ -1,0 +1,225 @@
+"""Noisy gradient descent: calibration, twin, guarantee, reproducibility, audit."""
+
+import math
+
+import numpy as np
+import pytest
+from algorithms.problems import objective, separable
+from reference import numpy_algorithms as twin
+
+from dperm import Objective
+from dperm.accounting import Ledger, gdp_mu
+from dperm.algorithms import noisy_gd, nonprivate
+from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.errors import BudgetExceededError, PrivacyWarning
+from dperm.mechanisms import release
+
+
+def zero_rows(n):
+    """n records without information: what remains is the calibration."""
+    return Objective("logistic", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
+
+
+# Published tables: sigma on the mean gradient for T iterates, that is T - 1 noisy gradients.
+@pytest.mark.parametrize(
+    ("n", "T", "clip", "epsilon", "delta", "neighbors", "sigma"),
+    [
+        (1000, 100, 1.0, 1.0, 1e-5, "replace_one", 0.07423863218),
+        (1000, 100, 1.0, 1.0, 1e-5, "add_or_remove", 0.03711931609),
+        (45211, 50, 11.1803398875, 0.5, 1e-8, "replace_one", 0.03414848698),
+    ],
+)
+def test_noise_of_the_published_examples(n, T, clip, epsilon, delta, neighbors, sigma):
+    obj = Objective("squared_hinge", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
+    result = noisy_gd(obj, epsilon, delta, steps=T - 1, clip=clip, neighbors=neighbors)
+    assert result.privacy.noise_scale / n == pytest.approx(sigma, rel=1e-8)
+    assert result.n_iter == result.privacy.steps == T - 1
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "sigma"), [("replace_one", 0.04079767243), ("add_or_remove", 0.02713639446)]
+)
+def test_noise_on_a_ball_uses_what_the_loss_allows_there(neighbors, sigma):
+    result = noisy_gd(zero_rows(1000), 1.0, 1e-5, steps=99, clip=2.0, radius=1.0, neighbors=neighbors)
+    # 2^-18 of the bound is kept for rounding
+    assert sigma <= result.privacy.noise_scale / 1000 <= sigma * (1 + 2.0**-17)
+
+
+@pytest.mark.parametrize("tail", [1.0, 0.3])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_without_noise_it_is_the_numpy_twin(momentum, tail):
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    schedule = NoisyGDSchedule(steps=50, clip=0.3, step_size=2.0, momentum=momentum, tail=tail)
+    settings = {"steps": 50, "clip": 0.3, "step_size": 2.0, "momentum": momentum, "tail": tail}
+    result = noisy_gd(obj, math.inf, 1e-6, **settings)
+    rows = twin.scaled_rows(X, 1.5, True)
+    expected = twin.noisy_gd(rows, y, 0.0, schedule, np.random.default_rng())
+    np.testing.assert_allclose(result.coef, expected, atol=1e-8)
+    assert not result.privacy.private
+
+
+def test_without_noise_it_reaches_the_optimum():
+    obj = objective(l2=0.01)
+    result = noisy_gd(obj, math.inf, 1e-6, steps=3000, clip=10.0, tail=0.01)
+    np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-6)
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    X, y = separable(n=30_000)
+    coefs = [
+        noisy_gd(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, random_state=3).coef
+        for threads in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    np.testing.assert_array_equal(coefs[0], coefs[2])
+    other = noisy_gd(Objective("logistic", X, y), 1.0, 1e-6, random_state=4).coef
+    assert np.all(other != coefs[0])
+
+
+def test_cryptographic_runs_differ():
+    obj = objective()
+    assert np.all(noisy_gd(obj, 1.0, 1e-6).coef != noisy_gd(obj, 1.0, 1e-6).coef)
+
+
+def test_the_budget_is_used_up_and_not_passed(monkeypatch):
+    doors = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: doors.append(self) or original(self, *args),
+    )
+    noisy_gd(objective(), 0.7, 1e-7, steps=37)
+    budget = doors[-1].budget
+    assert len(doors) == 37
+    assert budget.total_units - 37 <= budget.spent_units <= budget.total_units
+
+
+def test_one_step_more_than_planned_is_refused(monkeypatch):
+    from dperm.algorithms import noisy_gd as function
+    from dperm.accounting import units
+
+    module = __import__("sys").modules[function.__module__]
+    planned = units.gaussian_noise_multiplier
+    monkeypatch.setattr(module, "gaussian_noise_multiplier", lambda *args: planned(*args) * (1 - 1e-6))
+    with pytest.raises(BudgetExceededError):
+        noisy_gd(objective(), 1.0, 1e-6, steps=50)
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = objective()
+    noisy_gd(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "clipped_gradient_sum", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        noisy_gd(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 0},
+        {"steps": 2.5},
+        {"clip": -1.0},
+        {"step_size": math.nan},
+        {"momentum": 1.0},
+        {"tail": 0.0},
+        {"radius": 0.0},
+        {"calibration": "loose"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        noisy_gd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+def test_projection_keeps_every_iterate_in_the_ball():
+    norms = []
+    noisy_gd(
+        objective(),
+        0.1,
+        1e-6,
+        radius=0.7,
+        callback=lambda released: norms.append(np.linalg.norm(released["coef"])),
+    )
+    assert max(norms) <= 0.7 * (1 + 1e-12)
+    assert max(norms) > 0.69
+
+
+class TestPaperMode:
+    def test_noise_is_the_textbook_gaussian(self):
+        result = noisy_gd(objective(), 0.5, 1e-6, steps=99, clip=0.5, calibration="paper")
+        expected = math.sqrt(100) * math.sqrt(2 * math.log(1.25e6)) / 0.5 * 0.5
+        assert result.privacy.noise_scale == pytest.approx(expected, rel=1e-12)
+
+    def test_replace_one_is_refused(self):
+        with pytest.raises(ValueError, match="half"):
+            noisy_gd(objective(), 0.5, 1e-6, calibration="paper", neighbors="replace_one")
+
+    def test_outside_the_proof_it_warns(self):
+        with pytest.warns(PrivacyWarning, match="epsilon < 1"):
+            noisy_gd(objective(), 2.0, 1e-6, calibration="paper")
+
+    def test_where_the_claim_is_false_it_raises(self):
+        # the textbook Gaussian fails above epsilon = 7.46 at delta = 1e-3
+        with pytest.raises(ValueError, match="does not give"):
+            noisy_gd(objective(), 30.0, 1e-3, steps=1000, calibration="paper")
+
+
+class TestAudit:
+    """Two neighbours: an empty record with and without a record at the clip, all steps one way."""
+
+    STEPS, RUNS, EPSILON, DELTA = 10, 400, 2.0, 1e-3
+
+    def statistic(self, present, seed):
+        X = np.array([[0.0], [1.0]]) if present else np.array([[0.0]])
+        obj = Objective("logistic", X, np.ones(len(X)), row_norm=1.0, n_public=2)
+        total = []
+        result = noisy_gd(
+            obj,
+            self.EPSILON,
+            self.DELTA,
+            steps=self.STEPS,
+            clip=1e-3,
+            step_size=1e-3,
+            momentum=0.0,
+            random_state=seed,
+            callback=lambda released: total.append(released["gradient"][0]),
+        )
+        return 2 * np.sum(total) / result.privacy.noise_scale / math.sqrt(self.STEPS)
+
+    def measured_mu(self):
+        """Distance of the two means in standard deviations of the claim, with its standard error."""
+        absent = np.array([self.statistic(False, seed) for seed in range(self.RUNS)])
+        there = np.array([self.statistic(True, 10**6 + seed) for seed in range(self.RUNS)])
+        spread = math.sqrt((absent.var(ddof=1) + there.var(ddof=1)) / 2)
+        return abs(absent.mean() - there.mean()) / spread, math.sqrt(2 / self.RUNS)
+
+    def test_measured_leakage_is_the_claim_and_not_more(self):
+        mu, error = self.measured_mu()
+        claim = gdp_mu(self.EPSILON, self.DELTA)
+        # false alarm beyond 5 standard errors: 6e-7
+        assert claim - 5.5 * error < mu < claim + 5.5 * error
+
+    def test_halved_noise_is_caught(self, monkeypatch):
+        honest = release.gaussian_integers
+        monkeypatch.setattr(
+            release,
+            "gaussian_integers",
+            lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
+        )
+        mu, error = self.measured_mu()
+        assert mu - 5.5 * error > gdp_mu(self.EPSILON, self.DELTA)
+
+
+def test_schedule_looks_at_public_numbers_only_and_scales_with_the_rows():
+    one = noisy_gd_schedule(10_000, 20, 0.3, 1.0)
+    three = noisy_gd_schedule(10_000, 20, 0.3, 3.0)
+    assert three.clip == pytest.approx(3 * one.clip)
+    assert three.step_size == pytest.approx(one.step_size / 9)
+    assert three.steps == one.steps

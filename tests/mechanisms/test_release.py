@@ -1,0 +1,136 @@
+"""The door from private sums to numbers: charge first, then draw; nothing else opens a sum."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dperm.accounting import Ledger
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import GaussianRelease
+from dperm.bounded import Bounded
+from dperm.errors import BudgetExceededError
+from dperm.mechanisms import release, release_without_privacy
+from dperm.mechanisms.release import Releaser
+
+
+def vector_sum(d=3, contribution=1.0):
+    return Bounded(np.arange(d, dtype=np.int64), grid=2.0**-10, contribution=contribution)
+
+
+def scores(values=(5, 0, 9), contribution=1.0):
+    return Bounded(np.array(values, dtype=np.int64), grid=2.0**-4, contribution=contribution, scores=True)
+
+
+def releaser(epsilon=1.0, delta=1e-6, accountant="gdp", seed=0, neighbors="add_or_remove", ledger=None):
+    budget = Budget.from_epsilon(epsilon, delta, accountant)
+    return Releaser(
+        epsilon, delta, budget, neighbors=neighbors, ledger=ledger, random_state=seed, description="test"
+    )
+
+
+@pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
+def test_noise_has_the_scale_of_the_sensitivity(neighbors, factor):
+    door = releaser(epsilon=math.inf, neighbors=neighbors)
+    private = vector_sum(d=20_000, contribution=3.0)
+    noise = door.gaussian_sum(private, 2.0) - release_without_privacy(private)
+    sigma = 2.0 * 3.0 * factor
+    # chi-square with 20,000 degrees of freedom: standard deviation of the ratio is 0.01; 5.2 of them
+    # give a false alarm in 2e-7 of the runs.
+    assert abs(np.mean((noise / sigma) ** 2) - 1.0) < 0.052
+
+
+def test_results_lie_on_the_grid():
+    noisy = releaser().gaussian_sum(vector_sum(), 5.0)
+    assert np.all(noisy * 2.0**10 == np.rint(noisy * 2.0**10))
+
+
+def test_charge_comes_before_the_draw(monkeypatch):
+    door = releaser()
+    spent_at_draw = []
+
+    def draw(bits, sigma, exponent, shape):
+        spent_at_draw.append(door.budget.spent_units)
+        raise RuntimeError("the source broke")
+
+    monkeypatch.setattr(release, "gaussian_integers", draw)
+    with pytest.raises(RuntimeError, match="source broke"):
+        door.gaussian_sum(vector_sum(), 100.0)
+    cost = GaussianRelease(100.0).cost_units("gdp")
+    assert spent_at_draw == [cost]
+    assert door.budget.spent_units == cost  # over-counted, never under-counted
+
+
+def test_a_release_over_budget_draws_nothing(monkeypatch):
+    door = releaser(epsilon=0.1)
+    monkeypatch.setattr(release, "gaussian_integers", pytest.fail)
+    monkeypatch.setattr(release, "exponential_mechanism", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        door.gaussian_sum(vector_sum(), 0.5)
+    with pytest.raises(BudgetExceededError):
+        door.select(scores(), 50.0)
+    assert door.budget.spent_units == 0
+
+
+def test_ledger_is_charged_when_the_door_opens():
+    ledger = Ledger(1.0, 1e-6)
+    releaser(epsilon=1.0, ledger=ledger)
+    assert ledger.spent == 1.0
+    assert [entry.description for entry in ledger.history()] == ["test"]
+    with pytest.raises(BudgetExceededError):
+        releaser(epsilon=0.1, ledger=ledger)
+
+
+def test_bad_random_state_is_found_before_the_charge():
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(TypeError, match="random_state"):
+        releaser(seed="zero", ledger=ledger)
+    assert ledger.spent == 0.0
+
+
+def test_selection_follows_the_exponential_mechanism():
+    door = releaser(epsilon=math.inf)
+    private = scores((5, 0, 9), contribution=0.5)
+    counts = np.bincount([door.select(private, 1.0) for _ in range(20_000)], minlength=3)
+    weights = np.exp(-1.0 / 0.5 * np.array([5, 0, 9]) / 16.0)
+    expected = 20_000 * weights / weights.sum()
+    # chi-square, 2 degrees of freedom: above 30 with probability 3e-7
+    assert ((counts - expected) ** 2 / expected).sum() < 30.0
+
+
+def test_replace_one_halves_the_rate_of_selection():
+    door = releaser(epsilon=math.inf, neighbors="replace_one")
+    private = scores((0, 16), contribution=0.5)
+    chosen = np.array([door.select(private, 1.0) for _ in range(20_000)])
+    expected = 1.0 / (1.0 + math.exp(1.0))  # rate 1 / (2 * 0.5) on a difference of 1
+    assert abs(chosen.mean() - expected) < 5.2 * math.sqrt(expected * (1 - expected) / 20_000)
+
+
+def test_laplace_selection_matches_its_closed_form():
+    door = releaser(epsilon=math.inf)
+    private = scores((0, 16), contribution=1.0)
+    chosen = np.array([door.select_laplace(private, 1.0) for _ in range(20_000)])
+    # P(Lap + 1 < Lap') for scale 1: (1 + 1/2) e^{-1} / 2, and half the ties of the grid of 1/16
+    assert abs(chosen.mean() - 0.75 * math.exp(-1.0)) < 0.03
+
+
+def test_public_scores_are_added():
+    door = releaser(epsilon=math.inf)
+    assert door.select(scores((0, 0, 0)), math.inf, [1.0, 0.5, 2.0]) == 1
+    with pytest.raises(ValueError, match="public_scores"):
+        door.select(scores(), 1.0, [1e30, 0, 0])
+
+
+def test_vectors_and_scores_do_not_mix():
+    door = releaser(epsilon=math.inf)
+    with pytest.raises(TypeError, match="select"):
+        door.gaussian_sum(scores(), 1.0)
+    with pytest.raises(TypeError, match="gaussian_sum"):
+        door.select(vector_sum(), 1.0)
+
+
+def test_release_without_privacy_marks_the_result():
+    opened = release_without_privacy(vector_sum())
+    assert opened.private is False
+    assert "NOT PRIVATE" in repr(opened)
+    np.testing.assert_array_equal(opened, np.arange(3) / 1024)

@@ -1,0 +1,88 @@
+"""Plain numpy twins of the algorithms: same steps, floating-point sums, numpy's noise."""
+
+import math
+
+import numpy as np
+from scipy.special import expit
+
+
+def scaled_rows(X, row_norm, fit_intercept):
+    """The design matrix that the objective means: intercept appended, long rows scaled."""
+    rows = np.column_stack([X, np.ones(len(X))]) if fit_intercept else np.asarray(X, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=1)
+    return rows * np.minimum(1.0, row_norm / norms)[:, None]
+
+
+def clipped_logistic_gradient(rows, y, norms, w, clip):
+    """The best numpy we can write: two matrix-vector products, no per-record gradients."""
+    s = -y * expit(-y * (rows @ w))
+    s *= np.minimum(1.0, clip / np.maximum(np.abs(s) * norms, 1e-300))
+    return s @ rows
+
+
+def clipped_logistic_gradient_materialised(rows, y, w, clip):
+    """What per-example-gradient code does: an array of all gradients, its norms, the clipped sum."""
+    gradients = (-y * expit(-y * (rows @ w)))[:, None] * rows
+    norms = np.linalg.norm(gradients, axis=1)
+    return (gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
+
+
+def clipped_logistic_losses(rows, y, w, direction, steps, clip):
+    """Clipped loss sums along a line from two matrix-vector products."""
+    p, q = y * (rows @ w), y * (rows @ direction)
+    return np.array([np.minimum(np.logaddexp(0.0, step * q - p), clip).sum() for step in steps])
+
+
+def noisy_gd(rows, y, noise_multiplier, schedule, rng):
+    """Twin of dperm.algorithms.noisy_gd (add_or_remove, no ridge term, no projection)."""
+    n, d = rows.shape
+    norms = np.linalg.norm(rows, axis=1)
+    w, velocity = np.zeros(d), np.zeros(d)
+    averaged = math.ceil(schedule.tail * (schedule.steps + 1))
+    total = np.zeros(d)
+    for t in range(1, schedule.steps + 1):
+        noise = rng.normal(scale=noise_multiplier * schedule.clip, size=d)
+        gradient = (clipped_logistic_gradient(rows, y, norms, w, schedule.clip) + noise) / n
+        velocity = schedule.momentum * velocity - schedule.step_size * gradient
+        w = w + velocity
+        if t > schedule.steps - averaged:
+            total += w
+    return total / averaged
+
+
+def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20, growth=0.1):
+    """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
+    n, d = rows.shape
+    norms = np.linalg.norm(rows, axis=1)
+    w, step_max, chosen, spent = np.zeros(d), schedule.step_max, [], 0.0
+    rate = math.sqrt(8.0 * selection_cost) / schedule.loss_clip
+
+    def measure(total, cost):
+        return total + rng.normal(scale=schedule.clip / math.sqrt(2.0 * cost), size=d)
+
+    while spent + gradient_cost + selection_cost <= budget:
+        spent += gradient_cost
+        total = clipped_logistic_gradient(rows, y, norms, w, schedule.clip)
+        measured, cost = measure(total, gradient_cost), gradient_cost
+        while True:
+            direction = measured / np.linalg.norm(measured)
+            if spent + selection_cost > budget:
+                return w, len(chosen)
+            spent += selection_cost
+            steps = step_max * np.arange(n_candidates + 1) / n_candidates
+            scores = clipped_logistic_losses(rows, y, w, direction, steps, schedule.loss_clip)
+            j = int(np.argmax(rng.gumbel(size=len(steps)) - rate * scores))
+            if j > 0:
+                break
+            extra = growth * cost
+            if spent + extra + selection_cost > budget:
+                return w, len(chosen)
+            spent += extra
+            measured = (cost * measured + extra * measure(total, extra)) / (cost + extra)
+            cost += extra
+        w = w - steps[j] * direction
+        chosen.append(steps[j])
+        gradient_cost = cost
+        if len(chosen) % 10 == 0:
+            step_max = 1.1 * max(chosen[-10:])
+    return w, len(chosen)
