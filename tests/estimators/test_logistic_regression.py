@@ -1,0 +1,229 @@
+"""The estimator: scikit-learn's conventions, the boundary, the ledger, and what it publishes."""
+
+import math
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from algorithms.problems import separable
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dperm import LogisticRegression
+from dperm.accounting import Ledger
+from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+
+# No check of scikit-learn is expected to fail.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning", "ignore::dperm.errors.CopyWarning")
+@parametrize_with_checks(
+    [
+        LogisticRegression(),
+        LogisticRegression(solver="dp_agd"),
+        LogisticRegression(solver="nonprivate"),
+        LogisticRegression(epsilon=1e3, row_norm=10.0),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_sklearn_conventions(estimator, check):
+    check(estimator)
+
+
+def data(n=2000, d=5):
+    X, y = separable(n, d)
+    return X, np.where(y > 0, "yes", "no")
+
+
+def private(**kwargs):
+    return LogisticRegression(**{"epsilon": 1.0, "classes": ["no", "yes"], "row_norm": 1.5, **kwargs})
+
+
+def test_labels_read_from_the_data_are_announced():
+    X, y = data()
+    with pytest.warns(PrivacyWarning, match="labels were read from the data"):
+        LogisticRegression().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private().fit(X, y)
+        LogisticRegression(solver="nonprivate").fit(X, y)
+
+
+def test_classes_decide_the_sign():
+    X, y = data()
+    forward = private(random_state=0).fit(X, y)
+    backward = private(random_state=0, classes=["yes", "no"]).fit(X, y)
+    assert list(forward.classes_) == ["no", "yes"]
+    assert forward.score(X, y) > 0.9
+    assert backward.score(X, y) > 0.9
+    # logistic loss is symmetric: only the noise differs
+    assert forward.coef_[0] @ backward.coef_[0] < 0
+
+
+def test_a_public_class_may_be_absent():
+    X, y = data()
+    model = private(random_state=0).fit(X[y == "yes"], y[y == "yes"])
+    assert list(model.classes_) == ["no", "yes"]
+
+
+def test_rows_are_scaled_in_prediction_as_in_training():
+    X, y = data()
+    model = private(random_state=0).fit(X, y)
+    far = 1000.0 * X[:10]
+    assert np.all(np.abs(model.decision_function(far)) <= 1.5 * np.linalg.norm(np.append(model.coef_, model.intercept_)))
+    raw = X @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), raw)  # no row is longer than 1.5
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+def test_nonprivate_agrees_with_sklearn():
+    X, y = data()
+    ours = LogisticRegression(solver="nonprivate", l2=1e-3, row_norm=2.0).fit(X, y)
+    peer = SklearnLogisticRegression(C=1 / (1e-3 * len(X)), tol=1e-12, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-6)
+    assert not ours.privacy_.private
+
+
+def test_infinite_epsilon_is_not_private_and_says_so():
+    X, y = data()
+    model = LogisticRegression(epsilon=math.inf).fit(X, y)
+    assert not model.privacy_.private
+    assert model.privacy_.to_dict()["epsilon"] == "inf"
+
+
+class TestLedger:
+    def test_every_fit_of_a_grid_search_is_charged(self):
+        X, y = data()
+        ledger = Ledger(10.0, 1e-5)
+        search = GridSearchCV(
+            private(epsilon=0.1, ledger=ledger), {"l2": [0.0, 0.01, 0.1]}, cv=3, refit=True
+        )
+        search.fit(X, y)
+        assert len(ledger.history()) == 3 * 3 + 1
+        one = Ledger(10.0, 1e-5)
+        one.charge(epsilon=0.1, delta=1e-6)
+        assert ledger.spent_units == 10 * one.spent_units
+        assert search.best_estimator_.ledger is ledger
+
+    def test_clone_and_pipeline_share_the_ledger(self):
+        X, y = data()
+        ledger = Ledger(1.0, 1e-6)
+        model = private(ledger=ledger)
+        assert clone(model).ledger is ledger
+        make_pipeline(FunctionTransformer(), clone(model)).fit(X, y)
+        assert ledger.remaining == 0.0
+        with pytest.raises(BudgetExceededError, match="remaining 0"):
+            model.fit(X, y)
+
+    def test_cross_validation_stops_when_the_budget_is_gone(self):
+        X, y = data()
+        ledger = Ledger(1.0, 1e-6)
+        with pytest.raises(BudgetExceededError):
+            cross_val_score(private(epsilon=0.6, ledger=ledger), X, y, error_score="raise")
+        assert ledger.spent <= 1.0
+
+    def test_threads_share_it_and_processes_are_refused(self):
+        X, y = data()
+        ledger = Ledger(10.0, 1e-5)
+        cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=1)
+        assert len(ledger.history()) == 4
+        with pytest.raises(Exception, match="pickle"):
+            cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=2)
+        assert len(ledger.history()) == 4
+
+
+class TestBoundary:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"epsilon": 0.0}, "epsilon must be a positive number"),
+            ({"epsilon": "1"}, "epsilon must be a positive number"),
+            ({"delta": 0.0}, "delta must be strictly between 0 and 1"),
+            ({"solver": "magic"}, "solver must be 'auto' or one of"),
+            ({"l2": -1.0}, "l2 must be finite and at least 0"),
+            ({"row_norm": 0.0}, "row_norm must be positive"),
+            ({"classes": ["no"]}, "classes must be two different labels"),
+            ({"classes": ["no", "maybe"]}, "not in classes"),
+            ({"neighbors": "friends"}, "neighbors"),
+            ({"calibration": "loose"}, "calibration"),
+            ({"non_finite": "drop"}, "non_finite must be one of"),
+            ({"n_threads": 0}, "n_threads"),
+            ({"solver_options": {"stepsize": 1.0}}, r"solver_options \['stepsize'\] are unknown to noisy_gd"),
+        ],
+    )
+    def test_bad_arguments_cost_nothing(self, settings, message):
+        X, y = data()
+        ledger = Ledger(1.0, 1e-6)
+        with pytest.raises((ValueError, TypeError), match=message):
+            private(ledger=ledger, **settings).fit(X, y)
+        assert ledger.spent == 0.0
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf])
+    def test_non_finite_records_are_named_before_anything_is_spent(self, value):
+        X, y = data()
+        X[7, 3] = value
+        ledger = Ledger(1.0, 1e-6)
+        with pytest.raises(DataError, match="row 7, column 3"):
+            private(ledger=ledger).fit(X, y)
+        assert ledger.spent == 0.0
+
+    def test_non_finite_records_may_count_for_nothing(self):
+        X, y = data()
+        broken = np.vstack([X, np.full((1, 5), math.nan)])
+        labels = np.append(y, "yes")
+        options = {"steps": 50}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing is said
+            model = private(non_finite="zero", random_state=0, solver_options=options).fit(broken, labels)
+        assert np.all(np.isfinite(model.coef_))
+        assert model.privacy_.to_dict()["non_finite"] == "zero"
+
+    def test_three_labels_are_refused(self):
+        X, _ = data()
+        with pytest.raises(ValueError, match="Only binary"):
+            LogisticRegression().fit(X, np.arange(len(X)) % 3)
+
+
+def test_options_reach_the_solver():
+    X, y = data()
+    seen = []
+    model = private(solver_options={"steps": 17, "callback": seen.append}).fit(X, y)
+    assert model.n_iter_ == len(seen) == 17
+
+
+def test_verbose_prints_progress(capsys):
+    X, y = data()
+    private(verbose=1, solver_options={"steps": 3}).fit(X, y)
+    assert "iteration 3" in capsys.readouterr().err
+
+
+def test_public_attributes_are_the_documented_ones():
+    X, y = data()
+    fitted = {name for name in vars(private().fit(X, y)) if name.endswith("_") and not name.startswith("_")}
+    assert fitted == {"coef_", "intercept_", "classes_", "n_iter_", "privacy_", "n_features_in_"}
+
+
+def test_float32_is_read_in_place():
+    X, y = data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = private(random_state=0).fit(X.astype(np.float32), y)
+    assert model.score(X, y) > 0.9
+
+
+def test_import_is_light():
+    script = "import sys, dperm; print(any(m in sys.modules for m in ('scipy', 'sklearn', 'numpy')))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=dict(os.environ), check=True
+    )
+    assert done.stdout.strip() == "False"
