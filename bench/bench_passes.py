@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from problems import objective, problem
 from reference import numpy_algorithms as twin
 
@@ -43,6 +44,4 @@ class TestLineSearch:
 
     def test_best_numpy(self, benchmark, size, dtype):
         X, y, w, direction = problem(size, dtype)
-        benchmark(
-            twin.clipped_logistic_losses, X, y, w.astype(dtype), direction.astype(dtype), STEPS, 4.0
-        )
+        benchmark(twin.clipped_logistic_losses, X, y, w.astype(dtype), direction.astype(dtype), STEPS, 4.0)

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from problems import objective, problem
-from reference import numpy_algorithms as twin
 
 import dperm
 from dperm.accounting.zcdp import zcdp_rho
 from dperm.algorithms import dp_agd
 from dperm.algorithms.dp_agd import dp_agd_schedule
 from dperm.mechanisms import rounded_gaussian
+from problems import objective, problem
+from reference import numpy_algorithms as twin
 
 CLIP = 0.5
 STEPS = np.linspace(0.0, 2.0, 20)
@@ -100,9 +100,7 @@ def dp_agd_ratio(rounds: int) -> None:
 
     def numpy_twin() -> float:
         start = time.perf_counter()
-        _, updates = twin.dp_agd(
-            rows, data.y, rho, gradient, selection, schedule, np.random.default_rng()
-        )
+        _, updates = twin.dp_agd(rows, data.y, rho, gradient, selection, schedule, np.random.default_rng())
         return (time.perf_counter() - start) / updates
 
     show("dp_agd on Adult: numpy twin / dperm, per update", median_ratio(numpy_twin, compiled, rounds))

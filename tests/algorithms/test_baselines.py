@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from algorithms.problems import objective, separable
 from sklearn.linear_model import HuberRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 
+from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import majority, nonprivate
@@ -55,7 +55,9 @@ def test_private_majority_is_one_noisy_count(neighbors, sensitivity):
     ledger = Ledger(math.inf, 1e-6)
     _, y = separable()
     sums = [
-        majority(obj, 0.5, 1e-6, neighbors=neighbors, ledger=ledger, random_state=seed).history[0]["label_sum"]
+        majority(obj, 0.5, 1e-6, neighbors=neighbors, ledger=ledger, random_state=seed).history[0][
+            "label_sum"
+        ]
         for seed in range(2000)
     ]
     privacy = majority(obj, 0.5, 1e-6, neighbors=neighbors).privacy

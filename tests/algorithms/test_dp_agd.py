@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from algorithms.problems import objective, separable
-from reference import numpy_algorithms as twin
 
+from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
@@ -14,6 +13,7 @@ from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
+from reference import numpy_algorithms as twin
 
 
 @pytest.fixture
@@ -98,8 +98,7 @@ def test_raw_measurements_are_averaged_by_inverse_variance(record, monkeypatch):
     monkeypatch.setattr(
         obj,
         "clipped_loss_sums",
-        lambda w, direction, steps, clip: directions.append(direction)
-        or original(w, direction, steps, clip),
+        lambda w, direction, steps, clip: directions.append(direction) or original(w, direction, steps, clip),
     )
     dp_agd(obj, 1.0, 1e-6, accountant="zcdp")
     assert len(record) == len(directions) > 3

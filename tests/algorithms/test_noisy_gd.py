@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from algorithms.problems import objective, separable
-from reference import numpy_algorithms as twin
 
+from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import noisy_gd, nonprivate
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.mechanisms import release
+from reference import numpy_algorithms as twin
 
 
 def zero_rows(n):
@@ -97,8 +97,8 @@ def test_the_budget_is_used_up_and_not_passed(monkeypatch):
 
 
 def test_one_step_more_than_planned_is_refused(monkeypatch):
-    from dperm.algorithms import noisy_gd as function
     from dperm.accounting import units
+    from dperm.algorithms import noisy_gd as function
 
     module = __import__("sys").modules[function.__module__]
     planned = units.gaussian_noise_multiplier

@@ -8,7 +8,6 @@ import warnings
 
 import numpy as np
 import pytest
-from algorithms.problems import separable
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -16,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from algorithms.problems import separable
 from dperm import LogisticRegression
 from dperm.accounting import Ledger
 from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
@@ -78,7 +78,9 @@ def test_rows_are_scaled_in_prediction_as_in_training():
     X, y = data()
     model = private(random_state=0).fit(X, y)
     far = 1000.0 * X[:10]
-    assert np.all(np.abs(model.decision_function(far)) <= 1.5 * np.linalg.norm(np.append(model.coef_, model.intercept_)))
+    assert np.all(
+        np.abs(model.decision_function(far)) <= 1.5 * np.linalg.norm(np.append(model.coef_, model.intercept_))
+    )
     raw = X @ model.coef_[0] + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), raw)  # no row is longer than 1.5
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
@@ -105,9 +107,7 @@ class TestLedger:
     def test_every_fit_of_a_grid_search_is_charged(self):
         X, y = data()
         ledger = Ledger(10.0, 1e-5)
-        search = GridSearchCV(
-            private(epsilon=0.1, ledger=ledger), {"l2": [0.0, 0.01, 0.1]}, cv=3, refit=True
-        )
+        search = GridSearchCV(private(epsilon=0.1, ledger=ledger), {"l2": [0.0, 0.01, 0.1]}, cv=3, refit=True)
         search.fit(X, y)
         assert len(ledger.history()) == 3 * 3 + 1
         one = Ledger(10.0, 1e-5)

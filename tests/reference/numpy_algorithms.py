@@ -52,7 +52,7 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
 
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20, growth=0.1):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
-    n, d = rows.shape
+    d = rows.shape[1]
     norms = np.linalg.norm(rows, axis=1)
     w, step_max, chosen, spent = np.zeros(d), schedule.step_max, [], 0.0
     rate = math.sqrt(8.0 * selection_cost) / schedule.loss_clip

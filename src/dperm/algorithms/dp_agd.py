@@ -9,7 +9,7 @@ charged as the bounded-range mechanism that it is.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +30,7 @@ from dperm.accounting.units import (
 )
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.settings import check_positive, check_positive_integer
+from dperm.algorithms.settings import check_positive, check_positive_integer, override
 from dperm.bounded import Bounded
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
@@ -150,16 +150,13 @@ def dp_agd(
     """
     relation = Neighbours.parse(neighbors)
     mu = gdp_mu(epsilon, delta)
-    given = {
-        "splits": splits,
-        "selection_share": selection_share,
-        "clip": clip,
-        "loss_clip": loss_clip,
-        "step_max": step_max,
-    }
-    schedule = replace(
+    schedule = override(
         dp_agd_schedule(objective.n_public, objective.dimension, mu, objective.row_norm),
-        **{name: value for name, value in given.items() if value is not None},
+        splits=splits,
+        selection_share=selection_share,
+        clip=clip,
+        loss_clip=loss_clip,
+        step_max=step_max,
     )
     _check(schedule, n_candidates, growth, step_window, max_iter)
     plan = _plan(epsilon, delta, schedule, accountant, calibration, relation, ledger)
@@ -198,7 +195,8 @@ def dp_agd(
             growth=growth,
             calibration=calibration,
         ),
-        **{"mu" if plan.budget.accountant == "gdp" else "rho": plan.guarantee},
+        mu=plan.guarantee if plan.budget.accountant == "gdp" else None,
+        rho=plan.guarantee if plan.budget.accountant == "zcdp" else None,
     )
     return FitResult(coef=run.w, privacy=privacy, n_iter=len(run.history), history=run.history)
 

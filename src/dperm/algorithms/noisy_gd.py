@@ -8,7 +8,7 @@ accounting of Gaussian differential privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,13 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, warn_unproved
+from dperm.algorithms.settings import (
+    check_fraction,
+    check_positive,
+    check_positive_integer,
+    override,
+    warn_unproved,
+)
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
@@ -124,16 +130,13 @@ def noisy_gd(
     """
     relation = Neighbours.parse(neighbors)
     mu = gdp_mu(epsilon, delta)
-    given = {
-        "steps": steps,
-        "clip": clip,
-        "step_size": step_size,
-        "momentum": momentum,
-        "tail": tail,
-    }
-    schedule = replace(
+    schedule = override(
         noisy_gd_schedule(objective.n_public, objective.dimension, mu, objective.row_norm),
-        **{name: value for name, value in given.items() if value is not None},
+        steps=steps,
+        clip=clip,
+        step_size=step_size,
+        momentum=momentum,
+        tail=tail,
     )
     _check(schedule, radius)
     budget = Budget.from_epsilon(epsilon, delta, "gdp")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,11 @@ from dperm.objective import Objective
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
-PRIVATE_SOLVERS = {"noisy_gd": noisy_gd, "dp_agd": dp_agd, "majority (noisy count)": majority}
+PRIVATE_SOLVERS: dict[str, Callable[..., FitResult]] = {
+    "noisy_gd": noisy_gd,
+    "dp_agd": dp_agd,
+    "majority (noisy count)": majority,
+}
 
 
 @dataclass
@@ -108,8 +113,8 @@ def _save_plot(scores: Scores, path: Path) -> bool:
     for name in PRIVATE_SOLVERS:
         values = 100 * np.array([scores.private[name, epsilon] for epsilon in EPSILONS])
         axes.errorbar(EPSILONS, values.mean(axis=1), values.std(axis=1), marker="o", capsize=3, label=name)
-    axes.axhline(100 * np.mean(scores.nonprivate), color="black", linestyle="--", label="no privacy")
-    axes.axhline(100 * np.mean(scores.majority), color="grey", linestyle=":", label="majority label")
+    axes.axhline(100 * float(np.mean(scores.nonprivate)), color="black", linestyle="--", label="no privacy")
+    axes.axhline(100 * float(np.mean(scores.majority)), color="grey", linestyle=":", label="majority label")
     axes.set_xscale("log", base=2)
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     axes.set_xlabel(f"epsilon (delta = {DELTA:g})")

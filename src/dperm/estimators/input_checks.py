@@ -76,7 +76,8 @@ def row_scales(X: NDArray[Any], row_norm: float, fit_intercept: bool) -> NDArray
     """``min(1, row_norm / norm)`` of each row, the intercept's 1 counted: what training applies."""
     squares = np.einsum("ij,ij->i", X, X, dtype=np.float64) + float(fit_intercept)
     norms = np.sqrt(squares)
-    return np.divide(row_norm, norms, out=np.ones_like(norms), where=norms > row_norm)
+    scales: NDArray[np.float64] = np.divide(row_norm, norms, out=np.ones_like(norms), where=norms > row_norm)
+    return scales
 
 
 def is_private(epsilon: float, solver: str) -> bool:

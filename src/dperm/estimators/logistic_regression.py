@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +27,11 @@ from dperm.estimators.input_checks import (
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective import Objective
 
-_SOLVERS = {"noisy_gd": noisy_gd, "dp_agd": dp_agd, "nonprivate": nonprivate}
+_SOLVERS: dict[str, Callable[..., FitResult]] = {
+    "noisy_gd": noisy_gd,
+    "dp_agd": dp_agd,
+    "nonprivate": nonprivate,
+}
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -178,7 +182,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log-odds of the positive class, shape ``(n_samples,)``; rows are scaled as in training."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         margins = X @ self.coef_[0] + self.intercept_[0]
         return np.asarray(margins * row_scales(X, self.row_norm, self.fit_intercept), dtype=np.float64)
 

@@ -91,7 +91,7 @@ class Releaser:
         self.budget.spend(GaussianRelease(noise_multiplier))
         exponent = _grid_exponent(private.grid)
         noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
-        return (private._integers + noise) * private.grid
+        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose a candidate, small scores being likely, by the exponential mechanism.
