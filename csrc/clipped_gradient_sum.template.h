@@ -114,7 +114,7 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
             intercept_sum += (double)factor[i];
         }
         for (int i = 0; i < ROWS_PER_BLOCK && loss_out; i++) {
-            const double value = loss_value_one(loss.kind, loss.threshold, p[i], block.y[i]);
+            const double value = loss_value_f64(loss.kind, loss.threshold, p[i], block.y[i]);
             loss_sum += value <= DBL_MAX ? value : 0.0;
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)

@@ -8,14 +8,20 @@
 
 #include "kernel_table.h"
 #include "lanes.h"
-#include "margin_losses.h"
+#include "loss_derivatives.h"
 
 #if FLT_EVAL_METHOD != 0
 #error "the exact sums need float and double arithmetic without extra precision"
 #endif
 
+#define REAL_IS_F32 0
+#include "real_types.h"
+#include "loss_values.template.h"
+#undef REAL_IS_F32
+
 #define REAL_IS_F32 1
 #include "real_types.h"
+#include "loss_values.template.h"
 #include "row_norms.template.h"
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"

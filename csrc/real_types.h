@@ -11,6 +11,7 @@
 #undef ROUNDING_SHIFT
 #undef ROWS_PER_FLUSH
 #undef FLOAT_ROWS_PER_FLUSH
+#undef STEPS_PER_BATCH
 
 #if REAL_IS_F32
 #define REAL float
@@ -23,6 +24,7 @@
 #define ROUNDING_SHIFT 12582912.0F /* 1.5 * 2^23 */
 #define ROWS_PER_FLUSH 256         /* 256 * 2^22 = 2^30 < 2^31 */
 #define FLOAT_ROWS_PER_FLUSH 16    /* keeps the rounding error of a float sum small */
+#define STEPS_PER_BATCH 8          /* candidates of a line search taken together */
 #else
 #define REAL double
 #define REAL_MAX DBL_MAX
@@ -34,6 +36,7 @@
 #define ROUNDING_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */
 #define ROWS_PER_FLUSH 4096               /* 4096 * 2^50 = 2^62 < 2^63 */
 #define FLOAT_ROWS_PER_FLUSH 4096
+#define STEPS_PER_BATCH 4
 #endif
 
 #define LANES ((int)(UNIT_BYTES / sizeof(REAL)))

@@ -1,9 +1,8 @@
-/* Losses of one prediction p and target y, and their derivatives in p, for the
- * ROWS_PER_BLOCK rows of a block at once. Elementary operations only, so that the
- * loops vectorise and every lane gives the bits that a scalar evaluation gives.
- */
-#ifndef DPERM_MARGIN_LOSSES_H
-#define DPERM_MARGIN_LOSSES_H
+/* Derivatives of the losses in the prediction p, for the ROWS_PER_BLOCK rows of a block at
+ * once, in double. Elementary operations only, so that the loops vectorise and every lane
+ * gives the bits that a scalar evaluation gives. Values: loss_values.template.h. */
+#ifndef DPERM_LOSS_DERIVATIVES_H
+#define DPERM_LOSS_DERIVATIVES_H
 
 #include <float.h>
 #include <stdint.h>
@@ -12,12 +11,11 @@
 #include "kernel_table.h"
 #include "lanes.h"
 
-/* exp(x) for |x| <= 708, relative error below 4e-16; larger |x| is clamped, NaN stays NaN.
+/* exp(x) for -708 <= x <= 708, relative error below 4e-16; smaller x is clamped, NaN stays NaN.
  * x = k log 2 + r, |r| <= log(2)/2; exp(r) = 1 + r + r^2 c(r) with c interpolating
  * (exp(r) - 1 - r)/r^2 at Chebyshev nodes, relative error 2.3e-16. */
-ALWAYS_INLINE double exp_clamped(double x) {
+ALWAYS_INLINE double exp_f64(double x) {
     const double shift = 6755399441055744.0; /* 1.5 * 2^52: rounds to an integer */
-    x = x > 708.0 ? 708.0 : x;
     x = x < -708.0 ? -708.0 : x;
     double shifted = x * 1.4426950408889634 + shift;
     double k = shifted - shift;
@@ -43,46 +41,10 @@ ALWAYS_INLINE double exp_clamped(double x) {
     return exp_r * two_to_k;
 }
 
-/* log(1 + t) for t in [0, 1], relative error below 6e-16: 2 atanh(s), s = t/(2 + t), with
- * atanh(s)/s = 1 + s^2 a(s^2), a interpolated at Chebyshev nodes on [0, 1/9]. */
-ALWAYS_INLINE double log1p_unit(double t) {
-    double s = t / (2.0 + t);
-    double z = s * s;
-    double z2 = z * z;
-    double even = 0.08435350330548605;
-    double odd = 0.05161334635249541;
-    even = even * z2 + 0.0675117123587855;
-    odd = odd * z2 + 0.07686637438179002;
-    even = even * z2 + 0.09091130554209872;
-    odd = odd * z2 + 0.11111106278964857;
-    even = even * z2 + 0.14285714338330496;
-    odd = odd * z2 + 0.19999999999780063;
-    even = even * z2 + 0.33333333333333487;
-    double a = even + odd * z;
-    return 2.0 * (s + s * (z * a));
-}
-
-ALWAYS_INLINE double loss_value_one(enum loss_kind kind, double h, double p, double y) {
-    double m = y * p;
-    if (kind == LOSS_LOGISTIC) {
-        double magnitude = m < 0.0 ? -m : m;
-        double value = log1p_unit(exp_clamped(-magnitude));
-        return m < 0.0 ? value - m : value;
-    }
-    if (kind == LOSS_HUBER) {
-        double e = p - y;
-        double magnitude = e < 0.0 ? -e : e;
-        return magnitude <= h ? 0.5 * (e * e) : h * magnitude - 0.5 * (h * h);
-    }
-    double gap = 1.0 - m;
-    gap = gap < 0.0 ? 0.0 : gap; /* a NaN stays */
-    return kind == LOSS_HINGE ? gap : 0.5 * (gap * gap);
-}
-
 ALWAYS_INLINE double loss_derivative_one(enum loss_kind kind, double h, double p, double y) {
     double m = y * p;
     if (kind == LOSS_LOGISTIC)
-        return -y / (1.0 + exp_clamped(m));
+        return -y / (1.0 + exp_f64(m > 708.0 ? 708.0 : m));
     if (kind == LOSS_HUBER) {
         double e = p - y;
         e = e > h ? h : e;
@@ -115,17 +77,6 @@ static void loss_derivatives(struct loss loss, const double *restrict p, const d
         loss_derivative_one(KIND, h, p[i], y[i]);
     FOR_EACH_LOSS(loss.kind, DERIVATIVE_LOOP)
 #undef DERIVATIVE_LOOP
-}
-
-/* value[i] = loss at (p[i], y[i]) for a batch: long enough to hide the latency of one. */
-static void loss_values(struct loss loss, const double *restrict p, const double *restrict y,
-                        double *restrict value) {
-    const double h = loss.threshold;
-#define VALUE_LOOP(KIND)                                                                           \
-    _Pragma("omp simd") for (int i = 0; i < STEPS_PER_BATCH * ROWS_PER_BLOCK; i++) value[i] =      \
-        loss_value_one(KIND, h, p[i], y[i]);
-    FOR_EACH_LOSS(loss.kind, VALUE_LOOP)
-#undef VALUE_LOOP
 }
 
 #endif
