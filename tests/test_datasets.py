@@ -1,0 +1,528 @@
+"""Public data sets: encodings bounded by public knowledge, files checked against their published hashes."""
+
+import dataclasses
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dperm import datasets
+from dperm.datasets import (
+    BinaryLabel,
+    CategoricalColumn,
+    ClassLabel,
+    NumericColumn,
+    TableSchema,
+    fetching,
+    files,
+    table_schema,
+    tables,
+)
+from dperm.datasets.table_schema import FetchRecipe, SourceFile, read_schema
+from dperm.errors import DataError
+
+# name: shape, counts of label values, type of X. The counts are published facts about the files.
+FACTS = {
+    "adult": ((48_842, 108), {-1: 37_155, 1: 11_687}, np.float64),
+    "bank": ((45_211, 51), {-1: 39_922, 1: 5_289}, np.float64),
+    "breast_cancer": ((569, 30), {-1: 357, 1: 212}, np.float64),
+    "kddcup99": ((494_021, 122), {-1: 97_278, 1: 396_743}, np.float64),
+    "mnist": (
+        (70_000, 784),
+        dict(enumerate([6_903, 7_877, 6_990, 7_141, 6_824, 6_313, 6_876, 7_293, 6_825, 6_958])),
+        np.float32,
+    ),
+    "wine": ((6_497, 11), {-1: 2_384, 1: 4_113}, np.float64),
+}
+
+SMALL_TOML = """
+name = "small"
+title = "A small table"
+source = "nowhere"
+licence = "none"
+citation = "none"
+bounds = "made up"
+[[files]]
+path = "small/rows.csv.gz"
+sha256 = "{sha}"
+sha256_stored = "{sha}"
+skip_lines = 1
+[fetch]
+function = "fetch_openml"
+data_id = 1
+missing = "?"
+[label]
+name = "y"
+positive = ["yes"]
+negative = ["no"]
+[[columns]]
+name = "size"
+type = "numeric"
+low = 10
+high = 20
+[[columns]]
+name = "money"
+type = "numeric"
+low = -1
+high = 999
+transform = "log1p"
+[[columns]]
+name = "colour"
+type = "categorical"
+categories = ["red", "green", "?"]
+"""
+SMALL_ROWS = (
+    b"size,money,colour,y\n15, -1, red, no\n20, 999, green, yes\n15, -1, red, no\n\n12.5, 99, ?, yes\n"
+)
+
+
+def load_or_skip(name):
+    folder = files.data_folder()
+    schema = read_schema(name)
+    if schema.files:
+        if folder is None:
+            pytest.skip(f"{files.FOLDER_VARIABLE} is not set: the files of {name} are not here")
+        for file in schema.files:
+            if not ((folder / file.path).exists() or (folder / file.path).with_suffix("").exists()):
+                pytest.skip(f"{folder / file.path} is not here")
+    return datasets.load(name)
+
+
+@pytest.fixture(scope="module", params=sorted(FACTS))
+def loaded(request):
+    return request.param, load_or_skip(request.param)
+
+
+def small_schema(rows=SMALL_ROWS, **changes):
+    schema = TableSchema.from_toml(SMALL_TOML.format(sha=hashlib.sha256(rows).hexdigest()))
+    return dataclasses.replace(schema, **changes)
+
+
+def write_small(folder, rows=SMALL_ROWS, compressed=True):
+    (folder / "small").mkdir()
+    if compressed:
+        (folder / "small" / "rows.csv.gz").write_bytes(gzip.compress(rows))
+    else:
+        (folder / "small" / "rows.csv").write_bytes(rows)
+
+
+def encode_small(folder, schema=None):
+    schema = schema or small_schema()
+    return tables.encode(schema, files.read_files(schema, folder), np.float64)
+
+
+class TestPublishedFacts:
+    def test_shape_and_layout(self, loaded):
+        name, data = loaded
+        shape, _, dtype = FACTS[name]
+        assert data.X.shape == shape
+        assert data.X.dtype == dtype
+        assert data.X.flags.c_contiguous
+        assert len(data.feature_names) == shape[1] == len(set(data.feature_names))
+
+    def test_label_counts(self, loaded):
+        name, data = loaded
+        values, counts = np.unique(data.y, return_counts=True)
+        assert dict(zip(values.tolist(), counts.tolist(), strict=True)) == FACTS[name][1]
+        assert data.y.dtype == (np.int64 if name == "mnist" else np.float64)
+
+    def test_row_norm_bounds_every_row_with_the_intercept(self, loaded):
+        _, data = loaded
+        squares = 1 + np.einsum("ij,ij->i", data.X, data.X, dtype=np.float64)
+        assert np.sqrt(squares.max()) <= data.row_norm
+        assert data.row_norm == data.schema.row_norm
+
+    def test_values_lie_in_the_unit_interval(self, loaded):
+        _, data = loaded
+        assert data.X.min() >= 0
+        assert data.X.max() <= 1
+
+    def test_categorical_groups_hold_a_single_one(self, loaded):
+        _, data = loaded
+        first = 0
+        for column in data.schema.columns:
+            group = data.X[:, first : first + len(column.feature_names)]
+            if isinstance(column, CategoricalColumn):
+                np.testing.assert_array_equal(group.sum(axis=1), 1)
+                np.testing.assert_array_equal(group.max(axis=1), 1)
+            first += len(column.feature_names)
+
+    def test_bounds_are_not_the_ranges_of_the_data(self, loaded):
+        """Bounds measured on the records would be reached on both sides in every column."""
+        _, data = loaded
+        numeric = [j for j, feature in enumerate(data.feature_names) if "=" not in feature]
+        reached = (data.X[:, numeric].min(axis=0) == 0) & (data.X[:, numeric].max(axis=0) == 1)
+        assert not reached.all()
+
+
+def test_first_adult_record():
+    data = load_or_skip("adult")
+    row = dict(zip(data.feature_names, data.X[0], strict=True))
+    assert row["age"] == (39 - 17) / (90 - 17)
+    assert row["education-num"] == (13 - 1) / (16 - 1)
+    ones = {feature for feature, value in row.items() if "=" in feature and value == 1}
+    assert ones == {
+        "workclass=State-gov",
+        "education=Bachelors",
+        "marital-status=Never-married",
+        "occupation=Adm-clerical",
+        "relationship=Not-in-family",
+        "race=White",
+        "sex=Male",
+        "native-country=United-States",
+    }
+    assert data.y[0] == -1
+
+
+def test_adult_missing_values_are_a_category():
+    data = load_or_skip("adult")
+    counts = {
+        column: int(data.X[:, data.feature_names.index(f"{column}=?")].sum())
+        for column in ("workclass", "occupation", "native-country")
+    }
+    assert counts == {"workclass": 2_799, "occupation": 2_809, "native-country": 857}
+
+
+def test_repeated_lines_keep_their_places():
+    """The file is parsed once per different line; compare with reading some records one by one."""
+    data = load_or_skip("kddcup99")
+    schema = data.schema
+    (content,) = (files.verified_contents(schema, file, files.data_folder()) for file in schema.files)
+    lines = content.splitlines()
+    for i in np.random.default_rng(0).integers(len(lines), size=50):
+        cells = lines[i].decode().split(",")
+        first = 0
+        for column, cell in zip(schema.columns, cells[:-1], strict=True):
+            width = len(column.feature_names)
+            expected = np.empty((1, width))
+            column.encode([cell], expected)
+            np.testing.assert_array_equal(data.X[i, first : first + width], expected[0])
+            first += width
+        assert data.y[i] == (-1 if cells[-1] == "normal." else 1)
+
+
+def test_mnist_pixels_are_bytes_over_255():
+    data = load_or_skip("mnist")
+    levels = np.arange(256).astype(np.float64) / 255
+    np.testing.assert_array_equal(np.unique(data.X), levels.astype(np.float32))
+
+
+def test_float32_is_the_rounded_float64():
+    double = load_or_skip("wine")
+    single = datasets.load("wine", dtype=np.float32)
+    assert single.X.dtype == np.float32
+    np.testing.assert_array_equal(single.X, double.X.astype(np.float32))
+
+
+def test_names_are_those_of_the_shipped_descriptions():
+    assert datasets.names() == tuple(sorted(FACTS))
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
+def test_descriptions_state_their_source_and_terms(name):
+    schema = read_schema(name)
+    assert schema.name == name
+    assert schema.source.startswith("http")
+    for text in (schema.title, schema.licence, schema.citation, schema.bounds):
+        assert text
+        assert "\n" not in text
+        assert "  " not in text
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match="no data set 'iris'; choose one of adult, bank"):
+        datasets.load("iris")
+
+
+def test_other_dtypes_are_refused():
+    with pytest.raises(ValueError, match="dtype must be float32 or float64, got int32"):
+        datasets.load("breast_cancer", dtype=np.int32)
+
+
+class TestNumericColumn:
+    def encode(self, column, cells):
+        out = np.full((len(cells), 1), np.nan)
+        column.encode(cells, out)
+        return out[:, 0].tolist()
+
+    def test_values_outside_the_bounds_move_onto_them(self):
+        assert self.encode(NumericColumn("a", 10, 20), ["9", "10", "15", "20", "1e9"]) == [0, 0, 0.5, 1, 1]
+
+    def test_log1p(self):
+        column = NumericColumn("a", -1, 999, "log1p")
+        expected = [0, 0, np.log1p(100) / np.log1p(1000), 1, 1]
+        np.testing.assert_allclose(
+            self.encode(column, ["-5", "-1", "99", "999", "5000"]), expected, rtol=1e-15
+        )
+
+    @pytest.mark.parametrize("high", [1, 3, 10, 99_999, 693_375_640, 1e15])
+    @pytest.mark.parametrize("n", [1, 7, 64])
+    def test_log1p_never_exceeds_one(self, high, n):
+        assert max(self.encode(NumericColumn("a", 0, high, "log1p"), [high] * n)) <= 1
+
+    @pytest.mark.parametrize("cell", ["nan", "inf", "-inf"])
+    def test_non_finite_values_raise(self, cell):
+        with pytest.raises(DataError, match="column 'a' contains NaN or infinity"):
+            self.encode(NumericColumn("a", 0, 1), ["0", cell])
+
+    @pytest.mark.parametrize("cell", ["", "?", None])
+    def test_text_raises(self, cell):
+        with pytest.raises(DataError, match="column 'a' must hold numbers, got"):
+            self.encode(NumericColumn("a", 0, 1), ["0", cell])
+
+    @pytest.mark.parametrize(
+        ("low", "high", "transform", "message"),
+        [
+            (1, 1, "none", "low < high"),
+            (2, 1, "none", "low < high"),
+            (0, float("inf"), "none", "finite"),
+            (float("nan"), 1, "none", "finite"),
+            (0, 1, "sqrt", "transform must be one of"),
+        ],
+    )
+    def test_bad_descriptions(self, low, high, transform, message):
+        with pytest.raises(ValueError, match=message):
+            NumericColumn("a", low, high, transform)
+
+
+class TestCategoricalColumn:
+    def test_one_hot(self):
+        out = np.full((3, 2), np.nan)
+        CategoricalColumn("c", ("x", "y")).encode(["y", "x", "y"], out)
+        assert out.tolist() == [[0, 1], [1, 0], [0, 1]]
+
+    def test_unknown_category_raises_by_default(self):
+        with pytest.raises(DataError, match="column 'c' holds 'z', which is not one of its 2"):
+            CategoricalColumn("c", ("x", "y")).codes(["x", "z"])
+
+    def test_unknown_category_joins_the_named_one(self):
+        assert CategoricalColumn("c", ("x", "y"), unknown="y").codes(["x", "z", "y"]).tolist() == [0, 1, 1]
+
+    @pytest.mark.parametrize(
+        ("categories", "unknown", "message"),
+        [((), None, "at least one"), (("x", "x"), None, "twice"), (("x",), "z", "must be one of")],
+    )
+    def test_bad_descriptions(self, categories, unknown, message):
+        with pytest.raises(ValueError, match=message):
+            CategoricalColumn("c", categories, unknown)
+
+
+class TestLabels:
+    def test_binary(self):
+        assert BinaryLabel("y", ("a", "b"), ("c",)).encode(["a", "c", "b"]).tolist() == [1, -1, 1]
+
+    def test_unknown_label_raises(self):
+        with pytest.raises(DataError, match="column 'y' holds 'd'"):
+            BinaryLabel("y", ("a",), ("c",)).encode(["d"])
+
+    def test_classes(self):
+        assert ClassLabel("y", ("p", "q", "r")).encode(["r", "p"]).tolist() == [2, 0]
+
+    @pytest.mark.parametrize(("positive", "negative"), [((), ("a",)), (("a",), ()), (("a",), ("a", "b"))])
+    def test_bad_binary_descriptions(self, positive, negative):
+        with pytest.raises(ValueError, match="label 'y'"):
+            BinaryLabel("y", positive, negative)
+
+    @pytest.mark.parametrize("classes", [("a",), ("a", "a")])
+    def test_bad_class_descriptions(self, classes):
+        with pytest.raises(ValueError, match="at least two different classes"):
+            ClassLabel("y", classes)
+
+
+class TestSchemaText:
+    SHA = "0" * 64
+
+    def test_row_norm_comes_from_the_schema_alone(self):
+        assert small_schema().row_norm == 2  # intercept, two numbers, one category
+
+    def test_repeat_stands_for_numbered_columns(self):
+        text = SMALL_TOML.format(sha=self.SHA).replace(
+            "low = 10\nhigh = 20", "low = 10\nhigh = 20\nrepeat = 3"
+        )
+        assert TableSchema.from_toml(text).feature_names[:4] == ("size0", "size1", "size2", "money")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("low = 10", "", "missing .*'low'"),
+            ("low = 10", "low = 30", "low < high"),
+            ("low = 10", "low = 10\nbins = 3", "unexpected keyword argument 'bins'"),
+            ('type = "categorical"', 'type = "text"', "must be 'numeric' or 'categorical', got 'text'"),
+            ('type = "categorical"', "", "entry 'type' is missing"),
+            ('name = "money"', 'name = "size"', r"names a column twice: \['size'\]"),
+            ('negative = ["no"]', "", "missing .*'negative'"),
+            ('licence = "none"', "", "missing .*'licence'"),
+            ('licence = "none"', 'licence = "none"\ndtype = "float16"', "dtype must be one of"),
+            ("skip_lines = 1", 'format = "zip"', "format must be one of"),
+            ('sha256 = "0', 'sha256 = "X', "is not a SHA-256"),
+            ('[fetch]\nfunction = "fetch_openml"\n', "[other]\n", "entry 'fetch' is missing"),
+            ("low = 10", "low = ", "Invalid value"),
+            ("low = 10", 'low = "ten"', "schema 'small': must be real number"),
+            ('categories = ["red", "green", "?"]', 'categories = "red"', "must be a list"),
+            ('"fetch_openml"', '"fetch_lfw_people"', "function must be one of"),
+            ("data_id = 1", "", "data_id belongs to fetch_openml"),
+            (
+                "[fetch]",
+                '[[files]]\npath = "b"\nsha256 = "{0}"\nsha256_stored = "{0}"\n'.format("0" * 64)
+                + 'delimiter = ";"\n[fetch]',
+                "same format and delimiter",
+            ),
+        ],
+    )
+    def test_bad_descriptions(self, old, new, message):
+        text = SMALL_TOML.format(sha=self.SHA)
+        assert old in text
+        with pytest.raises(ValueError, match=message):
+            TableSchema.from_toml(text.replace(old, new))
+
+
+class TestFiles:
+    @pytest.mark.parametrize("compressed", [True, False])
+    def test_small_file(self, tmp_path, compressed):
+        write_small(tmp_path, compressed=compressed)
+        X, y = encode_small(tmp_path)
+        third = np.log1p(100) / np.log1p(1000)
+        expected = [
+            [0.5, 0, 1, 0, 0],
+            [1, 1, 0, 1, 0],
+            [0.5, 0, 1, 0, 0],
+            [0.25, third, 0, 0, 1],
+        ]
+        np.testing.assert_allclose(X, expected, rtol=1e-15)
+        assert y.tolist() == [-1, 1, -1, 1]
+        assert X.flags.c_contiguous
+
+    def test_blocks_join_without_a_seam(self, tmp_path, monkeypatch):
+        rows = b"header\n" + b"".join(b"%d,%d,red,yes\n" % (10 + i % 11, i) for i in range(50))
+        write_small(tmp_path, rows)
+        whole, _ = encode_small(tmp_path, small_schema(rows))
+        monkeypatch.setattr(files, "BLOCK_ROWS", 7)
+        blocked, _ = encode_small(tmp_path, small_schema(rows))
+        np.testing.assert_array_equal(whole, blocked)
+
+    def test_changed_contents_raise(self, tmp_path):
+        write_small(tmp_path, SMALL_ROWS.replace(b"15", b"16"))
+        with pytest.raises(DataError, match="is not the published file: the SHA-256"):
+            encode_small(tmp_path)
+
+    def test_truncated_file_raises(self, tmp_path):
+        write_small(tmp_path)
+        path = tmp_path / "small" / "rows.csv.gz"
+        path.write_bytes(path.read_bytes()[:-12])
+        with pytest.raises(DataError, match="cannot be decompressed"):
+            encode_small(tmp_path)
+
+    def test_missing_file_says_what_to_do(self, tmp_path):
+        with pytest.raises(FileNotFoundError) as caught:
+            encode_small(tmp_path)
+        message = str(caught.value)
+        assert str(tmp_path / "small" / "rows.csv.gz") in message
+        assert "DPERM_DATA" in message
+        assert "scikit-learn" in message
+        assert "nowhere" in message
+
+    def test_load_uses_the_variable(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DPERM_DATA", str(tmp_path))
+        with pytest.raises(FileNotFoundError, match=r"adult\.data\.gz does not exist\. DPERM_DATA is"):
+            datasets.load("adult")
+
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            (b"h\n11,1,red,no\n12,1,red\n", "different numbers of cells"),
+            (b"h\n11,1,red\n12,1,red\n", "expected 3 columns and the label, got 3 columns"),
+            (b"h\n11,1,blue,no\n", "column 'colour' holds 'blue'"),
+            (b"h\n11,1,red,maybe\n", "column 'y' holds 'maybe'"),
+            (b"h\n", "there are no records"),
+        ],
+    )
+    def test_bad_rows(self, tmp_path, rows, message):
+        write_small(tmp_path, rows)
+        with pytest.raises(DataError, match=message):
+            encode_small(tmp_path, small_schema(rows))
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"", "not an IDX file"),
+            (b"\x00\x00\x0d\x01" + bytes(8), "not an IDX file"),
+            (b"\x00\x00\x08\x01\x00\x00\x00\x05abc", "announces shape"),
+        ],
+    )
+    def test_bad_idx(self, content, message):
+        with pytest.raises(DataError, match=message):
+            files.parse_idx(content)
+
+    def test_idx(self):
+        content = b"\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03abcdef"
+        assert files.parse_idx(content).tolist() == [[97, 98, 99], [100, 101, 102]]
+
+
+class TestFetching:
+    """What scikit-learn delivers, imitated: no test downloads anything."""
+
+    def test_openml_codes_become_categories(self, monkeypatch):
+        bunch = SimpleNamespace(
+            data=np.array([[15, -1, 1.0], [20, 999, np.nan]]),
+            target=np.array(["2", "1"], dtype=object),
+            feature_names=["V1", "V2", "V3"],
+            categories={"V3": ["green", "red"]},
+        )
+        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
+        recipe = FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"})
+        schema = small_schema(fetch=recipe)
+        X, y = tables.encode(schema, fetching.fetch(schema), np.float64)
+        assert X.tolist() == [[0.5, 0, 1, 0, 0], [1, 1, 0, 0, 1]]
+        assert y.tolist() == [1, -1]
+
+    def test_grades_arrive_as_numbers(self, monkeypatch):
+        bunch = SimpleNamespace(data=np.ones((2, 11)), target=np.array([6.0, 5.0]), categories={})
+        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
+        monkeypatch.delenv("DPERM_DATA", raising=False)
+        assert datasets.load("wine").y.tolist() == [1, -1]
+
+    def test_kddcup99_arrives_as_bytes(self, monkeypatch):
+        row = [
+            b"tcp" if j == 1 else b"no such service" if j == 2 else b"SF" if j == 3 else j for j in range(41)
+        ]
+        bunch = SimpleNamespace(
+            data=np.array([row, row], dtype=object), target=np.array([b"normal.", b"smurf."], dtype=object)
+        )
+        monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", lambda **_: bunch)
+        monkeypatch.delenv("DPERM_DATA", raising=False)
+        data = datasets.load("kddcup99")
+        assert data.y.tolist() == [-1, 1]
+        assert data.X[0, data.feature_names.index("service=other")] == 1
+
+    def test_failed_download_names_the_other_way(self, monkeypatch):
+        def fail(**_):
+            raise OSError("no route to host")
+
+        monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
+        monkeypatch.delenv("DPERM_DATA", raising=False)
+        with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
+            datasets.load("adult")
+
+
+def test_import_is_light():
+    code = (
+        "import sys, dperm.datasets as d; d.names();"
+        "heavy = {'sklearn', 'scipy', 'pandas', 'dperm._kernels.row_kernels'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+
+
+def test_source_file_and_schema_are_frozen():
+    schema = small_schema()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        schema.columns[0].high = 5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        schema.files[0].sha256 = ""
+    assert isinstance(schema.files[0], SourceFile)
+    assert table_schema.schema_names() == datasets.names()
