@@ -62,10 +62,30 @@ class NoisyGDSchedule:
 
 
 def noisy_gd_schedule(n: int, dimension: int, mu: float, row_norm: float) -> NoisyGDSchedule:
-    """Default settings from public numbers alone: records, weights, privacy ``mu``, row bound."""
-    return NoisyGDSchedule(
-        steps=300, clip=0.25 * row_norm, step_size=4.0 * 4.0 / row_norm**2, momentum=0.9, tail=0.5
-    )
+    """Default settings from public numbers alone.
+
+    Parameters
+    ----------
+    n : int
+        Public number of records.
+    dimension : int
+        Number of weights.
+    mu : float
+        Privacy parameter of Gaussian differential privacy; infinite without noise.
+    row_norm : float
+        Bound on the norm of a row.
+
+    Notes
+    -----
+    Everything depends on the signal-to-noise number ``k = n mu / sqrt(dimension)``: with little signal, few
+    steps and a clip far below the longest gradient, which trades bias for noise; with much, as many
+    steps as pay off and no clipping. Constants were found on public data sets (``bench/accuracy.py``).
+    """
+    signal = n * mu / math.sqrt(dimension)
+    steps = round(min(max(2.0 * signal, 50), 1000))
+    clip = row_norm * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
+    step_size = min(14.0 * (signal + 15.0) / steps, 16.0) * 4.0 / row_norm**2
+    return NoisyGDSchedule(steps=steps, clip=clip, step_size=step_size, momentum=0.9, tail=0.5)
 
 
 def noisy_gd(
