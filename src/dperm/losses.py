@@ -49,7 +49,6 @@ class Loss(ABC):
     def smoothness(self, row_norm: float) -> float:
         """Lipschitz constant of the gradient in ``w``; infinite for a loss with a kink."""
 
-
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
         """Largest distance between the gradients of two records at one ``w``, ``||w|| <= radius``."""
         return 2.0 * self.lipschitz(row_norm, radius)

@@ -164,9 +164,7 @@ class Objective:
         replacement = self._gradient_distance(radius, clip, grid) if never_clips else 2.0 * clip
         return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
 
-    def clipped_loss_sums(
-        self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float
-    ) -> Bounded:
+    def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
 
         Parameters

@@ -14,7 +14,7 @@ from dperm import _statement_words as words
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.neighbours import Neighbours
 
-_WIDTH = 96
+_WIDTH = 79
 _NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -21,7 +22,7 @@ DELTA = 1e-5
 PRIVATE_SOLVERS: dict[str, Callable[..., FitResult]] = {
     "noisy_gd": noisy_gd,
     "dp_agd": dp_agd,
-    "majority (noisy count)": majority,
+    "majority": majority,
 }
 
 
@@ -38,14 +39,15 @@ def run_demo(console: Console, plot: Path, repetitions: int, seed: int) -> None:
     """Fit, print the table and one privacy statement, save the plot."""
     data = datasets.load("breast_cancer")
     console.print(
-        f"Breast cancer (Wisconsin): {data.X.shape[0]} records, {data.X.shape[1]} columns, scaled by public "
-        f"bounds.\nLogistic regression, delta = {DELTA:g}, neighbours differ by one record added or "
-        f"removed; mean test accuracy of {repetitions} random splits."
+        f"Breast cancer (Wisconsin): {data.X.shape[0]} records, {data.X.shape[1]} columns, scaled by "
+        f"public bounds.\nLogistic regression, delta = {DELTA:g}; neighbours differ by one record added or "
+        f"removed.\nTest accuracy over {repetitions} random splits.\n",
+        soft_wrap=True,
     )
     scores, example = _measure(console, data, repetitions, seed)
     console.print(_table(scores))
     console.print(f"\nThe statement of one fit (noisy_gd, epsilon = {EPSILONS[1]:g}):\n")
-    console.print(str(example.privacy), highlight=False)
+    console.print(str(example.privacy), highlight=False, soft_wrap=True)
     if _save_plot(scores, plot):
         console.print(f"\nPlot saved to {plot}")
     else:
@@ -86,20 +88,26 @@ def _accuracy(result: FitResult, X: np.ndarray, y: np.ndarray) -> float:
 
 
 def _table(scores: Scores) -> Table:
-    table = Table(title="Test accuracy, % (mean ± standard deviation)")
-    table.add_column("solver")
+    table = Table(
+        title="Test accuracy, % (mean ± standard deviation)",
+        caption="exact: without privacy",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    table.add_column("solver", no_wrap=True)
     for epsilon in EPSILONS:
-        table.add_column(f"epsilon {epsilon:g}", justify="right")
-    table.add_column("no privacy", justify="right")
+        table.add_column(f"ε = {epsilon:g}", justify="right", no_wrap=True)
+    table.add_column("exact", justify="right", no_wrap=True)
     for name in PRIVATE_SOLVERS:
         cells = [_cell(scores.private[name, epsilon]) for epsilon in EPSILONS]
-        exact = scores.majority if name.startswith("majority") else scores.nonprivate
+        exact = scores.majority if name == "majority" else scores.nonprivate
         table.add_row(name, *cells, _cell(exact))
     return table
 
 
 def _cell(values: list[float]) -> str:
-    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}"
+    return f"{100 * np.mean(values):.1f} ±{100 * np.std(values):4.1f}"
 
 
 def _save_plot(scores: Scores, path: Path) -> bool:
