@@ -88,7 +88,7 @@ def dp_agd_ratio(rounds: int) -> None:
     obj = dperm.Objective("logistic", data.X, data.y, row_norm=data.row_norm, fit_intercept=True)
     rows = twin.scaled_rows(data.X, data.row_norm, True)
     mu = dperm.accounting.gdp_mu(epsilon, delta)
-    schedule = dp_agd_schedule(obj.n_public, obj.dimension, mu, obj.row_norm)
+    schedule = dp_agd_schedule(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
     rho = zcdp_rho(epsilon, delta)
     selection = schedule.selection_share * rho / schedule.splits
     gradient = (1.0 - schedule.selection_share) * rho / schedule.splits

@@ -49,6 +49,10 @@ class Loss(ABC):
     def smoothness(self, row_norm: float) -> float:
         """Lipschitz constant of the gradient in ``w``; infinite for a loss with a kink."""
 
+    def clipped_smoothness(self, row_norm: float, clip: float) -> float:
+        """Lipschitz constant of a record's gradient clipped to norm ``clip``, where better than plain."""
+        return self.smoothness(row_norm)
+
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
         """Largest distance between the gradients of two records at one ``w``, ``||w|| <= radius``."""
         return 2.0 * self.lipschitz(row_norm, radius)
@@ -73,6 +77,14 @@ class Logistic(Loss):
 
     def smoothness(self, row_norm: float) -> float:  # noqa: D102
         return row_norm**2 / 4.0
+
+    def clipped_smoothness(self, row_norm: float, clip: float) -> float:
+        """``C (R - C)`` for ``C <= R/2``: a row of norm r curves only while its slope s is below C/r.
+
+        There ``r^2 s (1 - s) <= C (r - C)`` for ``C <= r/2``, and ``r^2 / 4 <= C (R - C)`` for shorter rows
+        as long as ``r <= 2 C``.
+        """
+        return clip * (row_norm - clip) if clip < row_norm / 2.0 else self.smoothness(row_norm)
 
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
         """``max_{0 <= a <= R} 2 S(radius a) sqrt(R^2 - a^2)``: records far from each other agree on w.

@@ -1,5 +1,6 @@
 """DP-AGD: published numbers, filter, corrected averaging, twin, audit of every release."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
+from dperm.algorithms.late_mean import LateMean
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin
@@ -100,7 +102,7 @@ def test_raw_measurements_are_averaged_by_inverse_variance(record, monkeypatch):
         "clipped_loss_sums",
         lambda w, direction, steps, clip: directions.append(direction) or original(w, direction, steps, clip),
     )
-    dp_agd(obj, 1.0, 1e-6, accountant="zcdp")
+    dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=60, growth=0.1)
     assert len(record) == len(directions) > 3
     weights = np.array([1 / entry["sigma"] ** 2 for entry in record])
     noisy = np.array([entry["noisy"] for entry in record])
@@ -122,14 +124,8 @@ def test_numpy_twin_reaches_the_same_objective():
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     rows = twin.scaled_rows(X, 1.5, True)
     epsilon, delta = 1.0, 1e-6
-    schedule = dp_agd_schedule(3000, 6, 0.25, 1.5)
-    settings = {
-        "splits": schedule.splits,
-        "selection_share": schedule.selection_share,
-        "clip": schedule.clip,
-        "loss_clip": schedule.loss_clip,
-        "step_max": schedule.step_max,
-    }
+    schedule = dp_agd_schedule(3000, 6, 0.25, obj.loss, 1.5)
+    settings = dataclasses.asdict(schedule)
     rho = zcdp_rho(epsilon, delta)
     selection = schedule.selection_share * rho / schedule.splits
     gradient = (1 - schedule.selection_share) * rho / schedule.splits
@@ -142,6 +138,20 @@ def test_numpy_twin_reaches_the_same_objective():
         theirs.append(obj.value(w))
     error = math.sqrt((np.var(ours) + np.var(theirs)) / 60)
     assert abs(np.mean(ours) - np.mean(theirs)) < 5.5 * error
+
+
+def test_late_mean_is_the_mean_of_at_least_half():
+    iterates = np.random.default_rng(0).normal(size=(100, 3))
+    late = LateMean()
+    for count, w in enumerate(iterates, start=1):
+        late.add(w)
+        starts = [
+            start
+            for start in range(count)
+            if np.allclose(late.mean(), iterates[start:count].mean(axis=0), rtol=1e-12)
+        ]
+        assert len(starts) == 1
+        assert count / 2 <= count - starts[0] <= max(0.75 * count, 2)
 
 
 def test_seeded_runs_repeat():
@@ -168,6 +178,8 @@ def test_a_ledger_decides_the_accountant():
         {"loss_clip": math.inf},
         {"step_max": -1.0},
         {"growth": 0.0},
+        {"shrink": 0.0},
+        {"momentum": 1.0},
         {"n_candidates": 1.5},
         {"calibration": "loose"},
         {"accountant": "luck"},

@@ -11,6 +11,7 @@ from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import noisy_gd, nonprivate
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.errors import BudgetExceededError, PrivacyWarning
+from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin
 
@@ -218,8 +219,36 @@ class TestAudit:
 
 
 def test_schedule_looks_at_public_numbers_only_and_scales_with_the_rows():
-    one = noisy_gd_schedule(10_000, 20, 0.3, 1.0)
-    three = noisy_gd_schedule(10_000, 20, 0.3, 3.0)
+    one = noisy_gd_schedule(10_000, 20, 0.3, Logistic(), 1.0)
+    three = noisy_gd_schedule(10_000, 20, 0.3, Logistic(), 3.0)
     assert three.clip == pytest.approx(3 * one.clip)
     assert three.step_size == pytest.approx(one.step_size / 9)
     assert three.steps == one.steps
+    assert three.momentum == pytest.approx(one.momentum)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0)])
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
+@pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
+def test_schedule_is_stable_for_any_data(loss, mu, n, d):
+    """Heavy ball converges on a quadratic of curvature L while step * L < 2 (1 + momentum)."""
+    schedule = noisy_gd_schedule(n, d, mu, loss, 2.0, l2=0.1)
+    curvature = loss.clipped_smoothness(2.0, schedule.clip)
+    curvature = (1.0 if curvature == math.inf else curvature) + 0.1
+    assert 0.0 < schedule.step_size * curvature < 2.0 * (1.0 + schedule.momentum)
+    assert 0.9 <= schedule.momentum < 1.0
+    assert 50 <= schedule.steps <= 1000
+
+
+def test_curvature_of_the_clipped_logistic_loss_is_attained_and_never_exceeded():
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(20_000):
+        row, clip = 2.0 * rng.random() ** 0.3, rng.random()
+        margin, h = 6 * rng.normal(), 1e-5
+        gradient = np.clip(row * Logistic().derivative(margin + np.array([0, h]) * row, 1.0), -clip, clip)
+        curvature = (gradient[1] - gradient[0]) / h
+        bound = Logistic().clipped_smoothness(2.0, clip)
+        assert curvature <= bound * (1 + 1e-4)
+        worst = max(worst, curvature / bound)
+    assert worst > 0.95

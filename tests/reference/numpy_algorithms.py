@@ -50,12 +50,19 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
     return total / averaged
 
 
-def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20, growth=0.1):
+def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
     d = rows.shape[1]
     norms = np.linalg.norm(rows, axis=1)
-    w, step_max, chosen, spent = np.zeros(d), schedule.step_max, [], 0.0
+    w, velocity, step_max = np.zeros(d), np.zeros(d), schedule.step_max
+    iterates, chosen, spent = [], [], 0.0
     rate = math.sqrt(8.0 * selection_cost) / schedule.loss_clip
+
+    def result():
+        if not (schedule.average and iterates):
+            return w, len(chosen)
+        late = 2 ** ((len(iterates) - 1).bit_length() - 2) if len(iterates) > 2 else 0
+        return np.mean(iterates[late:], axis=0), len(chosen)
 
     def measure(total, cost):
         return total + rng.normal(scale=schedule.clip / math.sqrt(2.0 * cost), size=d)
@@ -65,24 +72,28 @@ def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_cand
         total = clipped_logistic_gradient(rows, y, norms, w, schedule.clip)
         measured, cost = measure(total, gradient_cost), gradient_cost
         while True:
-            direction = measured / np.linalg.norm(measured)
+            towards = schedule.momentum * velocity + measured / len(rows)
+            direction = towards / np.linalg.norm(towards)
             if spent + selection_cost > budget:
-                return w, len(chosen)
+                return result()
             spent += selection_cost
             steps = step_max * np.arange(n_candidates + 1) / n_candidates
             scores = clipped_logistic_losses(rows, y, w, direction, steps, schedule.loss_clip)
             j = int(np.argmax(rng.gumbel(size=len(steps)) - rate * scores))
             if j > 0:
                 break
-            extra = growth * cost
+            velocity, step_max = np.zeros(d), schedule.shrink * step_max
+            extra = schedule.growth * cost
             if spent + extra + selection_cost > budget:
-                return w, len(chosen)
+                return result()
             spent += extra
             measured = (cost * measured + extra * measure(total, extra)) / (cost + extra)
             cost += extra
         w = w - steps[j] * direction
+        velocity = towards
+        iterates.append(w)
         chosen.append(steps[j])
         gradient_cost = cost
         if len(chosen) % 10 == 0:
             step_max = 1.1 * max(chosen[-10:])
-    return w, len(chosen)
+    return result()

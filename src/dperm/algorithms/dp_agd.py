@@ -3,7 +3,8 @@
 Lee and Kifer, "Concentrated differentially private gradient descent with adaptive per-iteration
 privacy budget", KDD 2018, Algorithm 2, with three corrections: gradient measurements are averaged
 unnormalised, every access is checked against the budget before it is made, and the selection is
-charged as the bounded-range mechanism that it is.
+charged as the bounded-range mechanism that it is. What is done with released values costs nothing:
+by default directions have momentum, steps shrink when 0 wins, and late iterates are averaged.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from dperm.accounting.units import (
 )
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.settings import check_positive, check_positive_integer, override
+from dperm.algorithms.late_mean import LateMean
+from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
 from dperm.bounded import Bounded
+from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
@@ -54,6 +57,14 @@ class DPAGDSchedule:
         Bounds on one record's gradient norm and loss.
     step_max : float
         Largest step of the first line searches, in the unit of the weights.
+    growth : float
+        Budget of a further measurement, relative to what the gradient has cost so far.
+    momentum : float
+        Weight of the last direction in the next, in [0, 1); forgotten when 0 wins.
+    shrink : float
+        ``step_max`` is multiplied by this each time 0 wins, in (0, 1].
+    average : bool
+        Return the mean of the later iterates (at least the last half) instead of the last.
     """
 
     splits: int
@@ -61,12 +72,60 @@ class DPAGDSchedule:
     clip: float
     loss_clip: float
     step_max: float
+    growth: float
+    momentum: float
+    shrink: float
+    average: bool
 
 
-def dp_agd_schedule(n: int, dimension: int, mu: float, row_norm: float) -> DPAGDSchedule:
-    """Default settings from public numbers alone: records, weights, privacy ``mu``, row bound."""
+# Lee and Kifer's own settings; the share of the selections follows from theirs.
+PAPER_SCHEDULE = DPAGDSchedule(
+    splits=60,
+    selection_share=0.5,
+    clip=3.0,
+    loss_clip=3.0,
+    step_max=2.0,
+    growth=0.1,
+    momentum=0.0,
+    shrink=1.0,
+    average=False,
+)
+
+
+def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: float) -> DPAGDSchedule:
+    """Default settings from public numbers alone.
+
+    Parameters
+    ----------
+    n : int
+        Public number of records.
+    dimension : int
+        Number of weights.
+    mu : float
+        Privacy parameter of Gaussian differential privacy; infinite without noise.
+    loss : Loss
+        For its constants.
+    row_norm : float
+        Bound on the norm of a row.
+
+    Notes
+    -----
+    As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
+    ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few dear ones; a tenth of the budget is enough
+    for the line searches.
+    """
+    slope = loss.lipschitz(row_norm)
+    signal = n * mu / math.sqrt(dimension)
     return DPAGDSchedule(
-        splits=60, selection_share=0.5, clip=row_norm, loss_clip=3.0, step_max=2.0 / row_norm
+        splits=round(min(max(signal, 40), 1000)),
+        selection_share=0.1,
+        clip=(slope if slope < math.inf else row_norm) * min(1.0, max(math.sqrt(signal / 4800.0), 0.05)),
+        loss_clip=1.5,
+        step_max=4.0 / row_norm,
+        growth=0.02,
+        momentum=0.9,
+        shrink=0.9,
+        average=True,
     )
 
 
@@ -80,8 +139,11 @@ def dp_agd(
     clip: float | None = None,
     loss_clip: float | None = None,
     step_max: float | None = None,
+    growth: float | None = None,
+    momentum: float | None = None,
+    shrink: float | None = None,
+    average: bool | None = None,
     n_candidates: int = 20,
-    growth: float = 0.1,
     step_window: int = 10,
     max_iter: int = 10_000,
     accountant: str | None = None,
@@ -106,13 +168,11 @@ def dp_agd(
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
-    splits, selection_share, clip, loss_clip, step_max : optional
+    splits, selection_share, clip, loss_clip, step_max, growth, momentum, shrink, average : optional
         See :class:`DPAGDSchedule`; by default from :func:`dp_agd_schedule`, which looks at public
-        numbers only.
+        numbers only. ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
     n_candidates : int
         Positive steps ``j step_max / n_candidates`` on offer in a line search.
-    growth : float
-        Budget of a further measurement, relative to what the gradient has cost so far.
     step_window : int
         After this many updates ``step_max`` becomes 1.1 times the largest step chosen among them.
     max_iter : int
@@ -121,7 +181,8 @@ def dp_agd(
         What adds up; by default that of the ledger, or else "zcdp" when the selections take more than a
         fifth of the budget.
     calibration : {"tight", "paper"}
-        "paper": the published budget split, conversion and Laplace noisy-min (``add_or_remove`` only).
+        "paper": the published settings, budget split, conversion and Laplace noisy-min
+        (``add_or_remove`` only).
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -151,14 +212,20 @@ def dp_agd(
     relation = Neighbours.parse(neighbors)
     mu = gdp_mu(epsilon, delta)
     schedule = override(
-        dp_agd_schedule(objective.n_public, objective.dimension, mu, objective.row_norm),
+        PAPER_SCHEDULE
+        if calibration == "paper"
+        else dp_agd_schedule(objective.n_public, objective.dimension, mu, objective.loss, objective.row_norm),
         splits=splits,
         selection_share=selection_share,
         clip=clip,
         loss_clip=loss_clip,
         step_max=step_max,
+        growth=growth,
+        momentum=momentum,
+        shrink=shrink,
+        average=average,
     )
-    _check(schedule, n_candidates, growth, step_window, max_iter)
+    _check(schedule, n_candidates, step_window, max_iter)
     plan = _plan(epsilon, delta, schedule, accountant, calibration, relation, ledger)
     releaser = Releaser(
         epsilon,
@@ -169,7 +236,7 @@ def dp_agd(
         random_state=random_state,
         description="dp_agd",
     )
-    run = _Run(objective, releaser, plan, schedule, n_candidates, growth, step_window, callback)
+    run = _Run(objective, releaser, plan, schedule, n_candidates, step_window, callback)
     run.descend(max_iter)
     privacy = PrivacyStatement(
         epsilon=epsilon,
@@ -192,13 +259,16 @@ def dp_agd(
             loss_clip=schedule.loss_clip,
             step_max=schedule.step_max,
             n_candidates=n_candidates,
-            growth=growth,
+            growth=schedule.growth,
+            momentum=schedule.momentum,
+            shrink=schedule.shrink,
+            average=schedule.average,
             calibration=calibration,
         ),
         mu=plan.guarantee if plan.budget.accountant == "gdp" else None,
         rho=plan.guarantee if plan.budget.accountant == "zcdp" else None,
     )
-    return FitResult(coef=run.w, privacy=privacy, n_iter=len(run.history), history=run.history)
+    return FitResult(coef=run.released(), privacy=privacy, n_iter=len(run.history), history=run.history)
 
 
 @dataclass(frozen=True)
@@ -274,14 +344,15 @@ class _Run:
         plan: _Plan,
         schedule: DPAGDSchedule,
         n_candidates: int,
-        growth: float,
         step_window: int,
         callback: Callback | None,
     ) -> None:
         self.objective, self.releaser, self.plan, self.schedule = objective, releaser, plan, schedule
-        self.n_candidates, self.growth, self.step_window = n_candidates, growth, step_window
+        self.n_candidates, self.step_window = n_candidates, step_window
         self.callback = callback
         self.w = np.zeros(objective.dimension)
+        self.velocity = np.zeros(objective.dimension)
+        self.late_iterates = LateMean()
         self.step_max = schedule.step_max
         self.gradient_units = plan.gradient_units
         self.history: list[dict[str, Any]] = []
@@ -298,10 +369,15 @@ class _Run:
                 return
             direction, step = chosen
             self.w = self.w - step * direction
+            self.late_iterates.add(self.w)
             self._record(step)
             if len(self.history) % self.step_window == 0:
                 recent = [entry["step"] for entry in self.history[-self.step_window :]]
                 self.step_max = 1.1 * max(recent)
+
+    def released(self) -> Array:
+        """What the run returns."""
+        return self.late_iterates.mean() if self.schedule.average and self.history else self.w
 
     def _search(self, gradient_sum: Bounded) -> tuple[Array, float] | None:
         """Direction and positive step, measuring again while 0 wins; None when the budget is used up."""
@@ -309,22 +385,25 @@ class _Run:
         spent = self.gradient_units
         measured = self._measure(gradient_sum, spent)
         while True:
-            direction = measured / self.objective.n_public + self.objective.penalty_gradient(self.w)
-            length = float(np.linalg.norm(direction))
+            gradient = measured / self.objective.n_public + self.objective.penalty_gradient(self.w)
+            towards = self.schedule.momentum * self.velocity + gradient
+            length = float(np.linalg.norm(towards))
             if length == 0.0 or not budget.fits(selection_units):
                 return None
-            direction = direction / length
+            direction = towards / length
             steps = self.step_max * np.arange(self.n_candidates + 1) / self.n_candidates
             chosen = self._select(direction, steps)
             if chosen > 0:
-                self.gradient_units = spent
+                self.gradient_units, self.velocity = spent, towards
                 return direction, float(steps[chosen])
+            self.velocity = np.zeros_like(self.velocity)
+            self.step_max *= self.schedule.shrink
             if spent == math.inf:  # without noise another measurement tells nothing: look closer
                 self.step_max /= self.n_candidates
                 if self.step_max < 1e-12 * self.schedule.step_max:
                     return None
                 continue
-            extra = max(1, math.floor(self.growth * spent))
+            extra = max(1, math.floor(self.schedule.growth * spent))
             if not budget.fits(extra + selection_units):
                 return None
             # Raw with raw, weighted by inverse variance, which is proportional to the budget.
@@ -356,9 +435,7 @@ class _Run:
             self.callback({"iteration": len(self.history), "coef": self.w.copy(), **entry})
 
 
-def _check(
-    schedule: DPAGDSchedule, n_candidates: int, growth: float, step_window: int, max_iter: int
-) -> None:
+def _check(schedule: DPAGDSchedule, n_candidates: int, step_window: int, max_iter: int) -> None:
     check_positive_integer("splits", schedule.splits)
     check_positive_integer("n_candidates", n_candidates)
     check_positive_integer("step_window", step_window)
@@ -366,6 +443,9 @@ def _check(
     check_positive("clip", schedule.clip)
     check_positive("loss_clip", schedule.loss_clip)
     check_positive("step_max", schedule.step_max)
-    check_positive("growth", growth)
+    check_positive("growth", schedule.growth)
+    check_fraction("shrink", schedule.shrink)
+    if not 0.0 <= schedule.momentum < 1.0:
+        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
     if not 0.0 < schedule.selection_share < 1.0:
         raise ValueError(f"selection_share must be in (0, 1), got {schedule.selection_share!r}")

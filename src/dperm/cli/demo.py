@@ -107,7 +107,7 @@ def _table(scores: Scores) -> Table:
 
 
 def _cell(values: list[float]) -> str:
-    return f"{100 * np.mean(values):.1f} ±{100 * np.std(values):4.1f}"
+    return f"{100 * np.mean(values):.1f}±{100 * np.std(values):.1f}"
 
 
 def _save_plot(scores: Scores, path: Path) -> bool:
