@@ -28,7 +28,7 @@ struct NAME(scratch) {
     REAL *weights;     /* units * LANES, packed */
     REAL *direction;   /* units * LANES, packed */
     REAL *zero_row;    /* width zeros, read in place of a row that must not count */
-    void *accumulator; /* units * LANES of REAL or INTEGER */
+    void *accumulator; /* units * LANES of REAL or UNSIGNED */
     REAL *narrow;      /* ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
 };
 
@@ -164,10 +164,11 @@ ALWAYS_INLINE void NAME(predict_block)(const struct NAME(block) * block, const R
 
 /* accumulator += bit patterns of s_i x_i + shift, over ROWS_PER_LOAD rows. With
  * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
- * and the bit pattern is that of `shift` plus the rounded integer. */
+ * and the bit pattern is that of `shift` plus the rounded integer. Sums of bit patterns wrap
+ * around, hence unsigned. */
 ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s, REAL shift,
                                           const struct NAME(layout) * layout,
-                                          INTEGER *accumulator) {
+                                          UNSIGNED *accumulator) {
     VECTOR factor[ROWS_PER_LOAD]; /* copies: a store below could alias the originals */
     const REAL *x[ROWS_PER_LOAD];
     for (int i = 0; i < ROWS_PER_LOAD; i++) {
@@ -177,11 +178,11 @@ ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s,
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
-            INTEGER_VECTOR *place =
-                (INTEGER_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
-            INTEGER_VECTOR sum = *place;
+            UNSIGNED_VECTOR *place =
+                (UNSIGNED_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
+            UNSIGNED_VECTOR sum = *place;
             for (int i = 0; i < ROWS_PER_LOAD; i++)
-                sum += (INTEGER_VECTOR)(factor[i] *
+                sum += (UNSIGNED_VECTOR)(factor[i] *
                                             *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
                                         shift);
             *place = sum;

@@ -30,13 +30,17 @@ class Bounded:
 
     __slots__ = ("_integers", "contribution", "grid", "scores")
 
+    _integers: NDArray[np.int64]
+    grid: float
+    contribution: float
+    scores: bool
+
     def __init__(
         self, integers: NDArray[np.int64], *, grid: float, contribution: float, scores: bool = False
     ) -> None:
-        self._integers = integers
-        self.grid = grid
-        self.contribution = contribution
-        self.scores = scores
+        values = {"_integers": integers, "grid": grid, "contribution": contribution, "scores": scores}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,7 +72,11 @@ class Bounded:
             "dperm.mechanisms.release_without_privacy where no privacy is wanted"
         )
 
-    __copy__ = __deepcopy__ = __reduce__ = _refuse
+    def _refuse_change(self, *_: Any) -> NoReturn:
+        raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
+
+    __setattr__ = __delattr__ = _refuse_change
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse  # type: ignore[assignment]
     __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse  # type: ignore[assignment]
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
 
