@@ -76,9 +76,9 @@ class Bounded:
         raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
 
     __setattr__ = __delattr__ = _refuse_change
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse  # type: ignore[assignment]
-    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse  # type: ignore[assignment]
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._refuse()

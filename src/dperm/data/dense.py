@@ -26,7 +26,7 @@ def as_matrix(X: ArrayLike) -> Matrix:
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"X must hold real numbers, got dtype {matrix.dtype}")
     dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
-    ready = _in_kernel_layout(matrix, dtype)
+    ready: Matrix = _in_kernel_layout(matrix, dtype)
     if isinstance(X, np.ndarray) and ready is not X and not np.shares_memory(ready, X):
         warnings.warn(
             f"X (dtype {matrix.dtype}, strides {matrix.strides}) was copied once: pass a float32 or "
@@ -41,7 +41,7 @@ def _in_kernel_layout(array: NDArray[Any], dtype: Any) -> Any:
     return np.require(array, dtype=dtype, requirements=["C", "ALIGNED"])
 
 
-def as_targets(y: ArrayLike, dtype: Any, bound: float = math.inf) -> Any:
+def as_targets(y: ArrayLike, dtype: Any, bound: float = math.inf) -> NDArray[Any]:
     """``y`` in the matrix's dtype, clamped to ``[-bound, bound]``; targets that are not finite stay so."""
     targets = np.asarray(y)
     if targets.dtype.kind not in "fiub":
@@ -52,7 +52,9 @@ def as_targets(y: ArrayLike, dtype: Any, bound: float = math.inf) -> Any:
     if limit > bound:
         limit = np.nextafter(limit, ready.dtype.type(0))
     too_far = (np.abs(ready) > limit) & np.isfinite(ready)
-    return np.where(too_far, np.copysign(limit, ready), ready) if too_far.any() else ready
+    if too_far.any():
+        ready = np.where(too_far, np.copysign(limit, ready), ready)
+    return np.asarray(ready)
 
 
 def dense_rows(
