@@ -207,7 +207,7 @@ def test_kernel_layouts_are_read_in_place(dtype, layout, tmp_path):
 def test_other_layouts_are_copied_once_with_a_warning(change):
     x, y, w, _ = awkward_arrays.ordinary(50, 6, np.float64)
     given = change(x)
-    with pytest.warns(CopyWarning, match="X .* was copied once") as caught:
+    with pytest.warns(CopyWarning, match=r"X .* was copied once") as caught:
         objective = Objective("logistic", given, y)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -241,7 +241,7 @@ def test_peak_memory_is_far_below_the_matrix(dtype):
 def test_rows_whose_norm_is_no_double_are_an_error_for_the_data_holder():
     x = np.full((3, 2), 0.5)
     x[1] = 1.7e308
-    with pytest.raises(DataError, match="X .* row 1"):
+    with pytest.raises(DataError, match=r"X .* row 1"):
         Objective("logistic", x, np.ones(3))
     spared = Objective("logistic", x, np.ones(3), non_finite="zero")
     without = Objective("logistic", np.delete(x, 1, axis=0), np.ones(2), n_public=3)
