@@ -75,6 +75,7 @@ class Bounded:
     def _refuse_change(self, *_: Any) -> NoReturn:
         raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
 
+    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
     __setattr__ = __delattr__ = _refuse_change
     __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
     __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse

@@ -49,7 +49,7 @@ def as_targets(y: ArrayLike, dtype: Any, bound: float = math.inf) -> NDArray[Any
     with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite, hence not finite
         ready = _in_kernel_layout(targets, dtype)
         limit = ready.dtype.type(bound)
-    if limit > bound:
+    if float(limit) > bound:  # the bound has no float32 equal: a comparison in float32 would miss it
         limit = np.nextafter(limit, ready.dtype.type(0))
     too_far = (np.abs(ready) > limit) & np.isfinite(ready)
     if too_far.any():
