@@ -157,6 +157,16 @@ def test_tiny_and_huge_clips(dtype, loss, clip):
     assert abs(scores._integers[0] * scores.grid - total) <= 10 * scores.grid + 1e-5 * float(total)
 
 
+def test_factors_beyond_the_largest_float_count_zero():
+    """A subnormal row with an infinite prediction: the factor that reaches the clip is no float."""
+    x, y = np.array([[1e-45, 0.0]], np.float32), np.ones(1, np.float32)
+    rows = bind(x, y)
+    for clip in (2.0**-40, 1.0, 2.0**40):
+        grid = clip * 2.0**-22
+        integers = rows.clipped_gradient_sum(3, 1e300, np.array([1e300, 0.0]), clip, grid, 1)
+        assert sum(int(v) ** 2 for v in integers) <= 2**44
+
+
 # -- memory ------------------------------------------------------------------------------------------
 
 

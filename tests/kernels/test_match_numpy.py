@@ -134,6 +134,15 @@ def test_row_counts(dtype, n_rows, loss):
     assert np.all(np.abs(got - scores) <= n_rows * (2.0**-31 + 40 * unit_roundoff(dtype) * ROW_NORM * away))
 
 
+def test_plain_sums_of_many_rows_keep_their_digits(dtype):
+    """Equal terms, the worst for a long sum in float32."""
+    x, y = np.full((4096, 2), 0.1, dtype), np.ones(4096, dtype)
+    gradient, _ = plain_sums(bind(x, y), "logistic", np.zeros(2))
+    exact = -0.5 * 4096 * float(x[0, 0])
+    bound = max(20 * unit_roundoff(dtype), 4096 * 2.0**-53)
+    assert np.all(np.abs(gradient - exact) <= bound * abs(exact))
+
+
 def test_the_test_data_reach_every_branch():
     """Rows longer and shorter than row_norm, gradients clipped and not, losses clipped and not."""
     x, y, w, _ = awkward_arrays.ordinary(37, 9, np.float64)
