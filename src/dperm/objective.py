@@ -1,6 +1,7 @@
 """The empirical risk of a linear model on a data set, and its private sums."""
 
 import math
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,8 @@ class Objective:
     X : (n_samples, n_columns) array_like
         float32 or float64 in C order is read in place; anything else is copied once.
     y : (n_samples,) array_like
-        -1 or +1 for classification losses, real numbers for regression.
+        -1 or +1 for classification losses, real numbers for regression (moved onto the loss's
+        ``target_bound`` when beyond).
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
@@ -78,7 +80,7 @@ class Objective:
             raise ValueError(f"l2 must be finite and at least 0, got {l2!r}")
         if not (0.0 < row_norm < math.inf):
             raise ValueError(f"row_norm must be positive and finite, got {row_norm!r}")
-        if n_public is not None and n_public < 1:
+        if n_public is not None and not (isinstance(n_public, Integral) and n_public >= 1):
             raise ValueError(f"n_public must be a positive integer, got {n_public!r}")
         check_n_threads(n_threads)
         self.l2 = float(l2)
@@ -94,6 +96,7 @@ class Objective:
             row_norm=self.row_norm,
             non_finite=non_finite,
             n_threads=n_threads,
+            target_bound=self.loss.target_bound,
         )
         if self.loss.classification:
             _check_labels(self._rows.y, non_finite)
@@ -241,6 +244,8 @@ class Objective:
                 f"n_public = {self.n_public} is far below the number of records: "
                 "sums could overflow. Pass a larger n_public."
             )
+        if log2_ratio < 1:
+            raise ValueError(f"n_public = {self.n_public} is too large for exact sums")
         return math.ldexp(1.0, clip_exponent - log2_ratio)
 
     def _gradient_distance(self, radius: float, clip: float, grid: float) -> float:
