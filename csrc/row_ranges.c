@@ -68,10 +68,10 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
 
 /* Run CALL(begin, end, partial, workspace) for every range. Each thread takes one
  * contiguous share of the ranges, which the hardware prefetcher likes best. */
+/* clang-format off */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
-    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads) if "                \
-            "((ranges).n_threads > 1)") for (int64_t range = 0; range < (ranges).n_ranges;         \
-                                             range++) {                                            \
+    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads)")                   \
+    for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
         partial_type *partial = (partial_type *)(ranges).partial + range * (ranges).partial_size;  \
@@ -79,6 +79,7 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
         (void)partial, (void)workspace;                                                            \
         CALL;                                                                                      \
     }
+/* clang-format on */
 
 static void add_integers(const struct ranges *ranges, int64_t *sum_out) {
     const int64_t *partial = ranges->partial;

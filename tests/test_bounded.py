@@ -117,7 +117,15 @@ def test_public_attributes(vector, scores):
     assert (vector.grid, vector.contribution, vector.shape, vector.scores) == (0.25, 3.0, (3,), False)
     assert scores.scores
     public = {name for name in dir(vector) if not name.startswith("_")}
-    assert public == {"grid", "contribution", "shape", "scores", "sensitivity", "score_range"}
+    assert public == {
+        "grid",
+        "contribution",
+        "replacement",
+        "shape",
+        "scores",
+        "sensitivity",
+        "score_range",
+    }
 
 
 @pytest.mark.parametrize(

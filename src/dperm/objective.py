@@ -152,6 +152,7 @@ class Objective:
             Shape ``(dimension,)``; sensitivity ``clip`` (add_or_remove) or ``2 clip`` (replace_one), or
             less as told by ``radius``.
         """
+        _check_clip(clip)
         weights = self._weights(w, "w")
         if not np.linalg.norm(weights) <= radius * (1.0 + 1e-12):
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
@@ -184,6 +185,7 @@ class Objective:
         Bounded
             Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
         """
+        _check_clip(clip)
         weights = self._weights(w, "w")
         towards = self._weights(direction, "direction")
         candidates = np.ascontiguousarray(steps, dtype=np.float64)
@@ -234,8 +236,6 @@ class Objective:
 
     def _grid(self, clip: float, bits: int) -> float:
         """Finest power of two that keeps sums exact; from ``n_public``, ``clip`` and the dtype alone."""
-        if not (2.0**-64 <= clip <= 2.0**64):
-            raise ValueError(f"clip must be between 2^-64 and 2^64, got {clip!r}")
         clip_exponent = math.frexp(clip)[1]  # clip <= 2^clip_exponent
         n_exponent = (self.n_public - 1).bit_length()  # n_public <= 2^n_exponent
         log2_ratio = min(bits, _SUM_BITS - n_exponent)
@@ -273,6 +273,11 @@ class Objective:
                 "for exact sums; use float64"
             )
         return inner
+
+
+def _check_clip(clip: float) -> None:
+    if not (2.0**-64 <= clip <= 2.0**64):
+        raise ValueError(f"clip must be between 2^-64 and 2^64, got {clip!r}")
 
 
 def _check_labels(y: NDArray[np.float32] | NDArray[np.float64], non_finite: str) -> None:

@@ -144,20 +144,27 @@ def test_all_losses_at_the_bound(instruction_set):
     assert scores.tolist() == [8191 * 2**50] * len(scores)
 
 
-def test_most_records_that_an_objective_lets_in():
-    """2^22 records on a grid made for one: sums reach 2^62. One record more is refused."""
+def test_far_more_records_than_the_grid_was_made_for():
+    """2^22 records on a grid made for one: the sum is still exact."""
     n_rows = 2**22
-    x, y = np.ones((n_rows + 1, 1)), np.ones(n_rows + 1)
-    objective = Objective("hinge", x[:-1], y[:-1], n_public=1, n_threads=1)
+    x, y = np.ones((n_rows, 1)), np.ones(n_rows)
+    objective = Objective("hinge", x, y, n_public=1, n_threads=1)
     gradient = objective.clipped_gradient_sum([-9.0], 0.25)
     one = Objective("hinge", x[:1], y[:1]).clipped_gradient_sum([-9.0], 0.25)
     assert one.grid == gradient.grid
     assert gradient._integers.tolist() == [n_rows * int(one._integers[0])]
-    crowded = Objective("hinge", x, y, n_public=1)
+
+
+def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
+    """Sums stay below 2^62: 2^30 records of 2^32 grid steps are the most. The number is made up here."""
+    objective = Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1)
+    monkeypatch.setattr(objective, "_n_rows", 2**30)
+    objective.clipped_gradient_sum([-9.0], 0.25)
+    monkeypatch.setattr(objective, "_n_rows", 2**30 + 1)
     with pytest.raises(DataError, match="n_public = 1 is far below"):
-        crowded.clipped_gradient_sum([-9.0], 0.25)
+        objective.clipped_gradient_sum([-9.0], 0.25)
     with pytest.raises(DataError, match="n_public"):
-        crowded.clipped_loss_sums([-9.0], [0.0], [0.0], 0.25)
+        objective.clipped_loss_sums([-9.0], [0.0], [0.0], 0.25)
 
 
 @dtypes
@@ -166,8 +173,8 @@ def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
     """n clip / grid <= 2^51, and the grid is a power of two made of public numbers alone."""
     x, y, w, direction = awkward_arrays.ordinary(50, 3, dtype)
     for n_public in (50, 64, 10**6, 2**30):
-        objective = Objective("logistic", x, y, n_public=n_public)
-        other = Objective("logistic", x[:9], y[:9], n_public=n_public)
+        objective = Objective("squared_hinge", x, y, n_public=n_public)
+        other = Objective("squared_hinge", x[:9], y[:9], n_public=n_public)
         for a, b in [
             (objective.clipped_gradient_sum(w[:3], clip), other.clipped_gradient_sum(w[:3], clip)),
             (
