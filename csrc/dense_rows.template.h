@@ -79,8 +79,7 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         block->norm[i] = counts ? norm : NAN;
     }
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        block->scale[i] =
-            block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
+        block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
     if (layout->n_columns < LANES)
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             REAL *padded = scratch->narrow + i * LANES;
@@ -144,8 +143,8 @@ ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
     for (; unit < layout->units; unit++)
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
-            sum[0][v] += *(const VECTOR *)(x + at) *
-                         *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
+            sum[0][v] +=
+                *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
         }
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
@@ -183,8 +182,8 @@ ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s,
             UNSIGNED_VECTOR sum = *place;
             for (int i = 0; i < ROWS_PER_LOAD; i++)
                 sum += (UNSIGNED_VECTOR)(factor[i] *
-                                            *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
-                                        shift);
+                                             *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
+                                         shift);
             *place = sum;
         }
     }

@@ -66,8 +66,8 @@ typedef int64_t workspace_bytes_fn(int64_t n_columns);
  * clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has n_columns + intercept
  * entries. workspace is scratch. */
 typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     struct loss loss, const double *w, double clip_in,
-                                     double grid, int64_t *sum_out, void *workspace);
+                                     struct loss loss, const double *w, double clip_in, double grid,
+                                     int64_t *sum_out, void *workspace);
 
 /* The same sum without clip or grid, in floating point, for non-private use:
  * sum_out += sum_i loss'(p_i) z_i and *loss_out += sum_i loss(p_i). */

@@ -30,9 +30,9 @@ typedef float vec32_f32 __attribute__((vector_size(32)));
 typedef double vec16_f64 __attribute__((vector_size(16)));
 typedef double vec32_f64 __attribute__((vector_size(32)));
 
-#define ROWS_PER_BLOCK 16    /* margins of a block are turned into residuals together */
-#define ROWS_PER_LOAD 8      /* rows added per load and store of an accumulator */
-#define STEPS_PER_BATCH 4    /* candidates of a line search whose losses are taken together */
+#define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
+#define ROWS_PER_LOAD 8   /* rows added per load and store of an accumulator */
+#define STEPS_PER_BATCH 4 /* candidates of a line search whose losses are taken together */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #endif

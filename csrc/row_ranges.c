@@ -68,8 +68,9 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
 
 /* Run CALL(begin, end, partial, workspace) for every range. Each thread takes one
  * contiguous share of the ranges, which the hardware prefetcher likes best. */
+/* clang-format off: it cannot lay out a loop after a _Pragma */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
-    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads) if ((ranges).n_threads > 1)") \
+    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads)")                   \
     for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
@@ -78,6 +79,7 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
         (void)partial, (void)workspace;                                                            \
         CALL;                                                                                      \
     }
+/* clang-format on */
 
 static void add_integers(const struct ranges *ranges, int64_t *sum_out) {
     const int64_t *partial = ranges->partial;
@@ -92,8 +94,7 @@ int all_row_norms(const struct kernel_table *kernels, enum real_type type,
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
     if (status == 0)
-        FOR_EACH_RANGE(ranges, double,
-                       kernels->row_norms[type](rows, begin, end, norms_out))
+        FOR_EACH_RANGE(ranges, double, kernels->row_norms[type](rows, begin, end, norms_out))
     close_ranges(&ranges);
     return status;
 }
@@ -102,8 +103,7 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
                              const struct dense_rows *rows, int n_threads, struct loss loss,
                              const double *w, double clip_in, double grid, int64_t *sum_out) {
     struct ranges ranges;
-    int status =
-        open_ranges(&ranges, kernels, rows, n_threads, rows->n_columns + rows->intercept);
+    int status = open_ranges(&ranges, kernels, rows, n_threads, rows->n_columns + rows->intercept);
     if (status == 0) {
         FOR_EACH_RANGE(ranges, int64_t,
                        kernels->clipped_gradient_sum[type](rows, begin, end, loss, w, clip_in, grid,
@@ -154,8 +154,7 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
 }
 
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
-                    const struct dense_rows *rows, int n_threads, const double *w,
-                    double *p_out) {
+                    const struct dense_rows *rows, int n_threads, const double *w, double *p_out) {
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
     if (status == 0)

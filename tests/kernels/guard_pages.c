@@ -31,7 +31,8 @@ static size_t page;
 static void open_arenas(void) {
     page = (size_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < MOST; i++) {
-        char *all = mmap(NULL, (ARENA_PAGES + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *all =
+            mmap(NULL, (ARENA_PAGES + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (all == MAP_FAILED || mprotect(all + page, ARENA_PAGES * page, PROT_READ | PROT_WRITE))
             exit(2);
         arenas[i] = (struct arena){all + page, ARENA_PAGES * page};
@@ -46,7 +47,9 @@ static void *guarded(size_t bytes, enum place place) {
     return place == AT_START ? arena.first : arena.first + arena.bytes - bytes;
 }
 
-static double noise(void) { return rand() / (double)RAND_MAX - 0.5; }
+static double noise(void) {
+    return rand() / (double)RAND_MAX - 0.5;
+}
 
 static void *reals(enum real_type type, int64_t count, enum place place) {
     void *array = guarded(count * (type == REAL_F32 ? sizeof(float) : sizeof(double)), place);
@@ -58,7 +61,9 @@ static void *reals(enum real_type type, int64_t count, enum place place) {
     return array;
 }
 
-static double *doubles(int64_t count, enum place place) { return reals(REAL_F64, count, place); }
+static double *doubles(int64_t count, enum place place) {
+    return reals(REAL_F64, count, place);
+}
 
 /* Rows that must not count are read from elsewhere: spoil some. */
 static void spoil(enum real_type type, void *x, int64_t count) {
@@ -72,8 +77,13 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
                     int intercept, enum place place) {
     arenas_used = 0;
     double *norms = doubles(n, place);
-    struct dense_rows rows = {.x = reals(type, n * d, place), .y = reals(type, n, place), .norms = norms,
-                              .n_rows = n, .n_columns = d, .intercept = intercept, .row_norm = 1.0};
+    struct dense_rows rows = {.x = reals(type, n * d, place),
+                              .y = reals(type, n, place),
+                              .norms = norms,
+                              .n_rows = n,
+                              .n_columns = d,
+                              .intercept = intercept,
+                              .row_norm = 1.0};
     spoil(type, (void *)rows.x, n * d);
     const int64_t dimension = d + intercept;
     double *w = doubles(dimension, place), *direction = doubles(dimension, place);
@@ -88,10 +98,11 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     kernels->row_norms[type](&rows, 0, n, norms);
     for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
         const struct loss loss = {(enum loss_kind)kind, 0.5};
-        kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers, workspace);
+        kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
+                                            workspace);
         kernels->gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
-        kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5, 0x1p-40,
-                                         scores, workspace);
+        kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5,
+                                         0x1p-40, scores, workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
 }

@@ -1,6 +1,6 @@
-/* Row ranges in many threads under ThreadSanitizer. The compiler's own OpenMP library is unknown to the
- * sanitizer and gives false alarms, so this file stands in for the three functions
- * of it that row_ranges.c needs, on plain threads. "race" as argument shows that a race is seen. */
+/* Row ranges in many threads under ThreadSanitizer. The compiler's own OpenMP library is unknown to
+ * the sanitizer and gives false alarms, so this file stands in for the three functions of it that
+ * row_ranges.c needs, on plain threads. "race" as argument shows that a race is seen. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +42,12 @@ void GOMP_parallel(void (*body)(void *), void *data, unsigned n_threads, unsigne
     threads_in_team = 1;
 }
 
-int omp_get_thread_num(void) { return thread_number; }
-int omp_get_num_threads(void) { return threads_in_team; }
+int omp_get_thread_num(void) {
+    return thread_number;
+}
+int omp_get_num_threads(void) {
+    return threads_in_team;
+}
 
 static int shared_counter;
 static void race(void *data) {
@@ -67,10 +71,12 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct sums sums;
     memset(&sums, 0, sizeof sums);
     int failed = all_row_norms(kernels, REAL_F64, &rows, n_threads, norms);
-    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30, sums.gradient);
-    failed |= all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, sums.plain, &sums.loss);
-    failed |= all_clipped_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, w, steps, N_STEPS, 1.0,
-                                    0x1p-30, sums.scores);
+    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30,
+                                       sums.gradient);
+    failed |=
+        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, sums.plain, &sums.loss);
+    failed |= all_clipped_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, w, steps, N_STEPS,
+                                    1.0, 0x1p-30, sums.scores);
     failed |= all_predictions(kernels, REAL_F64, &rows, n_threads, w, p);
     if (failed)
         exit(2);
