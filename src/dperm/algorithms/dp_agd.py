@@ -163,6 +163,16 @@ def dp_agd(
     )
     _check(schedule, n_candidates, growth, step_window, max_iter)
     plan = _plan(epsilon, delta, schedule, accountant, calibration, relation, ledger)
+    public = public_facts(
+        objective,
+        splits=schedule.splits,
+        selection_share=schedule.selection_share,
+        loss_clip=schedule.loss_clip,
+        step_max=schedule.step_max,
+        n_candidates=n_candidates,
+        growth=growth,
+        calibration=calibration,
+    )
     releaser = Releaser(
         epsilon,
         delta,
@@ -171,6 +181,7 @@ def dp_agd(
         ledger=ledger,
         random_state=random_state,
         description="dp_agd",
+        statement={"clip": schedule.clip, **public},
     )
     run = _Run(objective, releaser, plan, schedule, n_candidates, growth, step_window, callback)
     run.descend(max_iter)
@@ -188,16 +199,7 @@ def dp_agd(
         random=releaser.random,
         non_finite=objective.non_finite,
         ledger=ledger_note(ledger, epsilon, delta),
-        public=public_facts(
-            objective,
-            splits=schedule.splits,
-            selection_share=schedule.selection_share,
-            loss_clip=schedule.loss_clip,
-            step_max=schedule.step_max,
-            n_candidates=n_candidates,
-            growth=growth,
-            calibration=calibration,
-        ),
+        public=public,
         **{"mu" if plan.budget.accountant == "gdp" else "rho": plan.guarantee},
     )
     return FitResult(coef=run.w, privacy=privacy, n_iter=len(run.history), history=run.history)
