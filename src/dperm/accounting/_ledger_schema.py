@@ -90,8 +90,9 @@ def check_content(connection: sqlite3.Connection, path: str) -> None:
     found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
     if found != ["ok"]:
         raise LedgerCorruptError(path, f"It is damaged: {'; '.join(map(str, found[:3]))}.", RESTORE)
-    present = {row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-    if present != set(_STATEMENTS):
+    present = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    expected = {(statement.split()[2], statement) for statement in _STATEMENTS}
+    if len(present) != len(expected) or set(present) != expected:
         raise LedgerCorruptError(path, "Its tables or triggers were altered.", RESTORE)
 
 
