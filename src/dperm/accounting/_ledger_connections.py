@@ -29,10 +29,12 @@ _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcac
 
 @dataclass
 class Kept:
-    """An open connection and the file that it is connected to."""
+    """An open connection, the file that it is connected to, and what was verified through it."""
 
     connection: sqlite3.Connection
     file: tuple[int, int]
+    checked: bool = False  # pages, indexes and tables
+    verified: set[int] = field(default_factory=set)  # ledgers whose chain was followed from the start
     unsynced_folder: bool = True  # the log may have been created
     tidied: float = field(default_factory=time.monotonic)
 

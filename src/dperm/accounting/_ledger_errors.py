@@ -70,6 +70,8 @@ def translated(path: str) -> Iterator[None]:
         # Errors of the module itself, without a code: text that is not UTF-8 and the like.
         kind = _DAMAGED if code is None else _BY_CODE.get(code)
         raise _ledger_error(path, error, kind) from error
+    except UnicodeDecodeError as error:  # in a name or a message from the file
+        raise _ledger_error(path, error, _DAMAGED) from error
     except OSError as error:
         raise _ledger_error(path, error, _BY_ERRNO.get(error.errno or 0)) from error
 

@@ -33,6 +33,7 @@ _EARLIER = (
     "If that ledger is lost for good and the data may be used under a new budget, delete these files and "
     "create it again."
 )
+_SMALLEST = 512  # bytes of a page
 
 
 class LedgerFile:
@@ -80,14 +81,19 @@ class LedgerFile:
 
     def check(self) -> None:
         """Raise if the file is damaged or no ledger file. Reads all of it."""
-        with self.transaction(write=False) as connection:
-            schema.check_content(connection, self.path)
+        with connections.LOCK, translated(self.path):
+            kept = self._connection()
+            kept.checked = False
+            kept.verified.clear()
+            with self.transaction(write=False):
+                pass
 
     @contextlib.contextmanager
-    def transaction(self, *, write: bool) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, write: bool) -> Iterator[connections.Kept]:
         """A transaction; a writing one is on disk when the block is left without an exception.
 
-        Inside another transaction of the same thread, the connection of that one.
+        The first one on a connection checks the whole file. Inside another transaction of the same thread,
+        it is a part of that one.
 
         Raises
         ------
@@ -97,18 +103,18 @@ class LedgerFile:
         with connections.LOCK, translated(self.path):
             kept = self._connection()
             if kept.connection.in_transaction:
-                yield kept.connection
+                yield kept
                 return
             try:
-                self._begin(kept.connection, write)
-                yield kept.connection
+                self._begin(kept, write)
+                yield kept
                 charges = _charges(kept.connection)
                 self._commit(kept, write)
-            except BudgetExceededError:
-                kept.connection.execute("ROLLBACK")
-                raise
-            except BaseException:
-                connections.discard(self.path)  # closing it undoes the transaction
+            except BaseException as error:
+                if isinstance(error, BudgetExceededError) or primary_code(error) == sqlite3.SQLITE_BUSY:
+                    _roll_back(kept.connection)
+                else:
+                    connections.discard(self.path)  # closing it undoes the transaction
                 raise
             if write:
                 self._store_count(charges)
@@ -124,15 +130,19 @@ class LedgerFile:
                 "Check the path, or create the ledger: open_ledger(url, name, epsilon=..., delta=...) or "
                 "`dperm budget create`.",
             ) from None
-        if found.st_size == 0:
+        if found.st_size < _SMALLEST:  # SQLite would take it for a new database
             raise LedgerCorruptError(self.path, "It is empty: its content was lost.", schema.RESTORE)
         return connections.connect(self.path, found)
 
-    def _begin(self, connection: sqlite3.Connection, write: bool) -> None:
+    def _begin(self, kept: connections.Kept, write: bool) -> None:
+        connection = kept.connection
         connection.execute(f"PRAGMA busy_timeout = {int(self.timeout * 1000)}")
         counted = self._stored_count()  # read first: the file can only have more
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         schema.check_kind(connection, self.path)
+        if not kept.checked:
+            schema.check_content(connection, self.path)
+            kept.checked = True
         charges = _charges(connection)
         if charges < counted:
             raise LedgerCorruptError(
@@ -181,6 +191,11 @@ class LedgerFile:
                 os.write(number, b"%020d\n" % charges)  # one write of fixed length: never half of it
             finally:
                 os.close(number)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _charges(connection: sqlite3.Connection) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from dperm import __version__
 from dperm.accounting import _ledger_chain as chain
 from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon
+from dperm.accounting._ledger_connections import Kept
 from dperm.accounting._ledger_file import LedgerFile
 from dperm.accounting._ledger_schema import RESTORE
 from dperm.accounting._read_only import ReadOnlyMapping, plain
@@ -110,8 +111,8 @@ def ledger_names(url: str | os.PathLike[str], *, timeout: float = 30.0) -> list[
         If the file cannot be used.
     """
     file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
-    with file.transaction(write=False) as connection:
-        return [row[0] for row in connection.execute("SELECT name FROM ledger ORDER BY id")]
+    with file.transaction(write=False) as kept:
+        return [row[0] for row in kept.connection.execute("SELECT name FROM ledger ORDER BY id")]
 
 
 class SqliteLedger(PrivacyLedger):
@@ -153,10 +154,10 @@ class SqliteLedger(PrivacyLedger):
 
     def __init__(self, path: str | os.PathLike[str], name: str, *, timeout: float = 30.0) -> None:
         self._file = LedgerFile(os.fspath(path), timeout)
-        with self._file.transaction(write=False) as connection:
-            row = _budget_row(connection, name)
+        with self._file.transaction(write=False) as kept:
+            row = _budget_row(kept.connection, name)
             if row is None:
-                raise _unknown(self._file, connection, name)
+                raise _unknown(self._file, kept.connection, name)
             self._key, self._budget = row[0], row[1 : 1 + len(chain.BUDGET_COLUMNS)]
             facts = dict(zip(chain.BUDGET_COLUMNS, self._budget, strict=True))
             with self._verification():
@@ -164,7 +165,7 @@ class SqliteLedger(PrivacyLedger):
                 super().__init__(facts["epsilon"], facts["delta"], facts["accountant"], name=name)
                 # Fixed when the ledger was created: another version may round differently.
                 self._total_units = chain.parse_units(facts["total_units"])
-            self._link = self._follow(connection, self._first)[1]
+            self._follow(kept)
 
     @property
     def path(self) -> str:
@@ -183,9 +184,8 @@ class SqliteLedger(PrivacyLedger):
 
     def history(self) -> list[LedgerEntry]:
         """All charges, oldest first, each verified."""
-        with self._file.transaction(write=False) as connection:
-            entries, self._link = self._follow(connection, self._first)
-        return entries
+        with self._file.transaction(write=False) as kept:
+            return self._follow(kept, whole=True)
 
     def _summary(self) -> tuple[int, Units, LedgerEntry | None]:
         link = self._refresh()
@@ -194,38 +194,39 @@ class SqliteLedger(PrivacyLedger):
 
     def _append(self, entry: LedgerEntry, advice: str) -> LedgerEntry:
         facts = ReadOnlyMapping(plain(entry.statement))
-        with self._file.transaction(write=True) as connection:
+        with self._file.transaction(write=True) as kept:
             link = self._refresh()
             if link.spent + entry.cost_units > self._total_units:
                 raise self._exceeded(entry, advice)
             when = max(datetime.now(UTC), link.when)
             entry = replace(entry, when=when, description=str(entry.description), statement=facts)
             row, link = chain.append(link, entry)
-            connection.execute(_INSERT, (self._key, *row))
+            kept.connection.execute(_INSERT, (self._key, *row))
         self._link = link
         return entry
 
     def _refresh(self) -> chain.Link:
         """Verify what was charged since this object last looked."""
-        with self._file.transaction(write=False) as connection:
-            self._link = self._follow(connection, self._link)[1]
+        with self._file.transaction(write=False) as kept:
+            self._follow(kept)
             return self._link
 
-    def _follow(
-        self, connection: sqlite3.Connection, link: chain.Link
-    ) -> tuple[list[LedgerEntry], chain.Link]:
-        """Read and verify everything after `link`."""
-        entries = []
+    def _follow(self, kept: Kept, *, whole: bool = False) -> list[LedgerEntry]:
+        """Read and verify what this object has not seen; all charges if `whole` or on a new connection."""
+        entries, connection = [], kept.connection
         with self._verification():
             row = _budget_row(connection, self._name)
             if row is None or row[1:-2] != self._budget:
                 raise chain.ChainError(f"ledger {self._name!r} was replaced by another one")
+            link = self._link
             if link.sequence > 0:
                 known = connection.execute(
                     "SELECT seal FROM entry WHERE ledger = ? AND sequence = ?", (self._key, link.sequence)
                 ).fetchone()
                 if known != (link.seal,):
                     raise chain.ChainError(f"charge {link.sequence} was there before and is not now")
+            if whole or self._key not in kept.verified:
+                link = self._first
             for charge in connection.execute(
                 f"SELECT {_ENTRY} FROM entry WHERE ledger = ? AND sequence > ? ORDER BY sequence",
                 (self._key, link.sequence),
@@ -236,7 +237,9 @@ class SqliteLedger(PrivacyLedger):
                 raise chain.ChainError(f"{row[-2]} charges were made and {link.sequence} are there")
             if link.spent > self._total_units:
                 raise chain.ChainError("more was charged than the budget allows")
-        return entries, link
+        kept.verified.add(self._key)
+        self._link = link
+        return entries
 
     @contextlib.contextmanager
     def _verification(self) -> Iterator[None]:
@@ -282,15 +285,15 @@ def _budget_row(connection: sqlite3.Connection, name: str) -> tuple[Any, ...] | 
 def _create_missing(
     file: LedgerFile, name: str, epsilon: float, delta: float, accountant: Accountant
 ) -> None:
-    with file.transaction(write=False) as connection:
-        if _budget_row(connection, name) is not None:
+    with file.transaction(write=False) as kept:
+        if _budget_row(kept.connection, name) is not None:
             return
     total = chain.units_text(budget_units(epsilon, delta, accountant))
     now = chain.time_text(datetime.now(UTC))
     budget = (name, epsilon, delta, str(accountant), total, now, __version__, secrets.token_hex(16))
-    with file.transaction(write=True) as connection:
-        if _budget_row(connection, name) is None:  # nobody was faster
-            connection.execute(
+    with file.transaction(write=True) as kept:
+        if _budget_row(kept.connection, name) is None:  # nobody was faster
+            kept.connection.execute(
                 f"INSERT INTO ledger ({_BUDGET}, seal, entries) "
                 f"VALUES ({', '.join('?' * len(budget))}, ?, 0)",
                 (*budget, chain.start(budget).seal),
