@@ -24,6 +24,7 @@ from dperm.accounting.selection import (
     pure_mu,
     pure_rho,
 )
+from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.units import (
     UNITS_PER_ONE,
     Accountant,
@@ -56,6 +57,7 @@ __all__ = [
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
+    "SqliteLedger",
     "Units",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",
@@ -68,6 +70,8 @@ __all__ = [
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
+    "ledger_names",
+    "open_ledger",
     "pure_epsilon",
     "pure_mu",
     "pure_rho",

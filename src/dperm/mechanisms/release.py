@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,7 +43,9 @@ class Releaser:
     random_state : None, int or numpy Generator
         None for cryptographic noise; anything else is reproducible and protects nobody who knows it.
     description : str
-        Name of the fit in the ledger's history.
+        Name of the algorithm, and of the fit in the ledger's history.
+    statement : Mapping, optional
+        Public facts about the fit that are known before it runs, stored in the ledger's history.
 
     Raises
     ------
@@ -59,6 +63,7 @@ class Releaser:
         ledger: PrivacyLedger | None,
         random_state: RandomState,
         description: str,
+        statement: Mapping[str, Any] | None = None,
     ) -> None:
         self.neighbors = Neighbours.parse(neighbors)
         self.budget = budget
@@ -66,8 +71,22 @@ class Releaser:
         self.random: str = source.kind
         self._bits = RandomBits(source)
         if ledger is not None:
+            accountant = str(budget.accountant)
+            facts = {
+                "algorithm": description,
+                "epsilon": epsilon,
+                "delta": delta,
+                "accountant": accountant,
+                "neighbors": str(self.neighbors),
+                "random": self.random,
+                **(statement or {}),
+            }
             ledger.charge(
-                epsilon=epsilon, delta=delta, accountant=str(budget.accountant), description=description
+                epsilon=epsilon,
+                delta=delta,
+                accountant=accountant,
+                description=description,
+                statement=facts,
             )
 
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
