@@ -124,7 +124,7 @@ static void test_preparation_changes_nothing(void) {
         const struct stream stream = {seed, seed % 4 * 60, -1, SIZE_MAX};
         CHECK(run(stream, 4, scales[5], rates[1], plain[seed]) == RANDOM_BITS_OK);
     }
-    rounded_gaussian_prepare();
+    half_normal_prepare();
     for (unsigned seed = 0; seed < STREAMS; seed++) {
         const struct stream stream = {seed, seed % 4 * 60, -1, SIZE_MAX};
         CHECK(run(stream, 4 + 4 * seed, scales[5], rates[1], prepared) == RANDOM_BITS_OK);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dperm.accounting.budget import Budget
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.ledger import PrivacyLedger
@@ -13,8 +15,6 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-
-import numpy as np
 
 
 def majority(
