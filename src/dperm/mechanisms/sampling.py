@@ -22,9 +22,10 @@ _WORDS = 1 << 64
 
 
 def poisson_rate(q: float | Fraction) -> Fraction:
-    """Return the probability that Poisson sampling really uses: the multiple of 2^-64 at or below `q`.
+    """Return the probability that Poisson sampling really uses: a multiple of 2^-64, at or below `q`.
 
-    Account with this number.
+    Account with this number. A float stands for itself or for the decimal number that it prints as,
+    whichever is smaller: 0.01 becomes 184467440737095516 / 2^64.
 
     Raises
     ------
@@ -37,7 +38,8 @@ def poisson_rate(q: float | Fraction) -> Fraction:
 def _threshold(q: float | Fraction) -> int:
     if not 0 <= q <= 1:
         raise ValueError(f"q must be a number from 0 to 1, got {q}")
-    return math.floor(Fraction(q) * _WORDS)
+    rate = q if isinstance(q, Fraction) else min(Fraction(float(q)), Fraction(repr(float(q))))
+    return math.floor(rate * _WORDS)
 
 
 def poisson_sample(
@@ -76,7 +78,7 @@ def poisson_sample(
         raise ValueError(f"n must be from 0 to below 2^62, got {n}")
     source = random_bits(bits)
     if threshold == _WORDS:
-        return np.arange(n, dtype=np.int32 if n <= 1 << 31 else np.int64)
+        return np.arange(n, dtype=np.int32) if n <= 1 << 31 else np.arange(n, dtype=np.int64)
     mean = n * (threshold / _WORDS)
     return samplers.poisson_sample(source, threshold, n, math.ceil(mean + 8 * math.sqrt(mean) + 8))
 
