@@ -90,7 +90,7 @@ def rounded_laplace_probabilities(scale, largest):
 
 
 def rounded_marginal_in_3d(scale, largest):
-    """The same for one entry of a vector of three: density (1 + |z| / scale) exp(-|z| / scale) / (4 scale)."""
+    """The same for one entry of a vector of three: density (1 + |z|/scale) exp(-|z|/scale) / (4 scale)."""
     edges = (np.arange(largest + 1) + 0.5) / scale
     tail = (edges + 2) * np.exp(-edges) / 4
     positive = tail[:-1] - tail[1:]

@@ -195,12 +195,13 @@ def report_noisy_min(
 
     Notes
     -----
-    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is ``(r /
-    t)``-DP, not of bounded range. Proof: given the noise of the others, ``j`` wins if and only if its noise
-    is at least some integer; the record moves this integer by at most ``r``; and ``P(Y >= k + r) >= exp(-r
-    / t) P(Y >= k)``. So ``t = C / epsilon`` for sums of losses in ``[0, C]`` needs monotone scores (add or
-    remove a record); where one record is replaced, ``2 C / epsilon``. Exponential noise *added* to the
-    scores, the wrong sign, would lose up to ``n_candidates - 1`` times as much. Nothing is charged here.
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is
+    ``r/t``-DP, not of bounded range. Proof: given the noise of the others, ``j`` wins if and only if its
+    noise is at least some integer; the record moves this integer by at most ``r``; and
+    ``P(Y >= k + r) >= exp(-r/t) P(Y >= k)``. So sums of losses in ``[0, C]`` need ``t = C/epsilon`` where a
+    record is added or removed (monotone scores) and ``2 C/epsilon`` where one is replaced. Exponential
+    noise *added* to the scores, the wrong sign, would lose up to ``n_candidates - 1`` times as much.
+    Nothing is charged here.
 
     References
     ----------
