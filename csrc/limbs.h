@@ -11,8 +11,9 @@
 #include <string.h>
 
 /* product[0 .. a_size+b_size-1] = a * b; overlaps neither. */
-static inline void limbs_multiply(uint32_t *product, const uint32_t *a, size_t a_size,
-                                  const uint32_t *b, size_t b_size) {
+static inline __attribute__((always_inline)) void limbs_multiply(uint32_t *product,
+                                                                 const uint32_t *a, size_t a_size,
+                                                                 const uint32_t *b, size_t b_size) {
     memset(product, 0, (a_size + b_size) * sizeof *product);
     for (size_t i = 0; i < a_size; i++) {
         uint64_t carry = 0;

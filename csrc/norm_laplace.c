@@ -73,8 +73,15 @@ static int reveal(struct random_bits *bits, struct numbers *numbers, size_t j, u
     return RANDOM_BITS_OK;
 }
 
+/*
+ * The functions from here to round_entry_with are compiled twice: for any number of digits, and for
+ * the usual one, where the compiler unrolls their loops.
+ */
+enum { USUAL_DIGITS = 3 };
+#define INLINED static inline __attribute__((always_inline))
+
 /* n[0 .. digits]: the lower end n of number j. */
-static void read_number(const struct numbers *numbers, size_t j, unsigned digits, uint32_t *n) {
+INLINED void read_number(const struct numbers *numbers, size_t j, unsigned digits, uint32_t *n) {
     for (unsigned i = 0; i < digits; i++)
         n[digits - 1 - i] = numbers->digit[i * numbers->count + j];
     n[digits] = numbers->integer_part[j];
@@ -86,8 +93,8 @@ struct factor {
 };
 
 /* The radius is made of numbers 0 .. count-1. */
-static void measure_radius(const struct numbers *numbers, size_t count, unsigned digits, uint64_t p,
-                           struct factor *factor) {
+INLINED void measure_radius_with(const struct numbers *numbers, size_t count, unsigned digits,
+                                 uint64_t p, struct factor *factor) {
     uint32_t n[MOST_NUMBER_LIMBS], square[2 * MOST_ROOT_LIMBS], sum[2 * MOST_ROOT_LIMBS] = {0};
     for (size_t j = 0; j < count; j++) {
         read_number(numbers, j, digits, n);
@@ -108,8 +115,8 @@ static void measure_radius(const struct numbers *numbers, size_t count, unsigned
 }
 
 /* rounded: floor(factor n / (2^shift B^2) + 1/2). Limbs below B^2 cannot change it. */
-static uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsigned digits,
-                              unsigned shift) {
+INLINED uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsigned digits,
+                               unsigned shift) {
     uint32_t product[MOST_PRODUCT_LIMBS];
     limbs_multiply(product, factor, digits + 4, n, digits + 1);
     const uint32_t *whole = product + 2 * digits;
@@ -121,8 +128,8 @@ static uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsigne
 }
 
 /* Rounds the entry made of number j; false if its known digits do not decide. */
-static bool round_entry(const struct numbers *numbers, size_t j, unsigned digits,
-                        const struct factor *factor, unsigned shift, int64_t *rounded) {
+INLINED bool round_entry_with(const struct numbers *numbers, size_t j, unsigned digits,
+                              const struct factor *factor, unsigned shift, int64_t *rounded) {
     static const uint32_t one[1] = {1};
     uint32_t n[MOST_NUMBER_LIMBS];
     read_number(numbers, j, digits, n);
@@ -131,6 +138,21 @@ static bool round_entry(const struct numbers *numbers, size_t j, unsigned digits
     const uint64_t high = round_product(factor->high, n, digits, shift);
     *rounded = numbers->negative[j] ? -(int64_t)low : (int64_t)low;
     return low == high;
+}
+
+static void measure_radius(const struct numbers *numbers, size_t count, unsigned digits, uint64_t p,
+                           struct factor *factor) {
+    if (digits == USUAL_DIGITS)
+        measure_radius_with(numbers, count, USUAL_DIGITS, p, factor);
+    else
+        measure_radius_with(numbers, count, digits, p, factor);
+}
+
+static bool round_entry(const struct numbers *numbers, size_t j, unsigned digits,
+                        const struct factor *factor, unsigned shift, int64_t *rounded) {
+    return digits == USUAL_DIGITS
+               ? round_entry_with(numbers, j, USUAL_DIGITS, factor, shift, rounded)
+               : round_entry_with(numbers, j, digits, factor, shift, rounded);
 }
 
 /* Numbers 0 .. dimension make the radius, the `dimension` numbers after them the entries. */
