@@ -15,7 +15,7 @@ from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.bounded import Bounded
-from dperm.mechanisms.noise import gaussian_integers
+from dperm.mechanisms.noise import check_norm_laplace, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
 
@@ -111,6 +111,42 @@ class Releaser:
         exponent = _grid_exponent(private.grid)
         noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+
+    def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
+        """Release a vector sum with norm-Laplace noise; the release is epsilon-DP.
+
+        The noise has a density proportional to ``exp(-epsilon ||z|| / sensitivity)``, the Euclidean norm
+        taken over all entries. It is sampled exactly and rounded to the grid of the sum, so that the result
+        is a post-processing of the continuous mechanism.
+
+        Parameters
+        ----------
+        private : Bounded
+            A vector sum.
+        epsilon : float
+            Greater than 0; infinite draws no noise.
+
+        Returns
+        -------
+        ndarray of float64, the shape of the sum
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
+        ValueError
+            If `epsilon` is not above 0, or so small that the noise does not fit the grid. Nothing is charged.
+        """
+        if private.scores:
+            raise TypeError("scores are released through select()")
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, got {epsilon}")
+        scale = private.sensitivity(self.neighbors) / epsilon * (1.0 + 2.0**-50)
+        exponent = _grid_exponent(private.grid)
+        check_norm_laplace(scale, exponent, private.shape)
+        self.budget.spend(PureRelease(epsilon))
+        noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
+        return (private._integers + noise) * private.grid
 
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose a candidate, small scores being likely, by the exponential mechanism.
