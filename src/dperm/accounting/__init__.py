@@ -15,6 +15,12 @@ from dperm.accounting.events import (
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.pure_composition import (
+    advanced_composition,
+    basic_composition,
+    optimal_composition_delta,
+)
+from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,
@@ -24,6 +30,8 @@ from dperm.accounting.selection import (
     pure_mu,
     pure_rho,
 )
+from dperm.accounting.sgd_calibration import noise_multiplier
+from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,
     Accountant,
@@ -44,6 +52,7 @@ from dperm.accounting.zcdp import (
 )
 
 __all__ = [
+    "RDP_ORDERS",
     "UNITS_PER_ONE",
     "Accountant",
     "Budget",
@@ -56,7 +65,11 @@ __all__ = [
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
+    "Sampling",
+    "SubsamplingAccountant",
     "Units",
+    "advanced_composition",
+    "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",
     "bounded_range_mu",
@@ -68,10 +81,16 @@ __all__ = [
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
+    "noise_multiplier",
+    "optimal_composition_delta",
+    "poisson_rdp",
     "pure_epsilon",
     "pure_mu",
     "pure_rho",
+    "rdp_to_epsilon",
     "selection_eta",
+    "sgd_epsilon",
+    "symmetric_rdp",
     "units_as_float",
     "zcdp_delta",
     "zcdp_delta_bun_steinke",
