@@ -1,8 +1,8 @@
 """Noise and epsilon of stochastic gradient descent: every sampling scheme, relation and accountant.
 
 Each of `steps` steps draws a batch, sums the clipped gradients of its records (norm at most C each) and
-adds N(0, sigma^2) to every coordinate of the sum. ``noise_multiplier = sigma / C`` for *every* scheme and relation.
-With rate ``q = batch_size / n_samples`` and z the noise multiplier:
+adds N(0, sigma^2) to every coordinate of the sum. ``noise_multiplier = sigma / C`` for *every* scheme and
+relation. With rate ``q = batch_size / n_samples`` and z the noise multiplier:
 
 =====================  ===============  =====================================================================
 sampling               neighbors        what one step costs
