@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from dperm.accounting import gaussian_delta, gaussian_sigma
 from dperm.accounting import last_iterate as li
@@ -333,8 +334,8 @@ def test_objective_delta_vectors(epsilon, lipschitz, beta, l2, sigma, monotone, 
 def one_record_densities(row, l2, sigma, b_grid):
     """Densities of the minimiser without a record and with one, d = 1, in the coordinate w."""
     w = -b_grid / l2
-    slope = -row / (1 + np.exp(row * w))
-    curvature = row**2 * np.exp(row * w) / (1 + np.exp(row * w)) ** 2
+    slope = -row * expit(-row * w)
+    curvature = row**2 * expit(row * w) * expit(-row * w)
 
     def density(b):
         return np.exp(-0.5 * (b / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))

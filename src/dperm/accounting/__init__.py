@@ -15,6 +15,8 @@ from dperm.accounting.events import (
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
+from dperm.accounting.paper import PaperComparison, compare_with_paper
 from dperm.accounting.pure_composition import (
     advanced_composition,
     basic_composition,
@@ -61,7 +63,9 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "Neighbours",
+    "NoiseChoice",
     "NotPrivate",
+    "PaperComparison",
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
@@ -75,9 +79,11 @@ __all__ = [
     "bounded_range_mu",
     "bounded_range_rho",
     "budget_units",
+    "compare_with_paper",
     "exponential_mechanism_rate",
     "gaussian_delta",
     "gaussian_noise_multiplier",
+    "gaussian_or_norm_laplace",
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",

@@ -78,8 +78,8 @@ def objective_delta(
     Returns
     -------
     float
-        With ``c = log(1 + beta/l2)`` and ``mu = L/sigma``: ``delta_G(epsilon - c, mu)`` if monotone; otherwise
-        twice that if ``epsilon - c >= mu^2/2``, else ``1 - 2 e^(epsilon-c) Phi(-mu)``. 1 if epsilon < c.
+        With ``c = log(1 + beta/l2)`` and ``mu = L/sigma``: ``delta_G(epsilon - c, mu)`` if monotone;
+        otherwise twice that if ``epsilon - c >= mu^2/2``, else ``1 - 2 e^(epsilon-c) Phi(-mu)``. 1 if epsilon < c.
 
     Notes
     -----
@@ -111,8 +111,8 @@ def objective_sigma(
     shift = math.log1p(check_positive(beta, "beta") / check_positive(l2, "l2"))
     if epsilon <= shift:
         raise ValueError(
-            f"epsilon={epsilon!r} is at most log(1 + beta/l2) = {shift:.4g}: no noise is enough. Use l2 above "
-            f"{beta / math.expm1(epsilon) if epsilon > 0.0 else math.inf:.4g}."
+            f"epsilon={epsilon!r} is at most log(1 + beta/l2) = {shift:.4g}: no noise is enough. Use "
+            f"l2 above {beta / math.expm1(epsilon) if epsilon > 0.0 else math.inf:.4g}."
         )
     if monotone:
         return gaussian_sigma(epsilon - shift, delta, lipschitz)

@@ -2,7 +2,7 @@
 
 Every function returns an upper bound on ``||w(D) - w(D')||`` for neighbours D, D', rounded up by 1e-12
 relative. The objective is ``(1/n) sum_i l(w; z_i) + l2/2 ||w||^2`` with l convex, L-Lipschitz and
-beta-smooth in w; the regulariser is the same for both data sets and cancels. `neighbors` is ``replace_one``, or
+beta-smooth in w; the regulariser is the same for both data sets and cancels. `neighbors` is ``replace_one`` or
 ``add_or_remove`` read as *null record*: n is public and the record is replaced by one with zero gradient.
 """
 
@@ -322,7 +322,7 @@ def _steps_per_pass(n_samples: int, batch_size: int) -> int:
     n_samples, batch_size = check_steps(n_samples, "n_samples"), check_steps(batch_size, "batch_size")
     if n_samples % batch_size:
         raise ValueError(
-            f"batch_size must divide n_samples={n_samples}, got {batch_size}: a last batch averaged over its own "
-            "size breaks the bound. Drop the remainder or choose another batch size."
+            f"batch_size must divide n_samples={n_samples}, got {batch_size}: a last batch averaged over its "
+            "own size breaks the bound. Drop the remainder or choose another batch size."
         )
     return n_samples // batch_size

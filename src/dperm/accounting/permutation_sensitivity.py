@@ -30,7 +30,7 @@ _UP = 1.0 + 1e-12
 
 
 def holder_kappa(alpha: float, holder: float, eta: float) -> float:
-    """Expansion of one step on a shared record: ``sqrt((1-alpha)/(1+alpha)) (2^-alpha L)^(1/(1-alpha)) eta^..``.
+    """Expansion kappa of one step on a shared record: ``D^2`` grows by at most ``kappa^2``.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def holder_kappa(alpha: float, holder: float, eta: float) -> float:
     Returns
     -------
     float
-        ``c_(alpha,2) eta^(1/(1-alpha))``; 0 for alpha = 1.
+        ``sqrt((1-alpha)/(1+alpha)) (2^-alpha L eta)^(1/(1-alpha))``; 0 for alpha = 1.
 
     Notes
     -----
@@ -54,7 +54,7 @@ def holder_kappa(alpha: float, holder: float, eta: float) -> float:
     if _is_smooth(alpha, holder, eta):
         return 0.0
     root = 1.0 / (1.0 - alpha)
-    return math.sqrt((1.0 - alpha) / (1.0 + alpha)) * (2.0**-alpha * holder * eta) ** root
+    return math.sqrt((1.0 - alpha) / (1.0 + alpha)) * math.pow(2.0**-alpha * holder * eta, root)
 
 
 def glm_kappa(alpha: float, slope_holder: float, row_norm: float, eta: float) -> float:
@@ -80,7 +80,7 @@ def glm_kappa(alpha: float, slope_holder: float, row_norm: float, eta: float) ->
     kappa = holder_kappa(alpha, holder, eta)
     if alpha in (0.0, 1.0):
         return kappa
-    return kappa * (2.0 * alpha / (1.0 + alpha)) ** (alpha / (1.0 - alpha))
+    return kappa * math.pow(2.0 * alpha / (1.0 + alpha), alpha / (1.0 - alpha))
 
 
 def smoothed_kink_curvature(eta: float, row_norm: float) -> float:
@@ -303,5 +303,5 @@ def _root_sum(square: float, run: int, kappa: float) -> float:
             else run * math.sqrt(square)
         )
     end = square + run * kappa * kappa
-    smooth = 2.0 / (3.0 * kappa * kappa) * (end**1.5 - square**1.5)
+    smooth = 2.0 / (3.0 * kappa * kappa) * (math.pow(end, 1.5) - math.pow(square, 1.5))
     return smooth + (math.sqrt(end) - math.sqrt(square)) / 2.0
