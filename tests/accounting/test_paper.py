@@ -127,7 +127,7 @@ def test_dp_lssgd_at_the_published_setting(
     assert comparison.holds
     other = compare_with_paper("dp_lssgd", epsilon=epsilon, delta=1e-5, neighbors="add_or_remove", **MNIST)
     assert 0.75 * poisson <= other.true_epsilon <= 1.01 * poisson  # printed: upper bounds on a coarser grid
-    assert other.ratio == pytest.approx(poisson_ratio, abs=0.0151)
+    assert poisson_ratio * 0.995 <= other.ratio <= poisson_ratio * 1.02  # printed for slightly too much noise
 
 
 def test_dp_lssgd_other_noise():

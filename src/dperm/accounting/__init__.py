@@ -19,6 +19,7 @@ from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
 from dperm.accounting.paper import PaperComparison, compare_with_paper
 from dperm.accounting.pure_composition import (
     advanced_composition,
+    amplified_epsilon,
     basic_composition,
     optimal_composition_delta,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "SubsamplingAccountant",
     "Units",
     "advanced_composition",
+    "amplified_epsilon",
     "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",

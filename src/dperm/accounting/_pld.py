@@ -25,8 +25,8 @@ MOST_STEPS = 10**7
 _MOST_REFINEMENTS = 5
 # Share of delta that truncations may take.
 _TRUNCATION = 1e-4
-# Relative error of a power by FFT in double precision is at most this times the number of steps.
-_FFT_ERROR = 2.0**-50
+# Error of a tail of a power by FFT, per step: eight times the largest one measured.
+_FFT_ERROR = 2.0**-52
 _LARGEST_LOSS = 600.0
 
 

@@ -79,7 +79,8 @@ def objective_delta(
     -------
     float
         With ``c = log(1 + beta/l2)`` and ``mu = L/sigma``: ``delta_G(epsilon - c, mu)`` if monotone;
-        otherwise twice that if ``epsilon - c >= mu^2/2``, else ``1 - 2 e^(epsilon-c) Phi(-mu)``. 1 if epsilon < c.
+        otherwise twice that if ``epsilon - c >= mu^2/2``, else ``1 - 2 e^(epsilon-c) Phi(-mu)``. It is
+        1 if epsilon < c.
 
     Notes
     -----

@@ -2,8 +2,9 @@
 
 Every function returns an upper bound on ``||w(D) - w(D')||`` for neighbours D, D', rounded up by 1e-12
 relative. The objective is ``(1/n) sum_i l(w; z_i) + l2/2 ||w||^2`` with l convex, L-Lipschitz and
-beta-smooth in w; the regulariser is the same for both data sets and cancels. `neighbors` is ``replace_one`` or
-``add_or_remove`` read as *null record*: n is public and the record is replaced by one with zero gradient.
+beta-smooth in w; the regulariser is the same for both data sets and cancels. `neighbors` is
+``replace_one``, or ``add_or_remove`` read as *null record*: n is public and the record is replaced by one
+with zero gradient.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.stats import binom
 
 from dperm.accounting._checks import (
     check_delta,
@@ -222,6 +221,8 @@ def averaged_count_sigma(
         beyond the largest count considered is added. The seed of the indices must be unpredictable.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    from scipy.stats import binom
+
     most = int(binom.isf(1e-6 * delta, steps, 1.0 / n_samples)) + 1
     counts = np.arange(1, min(most, steps) + 1)
     weights = binom.pmf(counts, steps, 1.0 / n_samples)

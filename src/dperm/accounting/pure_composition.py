@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import binom
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_probability, check_rate, check_steps
 from dperm.accounting.gaussian import gaussian_sigma, gdp_epsilon
@@ -109,6 +108,8 @@ def optimal_composition_delta(epsilon: float, delta: float, steps: int, total_ep
     """
     epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
     steps, total_epsilon = check_steps(steps), check_epsilon(total_epsilon, "total_epsilon")
+    from scipy.stats import binom
+
     rounds = np.arange(steps + 1, dtype=np.float64)
     losses = (2.0 * rounds - steps) * epsilon
     above = losses > total_epsilon
@@ -116,6 +117,36 @@ def optimal_composition_delta(epsilon: float, delta: float, steps: int, total_ep
     divergence = float(weights @ -np.expm1(total_epsilon - losses[above])) if above.any() else 0.0
     kept = steps * math.log1p(-delta) if delta < 1.0 else -math.inf
     return min(1.0, -math.expm1(kept) + math.exp(kept) * divergence)
+
+
+def amplified_epsilon(epsilon: float, rate: float) -> float:
+    """Epsilon of an epsilon-DP release on a Poisson sample: ``log(1 + q (e^epsilon - 1))``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the release on the sample, at least 0.
+    rate : float
+        Sampling rate q, in (0, 1].
+
+    Returns
+    -------
+    float
+        Rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Balle, Barthe and Gaboardi 2018, Theorem 8; add_or_remove neighbours.
+    """
+    epsilon, rate = check_epsilon(epsilon), check_rate(rate)
+    if epsilon > 30.0:
+        return min(epsilon, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)) + 1e-12)
+    return math.log1p(rate * math.expm1(epsilon)) * (1.0 + 1e-13)
 
 
 def sgd_advanced_epsilon(multiplier: float, delta: float, rate: float, steps: int) -> float:
@@ -146,7 +177,7 @@ def sgd_advanced_epsilon(multiplier: float, delta: float, rate: float, steps: in
     epsilon_0 = gdp_epsilon(1.0 / multiplier, min(delta_0, 1.0 - 2.0**-53))
     if epsilon_0 > 700.0:
         return math.inf
-    return advanced_composition(math.log1p(rate * math.expm1(epsilon_0)), steps, delta / 2.0)
+    return advanced_composition(amplified_epsilon(epsilon_0, rate), steps, delta / 2.0)
 
 
 def sgd_advanced_step_epsilon(epsilon: float, delta: float, rate: float, steps: int) -> float:

@@ -68,7 +68,8 @@ def verified_noise(comparison: PaperComparison) -> float:
     if not c.holds:
         raise ValueError(
             f"The published noise of {c.algorithm!r} is not ({c.epsilon:g}, {c.delta:g})-DP under "
-            f"{c.neighbors!r}: the accountant certifies epsilon = {c.true_epsilon:.4g} only. Use calibration='tight'."
+            f"{c.neighbors!r}: the accountant certifies epsilon = {c.true_epsilon:.4g} only. "
+            "Use calibration='tight'."
         )
     if not c.proved:
         warnings.warn(

@@ -31,12 +31,12 @@ def smooth_erm_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> 
 def smooth_erm_sensitivity(
     n_samples: int, steps: int, eta: float, lipschitz: float, beta: float, l2: float = 0.0
 ) -> float:
-    """Sensitivity published for gradient descent: ``3 L T eta/n``, or ``5 L (mu + b)/(n mu b)``, b = mu + beta.
+    """Sensitivity published for gradient descent: ``3 L T eta/n``, or ``5 L (mu + b)/(n mu b)``.
 
     Notes
     -----
     Zhang et al. 2017, Lemma 2 (convex) and Lemma 3, whose constants are those of the regularised loss:
-    ``mu = l2`` and smoothness ``l2 + beta``.
+    ``mu = l2`` and smoothness ``b = l2 + beta``.
     """
     check_positive(eta, "eta")
     if l2 == 0.0:
@@ -174,7 +174,8 @@ def _refuse_replace_one(neighbors: str, algorithm: str, sensitivity: str) -> Non
     if Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE:
         raise ValueError(
             f"The published calibration of {algorithm!r} uses the sensitivity {sensitivity}: under "
-            "'replace_one' it has half of the noise it needs. Use neighbors='add_or_remove', or calibration='tight'."
+            "'replace_one' it has half of the noise it needs. Use neighbors='add_or_remove', or "
+            "calibration='tight'."
         )
 
 
