@@ -110,3 +110,22 @@ def test_noise_is_that_of_an_independent_calibration(dp_accounting):
     theirs = dp_accounting.calibrate_dp_mechanism(fine_accountant, make_event, 1.0, 1e-6, tol=1e-5)
     ours = noise_multiplier(1.0, 1e-6, batch_size=10, n_samples=1000, steps=500)
     assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+@pytest.mark.parametrize("q", [1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("steps", [100, 2000])
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+def test_within_the_certified_interval_of_the_prv_accountant(q, steps, delta):
+    dpsgd = pytest.importorskip("prv_accountant.dpsgd")
+    settings = {"batch_size": q * 10**6, "n_samples": 10**6, "steps": steps}
+    plan = make_plan(sampling="poisson", neighbors="add_or_remove", **settings)
+    multiplier = max(0.5, first_guess(plan, 1.0, delta))
+    theirs = dpsgd.DPSGDAccountant(
+        noise_multiplier=multiplier,
+        sampling_probability=q,
+        eps_error=0.01,
+        delta_error=delta / 1000,
+        max_steps=steps,
+    )
+    low, _, high = theirs.compute_epsilon(delta=delta, num_steps=steps)
+    assert low <= sgd_epsilon(multiplier, delta, **settings) <= 1.01 * high
