@@ -146,7 +146,7 @@ class Releaser:
         check_norm_laplace(scale, exponent, private.shape)
         self.budget.spend(PureRelease(epsilon))
         noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
-        return (private._integers + noise) * private.grid
+        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose a candidate, small scores being likely, by the exponential mechanism.
