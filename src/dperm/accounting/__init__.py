@@ -33,8 +33,8 @@ from dperm.accounting.selection import (
     pure_mu,
     pure_rho,
 )
-from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.sgd_calibration import noise_multiplier
+from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,
@@ -71,8 +71,8 @@ __all__ = [
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
-    "SqliteLedger",
     "Sampling",
+    "SqliteLedger",
     "SubsamplingAccountant",
     "Units",
     "advanced_composition",
@@ -92,8 +92,8 @@ __all__ = [
     "gdp_epsilon",
     "gdp_mu",
     "ledger_names",
-    "open_ledger",
     "noise_multiplier",
+    "open_ledger",
     "optimal_composition_delta",
     "poisson_rdp",
     "pure_epsilon",
