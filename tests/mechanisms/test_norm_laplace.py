@@ -83,7 +83,7 @@ def test_marginal_in_three_dimensions_on_a_coarse_grid(scale):
 @pytest.mark.parametrize("first_digits", [1, 2, 5, 32])
 def test_the_first_digits_do_not_change_the_law(first_digits):
     numerator, shift = 3 << 40, 1
-    draws = samplers.norm_laplace(random_bits(8), numerator, shift, VECTORS, 2, first_digits)
+    draws = samplers.norm_laplace(random_bits(8), numerator, shift, 8000, 2, first_digits)
     radius = np.linalg.norm(draws / (numerator / 2.0**shift), axis=1)
     assert kstest(radius, gamma(2).cdf).pvalue > FALSE_ALARM
     assert (
@@ -214,6 +214,16 @@ def draw_on_the_boundary(rounds, last_round, negative=0):
         fields += [(32, radius)] * (2 * added) + [(32, entry)] * added
     source = ScriptedSource(pack(fields), tail_seed=0)
     return int(samplers.norm_laplace(samplers.RandomBits(source), 16, 1, 1, 1)[0, 0])
+
+
+def test_digits_that_the_acceptance_drew_are_kept():
+    # x and z agree in their first digit, so that the second ones decide: z's is drawn first, then x's.
+    fields = []
+    for first, second in [(0x60000000, 0x12345678), (0x80000000, 0x9ABCDEF0), (0x7FFFFFFF, 0x0FEDCBA9)]:
+        tie = [(32, first), (32, 0xFFFFFFFF), (32, second)]
+        fields += [*INTEGER_PART_0, (32, first), *tie, (1, 1), (32, second ^ 0xFFFFFFFF)]
+    for numerator, shift in [(1 << 62, 1), (1 << 40, 1)]:
+        assert_exact(pack(fields), 0, numerator, shift, dimension=1, first_digits=3, draws=2)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4])
