@@ -161,15 +161,6 @@ ALWAYS_INLINE void NAME(predict_block)(const struct NAME(block) * block, const R
         p[i] = block->scale[i] * (p[i] + intercept);
 }
 
-/* Ask for the cache lines that the next block has at the same place as ROWS_PER_LOAD rows of this
- * one, while the arithmetic keeps the memory idle. A hint: any address is allowed, past the end of
- * the matrix, too. */
-ALWAYS_INLINE void NAME(prefetch_below)(const REAL *const *x, int64_t column, int64_t n_columns) {
-    const uintptr_t ahead = (uintptr_t)(column + ROWS_PER_BLOCK * n_columns) * sizeof(REAL);
-    for (int i = 0; i < ROWS_PER_LOAD; i++)
-        __builtin_prefetch((const void *)((uintptr_t)x[i] + ahead), 0, 2);
-}
-
 /* accumulator += bit patterns of s_i x_i + shift, over ROWS_PER_LOAD rows. With
  * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
  * and the bit pattern is that of `shift` plus the rounded integer. Sums of bit patterns wrap
@@ -185,7 +176,6 @@ ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s,
     }
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
-        NAME(prefetch_below)(x, offset, layout->n_columns);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             UNSIGNED_VECTOR *place =
                 (UNSIGNED_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
@@ -210,7 +200,6 @@ ALWAYS_INLINE void NAME(add_rows)(const REAL *const *row, const REAL *s,
     }
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
-        NAME(prefetch_below)(x, offset, layout->n_columns);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             VECTOR *place = (VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
             VECTOR sum = *place;
