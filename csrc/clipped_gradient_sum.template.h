@@ -8,7 +8,9 @@ ALWAYS_INLINE void NAME(gradient_factors)(const struct NAME(block) * block, stru
         s[i] *= block->scale[i];
 }
 
-/* Clamp to +-clip_in / norm_i. Only a true comparison lets a value pass: NaN becomes 0. */
+/* Clamp to +-clip_in / norm_i. Only a true comparison lets a value pass: NaN becomes 0. So does
+ * a subnormal factor: it has few digits, and times a huge row its rounding error would
+ * carry the record past the clip. */
 ALWAYS_INLINE void NAME(clip_factors)(const double *s, const double *norm, double clip_in,
                                       REAL *clipped) {
 #pragma omp simd
@@ -17,21 +19,22 @@ ALWAYS_INLINE void NAME(clip_factors)(const double *s, const double *norm, doubl
         double value = s[i] > cap ? cap : s[i];
         value = value < -cap ? -cap : value;
         const double magnitude = value < 0.0 ? -value : value;
-        const int passes = (magnitude <= cap) & (magnitude <= (double)REAL_MAX);
+        const int passes =
+            (magnitude <= cap) & (magnitude <= (double)REAL_MAX) & (magnitude >= (double)REAL_MIN);
         clipped[i] = passes ? (REAL)value : (REAL)0;
     }
 }
 
 /* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */
-static void NAME(flush_rounded)(const struct NAME(layout) * layout, INTEGER *accumulator, REAL shift,
-                                UNSIGNED added, int64_t *sum_out) {
+static void NAME(flush_rounded)(const struct NAME(layout) * layout, UNSIGNED *accumulator,
+                                REAL shift, UNSIGNED added, int64_t *sum_out) {
     UNSIGNED shift_bits;
     memcpy(&shift_bits, &shift, sizeof shift_bits);
     const UNSIGNED surplus = shift_bits * added;
     for (int64_t unit = 0; unit < layout->units; unit++)
         for (int lane = 0; lane < LANES; lane++) {
             const int64_t column = NAME(unit_offset)(layout, unit) + lane;
-            const UNSIGNED bits = (UNSIGNED)accumulator[unit * LANES + lane] - surplus;
+            const UNSIGNED bits = accumulator[unit * LANES + lane] - surplus;
             accumulator[unit * LANES + lane] = 0;
             if (column >= unit * LANES && column < layout->n_columns)
                 sum_out[column] += (INTEGER)bits;
@@ -94,8 +97,8 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
 }
 
 static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                               struct loss loss, const double *w, double *sum_out,
-                               double *loss_out, void *workspace) {
+                               struct loss loss, const double *w, double *sum_out, double *loss_out,
+                               void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;

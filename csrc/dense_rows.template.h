@@ -28,7 +28,7 @@ struct NAME(scratch) {
     REAL *weights;     /* units * LANES, packed */
     REAL *direction;   /* units * LANES, packed */
     REAL *zero_row;    /* width zeros, read in place of a row that must not count */
-    void *accumulator; /* units * LANES of REAL or INTEGER */
+    void *accumulator; /* units * LANES of REAL or UNSIGNED */
     REAL *narrow;      /* ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
 };
 
@@ -79,8 +79,7 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         block->norm[i] = counts ? norm : NAN;
     }
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        block->scale[i] =
-            block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
+        block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
     if (layout->n_columns < LANES)
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             REAL *padded = scratch->narrow + i * LANES;
@@ -144,8 +143,8 @@ ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
     for (; unit < layout->units; unit++)
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
-            sum[0][v] += *(const VECTOR *)(x + at) *
-                         *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
+            sum[0][v] +=
+                *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
         }
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
@@ -164,10 +163,11 @@ ALWAYS_INLINE void NAME(predict_block)(const struct NAME(block) * block, const R
 
 /* accumulator += bit patterns of s_i x_i + shift, over ROWS_PER_LOAD rows. With
  * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
- * and the bit pattern is that of `shift` plus the rounded integer. */
+ * and the bit pattern is that of `shift` plus the rounded integer. Sums of bit patterns wrap
+ * around, hence unsigned. */
 ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s, REAL shift,
                                           const struct NAME(layout) * layout,
-                                          INTEGER *accumulator) {
+                                          UNSIGNED *accumulator) {
     VECTOR factor[ROWS_PER_LOAD]; /* copies: a store below could alias the originals */
     const REAL *x[ROWS_PER_LOAD];
     for (int i = 0; i < ROWS_PER_LOAD; i++) {
@@ -177,13 +177,13 @@ ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s,
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
-            INTEGER_VECTOR *place =
-                (INTEGER_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
-            INTEGER_VECTOR sum = *place;
+            UNSIGNED_VECTOR *place =
+                (UNSIGNED_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
+            UNSIGNED_VECTOR sum = *place;
             for (int i = 0; i < ROWS_PER_LOAD; i++)
-                sum += (INTEGER_VECTOR)(factor[i] *
-                                            *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
-                                        shift);
+                sum += (UNSIGNED_VECTOR)(factor[i] *
+                                             *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
+                                         shift);
             *place = sum;
         }
     }

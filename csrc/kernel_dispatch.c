@@ -24,7 +24,9 @@ static int runs_avx512(void) {
 }
 #endif
 
-static int runs_anywhere(void) { return 1; }
+static int runs_anywhere(void) {
+    return 1;
+}
 
 static const struct {
     const struct kernel_table *table;

@@ -49,8 +49,9 @@ struct dense_rows {
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to
- * overflow and underflow of the squares; NaN for a row with a non-finite entry.
- * Relative error at most (n_columns + 8) * 2^-52. */
+ * overflow and underflow of the squares; NaN for a row with a non-finite entry, infinity
+ * for a norm above DBL_MAX, at least DBL_MIN for any row but 0. Relative error at
+ * most (n_columns + 8) * 2^-52. */
 typedef void row_norms_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                           double *norms_out);
 
@@ -61,12 +62,12 @@ typedef int64_t workspace_bytes_fn(int64_t n_columns);
  *
  * s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-clip_in / norms[i], so that the
  * vector before rounding is no longer than clip_in (1 + 2^-22) for float and
- * clip_in (1 + 2^-50) for double rows. grid is a power of two with
+ * clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as 0. grid is a power of two with
  * clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has n_columns + intercept
  * entries. workspace is scratch. */
 typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     struct loss loss, const double *w, double clip_in,
-                                     double grid, int64_t *sum_out, void *workspace);
+                                     struct loss loss, const double *w, double clip_in, double grid,
+                                     int64_t *sum_out, void *workspace);
 
 /* The same sum without clip or grid, in floating point, for non-private use:
  * sum_out += sum_i loss'(p_i) z_i and, unless loss_out is NULL, *loss_out += sum_i loss(p_i). */

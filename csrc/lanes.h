@@ -21,8 +21,8 @@
  * caller's plain arrays. */
 typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
-typedef int32_t vec_i32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
-typedef int64_t vec_i64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+typedef uint32_t vec_u32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef uint64_t vec_u64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
 /* Narrower vectors, to fold a wide one by halves. */
 typedef float vec16_f32 __attribute__((vector_size(16)));
@@ -30,8 +30,8 @@ typedef float vec32_f32 __attribute__((vector_size(32)));
 typedef double vec16_f64 __attribute__((vector_size(16)));
 typedef double vec32_f64 __attribute__((vector_size(32)));
 
-#define ROWS_PER_BLOCK 16    /* margins of a block are turned into residuals together */
-#define ROWS_PER_LOAD 8      /* rows added per load and store of an accumulator */
+#define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
+#define ROWS_PER_LOAD 8   /* rows added per load and store of an accumulator */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #endif

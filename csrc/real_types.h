@@ -1,11 +1,12 @@
 /* What the templates need to know of their element type. Before including a
  * template define REAL_IS_F32 as 1 or 0; this file sets the rest anew. */
 #undef REAL
+#undef REAL_MIN
 #undef REAL_MAX
 #undef INTEGER
 #undef UNSIGNED
 #undef VECTOR
-#undef INTEGER_VECTOR
+#undef UNSIGNED_VECTOR
 #undef NAME
 #undef LANES
 #undef ROUNDING_SHIFT
@@ -15,11 +16,12 @@
 
 #if REAL_IS_F32
 #define REAL float
+#define REAL_MIN FLT_MIN /* the least number with a full significand */
 #define REAL_MAX FLT_MAX
 #define INTEGER int32_t
 #define UNSIGNED uint32_t
 #define VECTOR vec_f32
-#define INTEGER_VECTOR vec_i32
+#define UNSIGNED_VECTOR vec_u32
 #define NAME(x) x##_f32
 #define ROUNDING_SHIFT 12582912.0F /* 1.5 * 2^23 */
 #define ROWS_PER_FLUSH 256         /* 256 * 2^22 = 2^30 < 2^31 */
@@ -27,11 +29,12 @@
 #define STEPS_PER_BATCH 8          /* candidates of a line search taken together */
 #else
 #define REAL double
+#define REAL_MIN DBL_MIN
 #define REAL_MAX DBL_MAX
 #define INTEGER int64_t
 #define UNSIGNED uint64_t
 #define VECTOR vec_f64
-#define INTEGER_VECTOR vec_i64
+#define UNSIGNED_VECTOR vec_u64
 #define NAME(x) x##_f64
 #define ROUNDING_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */
 #define ROWS_PER_FLUSH 4096               /* 4096 * 2^50 = 2^62 < 2^63 */

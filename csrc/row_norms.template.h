@@ -15,8 +15,9 @@ static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept
         const double scaled = ldexp((double)x[j], -exponent);
         sum += scaled * scaled;
     }
-    /* A norm above DBL_MAX would read as "not finite"; the largest double serves. */
-    return fmin(ldexp(sqrt(sum), exponent), DBL_MAX);
+    /* A norm above DBL_MAX becomes infinite: no factor could scale that row below a clip. A
+     * subnormal norm has lost its digits; DBL_MIN is a safe bound in its place. */
+    return fmax(ldexp(sqrt(sum), exponent), DBL_MIN);
 }
 
 static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_t end,

@@ -31,6 +31,7 @@ struct ranges {
     int64_t n_rows, rows_per_range, n_ranges;
     int64_t partial_size; /* 8-byte numbers in a partial result */
     int64_t workspace_bytes;
+    int n_threads;   /* no more than there are ranges */
     void *partial;   /* n_ranges * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
 };
@@ -47,10 +48,11 @@ static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels
     if (ranges->rows_per_range < ROWS_PER_RANGE)
         ranges->rows_per_range = ROWS_PER_RANGE;
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
+    ranges->n_threads = n_threads < ranges->n_ranges ? n_threads : (int)ranges->n_ranges;
     ranges->partial_size = partial_size;
     ranges->workspace_bytes = round_up(kernels->workspace_bytes(rows->n_columns), ALIGNMENT);
     ranges->partial = calloc(ranges->n_ranges * partial_size + 1, sizeof(int64_t));
-    ranges->workspace = aligned_alloc(ALIGNMENT, n_threads * ranges->workspace_bytes);
+    ranges->workspace = aligned_alloc(ALIGNMENT, ranges->n_threads * ranges->workspace_bytes);
     return ranges->partial && ranges->workspace ? 0 : -1;
 }
 
@@ -66,8 +68,9 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
 
 /* Run CALL(begin, end, partial, workspace) for every range. Each thread takes one
  * contiguous share of the ranges, which the hardware prefetcher likes best. */
-#define FOR_EACH_RANGE(ranges, n_threads, partial_type, CALL)                                      \
-    _Pragma("omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)")        \
+/* clang-format off */
+#define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
+    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads)")                   \
     for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
@@ -76,6 +79,7 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
         (void)partial, (void)workspace;                                                            \
         CALL;                                                                                      \
     }
+/* clang-format on */
 
 static void add_integers(const struct ranges *ranges, int64_t *sum_out) {
     const int64_t *partial = ranges->partial;
@@ -90,8 +94,7 @@ int all_row_norms(const struct kernel_table *kernels, enum real_type type,
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
     if (status == 0)
-        FOR_EACH_RANGE(ranges, n_threads, double,
-                       kernels->row_norms[type](rows, begin, end, norms_out))
+        FOR_EACH_RANGE(ranges, double, kernels->row_norms[type](rows, begin, end, norms_out))
     close_ranges(&ranges);
     return status;
 }
@@ -100,10 +103,9 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
                              const struct dense_rows *rows, int n_threads, struct loss loss,
                              const double *w, double clip_in, double grid, int64_t *sum_out) {
     struct ranges ranges;
-    int status =
-        open_ranges(&ranges, kernels, rows, n_threads, rows->n_columns + rows->intercept);
+    int status = open_ranges(&ranges, kernels, rows, n_threads, rows->n_columns + rows->intercept);
     if (status == 0) {
-        FOR_EACH_RANGE(ranges, n_threads, int64_t,
+        FOR_EACH_RANGE(ranges, int64_t,
                        kernels->clipped_gradient_sum[type](rows, begin, end, loss, w, clip_in, grid,
                                                            partial, workspace))
         add_integers(&ranges, sum_out);
@@ -130,7 +132,7 @@ int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
     double *sums = malloc((dimension + 1) * sizeof *sums);
     int status = open_ranges(&ranges, kernels, rows, n_threads, dimension + 1);
     if (status == 0 && sums) {
-        FOR_EACH_RANGE(ranges, n_threads, double,
+        FOR_EACH_RANGE(ranges, double,
                        kernels->gradient_sum[type](rows, begin, end, loss, w, partial,
                                                    loss_out ? partial + dimension : NULL,
                                                    workspace))
@@ -150,8 +152,7 @@ int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 1);
     if (status == 0) {
-        FOR_EACH_RANGE(ranges, n_threads, double,
-                       *partial = kernels->entry_sum[type](rows, begin, end))
+        FOR_EACH_RANGE(ranges, double, *partial = kernels->entry_sum[type](rows, begin, end))
         add_reals(&ranges, sum_out);
     }
     close_ranges(&ranges);
@@ -165,7 +166,7 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, n_steps);
     if (status == 0) {
-        FOR_EACH_RANGE(ranges, n_threads, int64_t,
+        FOR_EACH_RANGE(ranges, int64_t,
                        kernels->clipped_loss_sums[type](rows, begin, end, loss, w, direction, steps,
                                                         n_steps, clip, grid, partial, workspace))
         add_integers(&ranges, sum_out);
@@ -175,12 +176,11 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
 }
 
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
-                    const struct dense_rows *rows, int n_threads, const double *w,
-                    double *p_out) {
+                    const struct dense_rows *rows, int n_threads, const double *w, double *p_out) {
     struct ranges ranges;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
     if (status == 0)
-        FOR_EACH_RANGE(ranges, n_threads, double,
+        FOR_EACH_RANGE(ranges, double,
                        kernels->predictions[type](rows, begin, end, w, p_out + begin, workspace))
     close_ranges(&ranges);
     return status;

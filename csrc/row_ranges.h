@@ -26,8 +26,7 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
                           int64_t n_steps, double clip, double grid, int64_t *sum_out);
 
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
-                    const struct dense_rows *rows, int n_threads, const double *w,
-                    double *p_out);
+                    const struct dense_rows *rows, int n_threads, const double *w, double *p_out);
 
 int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
                   const struct dense_rows *rows, int n_threads, double *sum_out);

@@ -33,6 +33,12 @@ class Bounded:
 
     __slots__ = ("_integers", "contribution", "grid", "replacement", "scores")
 
+    _integers: NDArray[np.int64]
+    grid: float
+    contribution: float
+    replacement: float
+    scores: bool
+
     def __init__(
         self,
         integers: NDArray[np.int64],
@@ -42,11 +48,15 @@ class Bounded:
         replacement: float | None = None,
         scores: bool = False,
     ) -> None:
-        self._integers = integers
-        self.grid = grid
-        self.contribution = contribution
-        self.replacement = 2.0 * contribution if replacement is None else replacement
-        self.scores = scores
+        values = {
+            "_integers": integers,
+            "grid": grid,
+            "contribution": contribution,
+            "replacement": 2.0 * contribution if replacement is None else replacement,
+            "scores": scores,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -78,9 +88,14 @@ class Bounded:
             "dperm.mechanisms.release_without_privacy where no privacy is wanted"
         )
 
-    __copy__ = __deepcopy__ = __reduce__ = _refuse
-    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse  # type: ignore[assignment]
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse  # type: ignore[assignment]
+    def _refuse_change(self, *_: Any) -> NoReturn:
+        raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
+
+    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
+    __setattr__ = __delattr__ = _refuse_change
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._refuse()

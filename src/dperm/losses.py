@@ -29,6 +29,7 @@ class Loss(ABC):
     classification: bool
     kernel_kind: int
     threshold: float = 0.0
+    target_bound: float = math.inf  # the objective moves targets beyond it onto it
 
     @abstractmethod
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:
@@ -157,7 +158,8 @@ class Huber(Loss):
     threshold : float
         ``h > 0``, in the unit of the targets.
     target_bound : float
-        Public bound on ``|y|``; infinite when there is none.
+        Public bound on ``|y|``, infinite when there is none. The objective enforces it: a target
+        beyond it is moved onto it.
     """
 
     threshold: float = 1.0
@@ -195,6 +197,6 @@ def get_loss(loss: str | Loss) -> Loss:
     """The loss of that name with its default parameters, or ``loss`` itself."""
     if isinstance(loss, Loss):
         return loss
-    if loss not in _BY_NAME:
+    if not isinstance(loss, str) or loss not in _BY_NAME:
         raise ValueError(f"loss must be a Loss or one of {sorted(_BY_NAME)}, got {loss!r}")
     return _BY_NAME[loss]()

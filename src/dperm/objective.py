@@ -1,6 +1,7 @@
 """The empirical risk of a linear model on a data set, and its private sums."""
 
 import math
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,8 @@ class Objective:
     X : (n_samples, n_columns) array_like
         float32 or float64 in C order is read in place; anything else is copied once.
     y : (n_samples,) array_like
-        -1 or +1 for classification losses, real numbers for regression.
+        -1 or +1 for classification losses, real numbers for regression (moved onto the loss's
+        ``target_bound`` when beyond).
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
@@ -78,7 +80,7 @@ class Objective:
             raise ValueError(f"l2 must be finite and at least 0, got {l2!r}")
         if not (0.0 < row_norm < math.inf):
             raise ValueError(f"row_norm must be positive and finite, got {row_norm!r}")
-        if n_public is not None and n_public < 1:
+        if n_public is not None and not (isinstance(n_public, Integral) and n_public >= 1):
             raise ValueError(f"n_public must be a positive integer, got {n_public!r}")
         check_n_threads(n_threads)
         self.l2 = float(l2)
@@ -94,6 +96,7 @@ class Objective:
             row_norm=self.row_norm,
             non_finite=non_finite,
             n_threads=n_threads,
+            target_bound=self.loss.target_bound,
         )
         if self.loss.classification:
             _check_labels(self._rows.y, non_finite)
@@ -151,6 +154,7 @@ class Objective:
             Shape ``(dimension,)``; sensitivity ``clip`` (add_or_remove) or ``2 clip`` (replace_one), or
             less as told by ``radius``.
         """
+        _check_clip(clip)
         weights = self._weights(w, "w")
         if radius < math.inf and not np.linalg.norm(weights) <= radius * (1.0 + 1e-12):
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
@@ -181,6 +185,7 @@ class Objective:
         Bounded
             Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
         """
+        _check_clip(clip)
         weights = self._weights(w, "w")
         towards = self._weights(direction, "direction")
         candidates = np.ascontiguousarray(steps, dtype=np.float64)
@@ -240,8 +245,6 @@ class Objective:
 
     def _grid(self, clip: float, bits: int) -> float:
         """Finest power of two that keeps sums exact; from ``n_public``, ``clip`` and the dtype alone."""
-        if not (2.0**-64 <= clip <= 2.0**64):
-            raise ValueError(f"clip must be between 2^-64 and 2^64, got {clip!r}")
         clip_exponent = math.frexp(clip)[1]  # clip <= 2^clip_exponent
         n_exponent = (self.n_public - 1).bit_length()  # n_public <= 2^n_exponent
         log2_ratio = min(bits, _SUM_BITS - n_exponent)
@@ -250,6 +253,8 @@ class Objective:
                 f"n_public = {self.n_public} is far below the number of records: "
                 "sums could overflow. Pass a larger n_public."
             )
+        if log2_ratio < 1:
+            raise ValueError(f"n_public = {self.n_public} is too large for exact sums")
         return math.ldexp(1.0, clip_exponent - log2_ratio)
 
     def _gradient_distance(self, radius: float, clip: float, grid: float) -> float:
@@ -277,6 +282,11 @@ class Objective:
                 "for exact sums; use float64"
             )
         return inner
+
+
+def _check_clip(clip: float) -> None:
+    if not (2.0**-64 <= clip <= 2.0**64):
+        raise ValueError(f"clip must be between 2^-64 and 2^64, got {clip!r}")
 
 
 def _check_labels(y: NDArray[np.float32] | NDArray[np.float64], non_finite: str) -> None:

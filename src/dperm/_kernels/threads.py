@@ -22,7 +22,8 @@ if hasattr(os, "register_at_fork"):
 
 def machine_threads() -> int:
     """Threads that this process may use: its CPU affinity, limited by OMP_NUM_THREADS."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    available = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return max(1, min(available, int(limit)) if limit.isdigit() else available)
 

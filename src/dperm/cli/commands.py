@@ -35,7 +35,7 @@ def demo(
 @app.command()
 def info() -> None:
     """Show how this copy was built and what it uses on this machine."""
-    from dperm import build_info
+    from dperm._build_info import build_info
 
     table = Table(show_header=False)
     for name, value in build_info().items():

@@ -79,7 +79,7 @@ def rounded_gaussian(
     Software 42(1), 2016.
     """
     numerator, shift = gaussian_scale(float(sigma), float(grid))
-    return _integers(random_bits(random_state), numerator, shift, size) * np.float64(grid)
+    return _draw(random_bits(random_state), numerator, shift, size) * np.float64(grid)
 
 
 def gaussian_integers(
@@ -104,7 +104,7 @@ def gaussian_integers(
     ndarray of int64
     """
     numerator, shift = gaussian_scale(float(sigma), math.ldexp(1.0, grid_exponent))
-    return _integers(bits, numerator, shift, shape)
+    return _draw(bits, numerator, shift, shape)
 
 
 @functools.lru_cache(maxsize=64)  # an iterative algorithm asks for the same scale at each step
@@ -136,7 +136,7 @@ def gaussian_scale(sigma: float, grid: float) -> tuple[int, int]:
     return math.ceil(scale * (1 << shift)), shift
 
 
-def _integers(bits: RandomBits, numerator: int, shift: int, shape: int | Sequence[int]) -> NDArray[np.int64]:
+def _draw(bits: RandomBits, numerator: int, shift: int, shape: int | Sequence[int]) -> NDArray[np.int64]:
     if numerator == 0:
         return np.zeros(shape, dtype=np.int64)
     return samplers.rounded_gaussian(bits, numerator, shift, shape)

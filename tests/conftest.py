@@ -1,0 +1,25 @@
+import pytest
+from hypothesis import settings
+
+from dperm._kernels import row_kernels
+
+# The machine that runs the tests may be busy: how long an example takes says nothing.
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
+
+
+@pytest.fixture(params=row_kernels.instruction_sets())
+def instruction_set(request):
+    """Run the test once per instruction set that this machine has."""
+    before = row_kernels.instruction_set()
+    row_kernels.use_instruction_set(request.param)
+    yield request.param
+    row_kernels.use_instruction_set(before)
+
+
+@pytest.fixture
+def keep_instruction_set():
+    """Let the test switch instruction sets; the old one comes back."""
+    before = row_kernels.instruction_set()
+    yield
+    row_kernels.use_instruction_set(before)

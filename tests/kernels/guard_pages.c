@@ -1,0 +1,135 @@
+/* Runs every kernel with every array flush against an unmapped page, once at its start and
+ * once at its end, so that a read or a write past either end crashes. Shapes: 1..40 rows
+ * of 1..40 columns, and some around wide units; both element types, every instruction
+ * set that runs here.
+ *
+ * Built and run by test_guard_pages.py, also with sanitizers. Prints the number of passes. */
+#define _DEFAULT_SOURCE
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kernel_table.h"
+
+enum { MOST = 16, ARENA_PAGES = 16, N_STEPS = 6 };
+enum place { AT_START, AT_END };
+
+/* Readable pages between two that are not. */
+struct arena {
+    char *first;
+    size_t bytes;
+};
+
+static struct arena arenas[MOST];
+static int arenas_used;
+static size_t page;
+
+static void open_arenas(void) {
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < MOST; i++) {
+        char *all =
+            mmap(NULL, (ARENA_PAGES + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (all == MAP_FAILED || mprotect(all + page, ARENA_PAGES * page, PROT_READ | PROT_WRITE))
+            exit(2);
+        arenas[i] = (struct arena){all + page, ARENA_PAGES * page};
+    }
+}
+
+/* Memory of exactly `bytes` bytes that starts or ends at an unmapped page. */
+static void *guarded(size_t bytes, enum place place) {
+    if (arenas_used == MOST || bytes > arenas[arenas_used].bytes)
+        exit(3);
+    const struct arena arena = arenas[arenas_used++];
+    return place == AT_START ? arena.first : arena.first + arena.bytes - bytes;
+}
+
+static double noise(void) {
+    return rand() / (double)RAND_MAX - 0.5;
+}
+
+static void *reals(enum real_type type, int64_t count, enum place place) {
+    void *array = guarded(count * (type == REAL_F32 ? sizeof(float) : sizeof(double)), place);
+    for (int64_t i = 0; i < count; i++)
+        if (type == REAL_F32)
+            ((float *)array)[i] = (float)noise();
+        else
+            ((double *)array)[i] = noise();
+    return array;
+}
+
+static double *doubles(int64_t count, enum place place) {
+    return reals(REAL_F64, count, place);
+}
+
+/* Rows that must not count are read from elsewhere: spoil some. */
+static void spoil(enum real_type type, void *x, int64_t count) {
+    if (count % 3 == 0 && type == REAL_F32)
+        ((float *)x)[count / 2] = NAN;
+    else if (count % 3 == 0)
+        ((double *)x)[count / 2] = INFINITY;
+}
+
+static void run_all(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
+                    int intercept, enum place place) {
+    arenas_used = 0;
+    double *norms = doubles(n, place);
+    struct dense_rows rows = {.x = reals(type, n * d, place),
+                              .y = reals(type, n, place),
+                              .norms = norms,
+                              .n_rows = n,
+                              .n_columns = d,
+                              .intercept = intercept,
+                              .row_norm = 1.0};
+    spoil(type, (void *)rows.x, n * d);
+    const int64_t dimension = d + intercept;
+    double *w = doubles(dimension, place), *direction = doubles(dimension, place);
+    double *steps = doubles(N_STEPS, place), *sum = doubles(dimension, place);
+    double *p = doubles(n, place), *total = doubles(1, place);
+    int64_t *integers = guarded(dimension * sizeof(int64_t), place);
+    int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
+    void *workspace = guarded(kernels->workspace_bytes(d), place);
+    memset(integers, 0, dimension * sizeof(int64_t));
+    memset(scores, 0, N_STEPS * sizeof(int64_t));
+
+    kernels->row_norms[type](&rows, 0, n, norms);
+    for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
+        const struct loss loss = {(enum loss_kind)kind, 0.5};
+        kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
+                                            workspace);
+        kernels->gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
+        kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5,
+                                         0x1p-40, scores, workspace);
+    }
+    kernels->predictions[type](&rows, 0, n, w, p, workspace);
+}
+
+static long run_shapes(const struct kernel_table *kernels) {
+    static const int64_t wide[] = {63, 64, 65, 120, 127, 128, 129, 131};
+    long passes = 0;
+    for (int type = REAL_F32; type < N_REAL_TYPES; type++)
+        for (int variant = 0; variant < 4; variant++) {
+            const enum place place = variant & 1 ? AT_START : AT_END;
+            for (int64_t d = 1; d <= 40; d++)
+                for (int64_t n = 1; n <= 40; n++, passes++)
+                    run_all(kernels, (enum real_type)type, n, d, variant >> 1, place);
+            for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+                for (int64_t n = 1; n <= 40; n++, passes++)
+                    run_all(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
+        }
+    return passes;
+}
+
+int main(int argc, char **argv) {
+    open_arenas();
+    if (argc > 1 && strcmp(argv[1], "crash") == 0) { /* shows that the guard works */
+        const volatile char *end = (char *)guarded(1, AT_END) + 1;
+        return *end;
+    }
+    for (int i = 0; kernels_available(i) != NULL; i++)
+        printf("%s %ld\n", kernels_available(i), run_shapes(kernels_choose(kernels_available(i))));
+    return 0;
+}

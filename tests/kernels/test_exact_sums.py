@@ -1,0 +1,187 @@
+"""A record's integers are its own: no order, neighbour, chunk, thread or instruction set changes them."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dperm import Objective
+from dperm._kernels import row_kernels
+from dperm.errors import DataError
+from reference import awkward_arrays, numpy_kernels
+from reference.kernel_calls import KINDS, all_integers, bind, gradient_integers, loss_integers
+
+dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+
+
+def per_record(x, y, w, direction, **keywords):
+    """Integers of every one-row data set: Python integers, so that their sum cannot overflow."""
+    each = [all_integers(x[i : i + 1], y[i : i + 1], w, direction, **keywords) for i in range(len(x))]
+    return np.array(each).astype(object)
+
+
+@functools.cache
+def large_problem(dtype):
+    """Three ranges of rows, the last one short; more entries than a pass in one thread takes."""
+    return awkward_arrays.ordinary(2 * 4096 + 531, 9, dtype)
+
+
+@dtypes
+@losses
+@intercepts
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_do_not_change_a_bit(instruction_set, dtype, loss, intercept, threads):
+    one, many = (
+        all_integers(*large_problem(dtype), loss=loss, intercept=intercept, threads=n) for n in (1, threads)
+    )
+    assert np.array_equal(one, many)
+
+
+@dtypes
+def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
+    x, y, w, _ = large_problem(dtype)
+    results = []
+    for threads in (1, 2, 3, 7):
+        rows = bind(x, y, True, 1.5, threads)
+        gradient, loss = rows.gradient_sum(KINDS["logistic"], 0.0, w, threads)
+        results.append(np.concatenate([rows.norms, gradient, [loss], rows.predictions(w, threads)]))
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@dtypes
+@losses
+@intercepts
+@pytest.mark.parametrize("width", [*awkward_arrays.WIDTHS, 300])
+def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, intercept, width):
+    x, y, w, direction = awkward_arrays.awkward(width, dtype)
+    results = []
+    for name in row_kernels.instruction_sets():
+        row_kernels.use_instruction_set(name)
+        exact = all_integers(x, y, w, direction, loss=loss, intercept=intercept)
+        weights = np.ascontiguousarray(np.append(w[:width], w[-1]) if intercept else w[:width])
+        rows = bind(x, y, intercept)
+        results.append((exact, rows.norms, rows.predictions(weights, 1)))
+    for other in results[1:]:
+        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(results[0], other, strict=True))
+
+
+@dtypes
+@losses
+@intercepts
+@pytest.mark.parametrize("width", [1, 3, 8, 15, 16, 17, 33, 64, 65, 131])
+def test_sum_of_one_row_data_sets(instruction_set, dtype, loss, intercept, width):
+    problem = awkward_arrays.awkward(width, dtype)
+    keywords = {"loss": loss, "intercept": intercept}
+    assert (
+        all_integers(*problem, **keywords).tolist() == per_record(*problem, **keywords).sum(axis=0).tolist()
+    )
+
+
+@dtypes
+@pytest.mark.parametrize("n_rows", awkward_arrays.ROW_COUNTS)
+def test_sum_of_one_row_data_sets_at_block_sizes(instruction_set, dtype, n_rows):
+    problem = awkward_arrays.ordinary(n_rows, 2, dtype)
+    keywords = {"loss": "logistic", "intercept": True}
+    assert (
+        all_integers(*problem, **keywords).tolist() == per_record(*problem, **keywords).sum(axis=0).tolist()
+    )
+
+
+@dtypes
+@losses
+@settings(max_examples=30)
+@given(data=st.data())
+def test_deletion_order_and_chunks(dtype, loss, data):
+    width = data.draw(st.sampled_from([1, 5, 16, 17, 40]))
+    x, y, w, direction = awkward_arrays.awkward(width, dtype)
+    keywords = {"loss": loss, "intercept": data.draw(st.booleans())}
+    each = per_record(x, y, w, direction, **keywords)
+    order = data.draw(st.permutations(range(len(x))))
+    kept = np.array(order[: data.draw(st.integers(1, len(x)))])
+    cut = data.draw(st.integers(0, len(kept)))
+    pieces = [kept[:cut], kept[cut:]]
+    sums = [all_integers(x[p], y[p], w, direction, **keywords) for p in pieces if len(p)]
+    assert sum(sums).tolist() == each[kept].sum(axis=0).tolist()
+
+
+@dtypes
+def test_replacing_a_neighbour_changes_no_other_record(instruction_set, dtype):
+    """The difference of two data sets is that of the two records, whatever the rest is."""
+    x, y, w, direction = awkward_arrays.awkward(17, dtype)
+    keywords = {"loss": "huber", "intercept": True}
+    special = list(awkward_arrays.special_rows(17, dtype).values())
+    each = per_record(x, y, w, direction, **keywords)
+    for place in (0, 7, 8, 15, 16, 39):
+        for row in [*special, np.full(17, np.nan, dtype)]:
+            other = x.copy()
+            other[place] = row
+            swapped = per_record(other[place : place + 1], y[place : place + 1], w, direction, **keywords)[0]
+            expected = each.sum(axis=0) - each[place] + swapped
+            assert all_integers(other, y, w, direction, **keywords).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("n_rows", [4095, 4096, 4097, 8191])
+@pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 22), (np.float64, 50)])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits, sign):
+    """The finest grid of the contract, every record as long as it may be: no sum wraps around."""
+    x, y = np.ones((n_rows, 1), dtype), np.full(n_rows, sign, dtype)
+    integers = gradient_integers(bind(x, y), "squared_hinge", np.array([-sign * 100.0]), 1.0, 2.0**-bits)
+    assert integers.tolist() == [-int(sign) * n_rows * 2**bits]
+    along_intercept = gradient_integers(
+        bind(0 * x, y, True), "squared_hinge", np.array([0.0, -sign * 100.0]), 1.0, 2.0**-bits
+    )
+    assert along_intercept.tolist() == [0, -int(sign) * n_rows * 2**bits]
+
+
+def test_all_losses_at_the_bound(instruction_set):
+    x, y = np.ones((8191, 1)), np.ones(8191)
+    scores = loss_integers(bind(x, y), "hinge", np.array([-9.0]), np.array([0.0]), 1.0, 2.0**-50)
+    assert scores.tolist() == [8191 * 2**50] * len(scores)
+
+
+def test_far_more_records_than_the_grid_was_made_for():
+    """2^22 records on a grid made for one: the sum is still exact."""
+    n_rows = 2**22
+    x, y = np.ones((n_rows, 1)), np.ones(n_rows)
+    objective = Objective("hinge", x, y, n_public=1, n_threads=1)
+    gradient = objective.clipped_gradient_sum([-9.0], 0.25)
+    one = Objective("hinge", x[:1], y[:1]).clipped_gradient_sum([-9.0], 0.25)
+    assert one.grid == gradient.grid
+    assert gradient._integers.tolist() == [n_rows * int(one._integers[0])]
+
+
+def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
+    """Sums stay below 2^62: 2^30 records of 2^32 grid steps are the most. The number is made up here."""
+    objective = Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1)
+    monkeypatch.setattr(objective, "_n_rows", 2**30)
+    objective.clipped_gradient_sum([-9.0], 0.25)
+    monkeypatch.setattr(objective, "_n_rows", 2**30 + 1)
+    with pytest.raises(DataError, match="n_public = 1 is far below"):
+        objective.clipped_gradient_sum([-9.0], 0.25)
+    with pytest.raises(DataError, match="n_public"):
+        objective.clipped_loss_sums([-9.0], [0.0], [0.0], 0.25)
+
+
+@dtypes
+@pytest.mark.parametrize("clip", [2.0**-64, 0.3, 1.0, 2.0**64])
+def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
+    """n clip / grid <= 2^51, and the grid is a power of two made of public numbers alone."""
+    x, y, w, direction = awkward_arrays.ordinary(50, 3, dtype)
+    for n_public in (50, 64, 10**6, 2**30):
+        objective = Objective("squared_hinge", x, y, n_public=n_public)
+        other = Objective("squared_hinge", x[:9], y[:9], n_public=n_public)
+        for a, b in [
+            (objective.clipped_gradient_sum(w[:3], clip), other.clipped_gradient_sum(w[:3], clip)),
+            (
+                objective.clipped_loss_sums(w[:3], direction[:3], [0.0], clip),
+                other.clipped_loss_sums(w[:3], direction[:3], [0.0], clip),
+            ),
+        ]:
+            assert a.grid == b.grid
+            assert np.frexp(a.grid)[0] == 0.5
+            assert n_public * clip / a.grid <= 2.0**51

@@ -1,0 +1,46 @@
+"""The bindings of the kernels with the losses by name."""
+
+import numpy as np
+
+from dperm._kernels import row_kernels
+from reference.numpy_kernels import HUBER_THRESHOLD
+
+KINDS = {
+    "logistic": row_kernels.LOGISTIC,
+    "hinge": row_kernels.HINGE,
+    "squared_hinge": row_kernels.SQUARED_HINGE,
+    "huber": row_kernels.HUBER,
+}
+STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3, 7.0])  # not a multiple of the batch of four
+
+
+def bind(x, y, intercept=False, row_norm=1.0, threads=1):
+    return row_kernels.DenseRows(x, y, intercept, row_norm, threads)
+
+
+def weights(w, rows_or_x, intercept):
+    """The leading entries of ``w`` that a matrix of that width needs."""
+    width = rows_or_x.shape[1]
+    return np.ascontiguousarray(np.append(w[:width], w[-1]) if intercept else w[:width])
+
+
+def gradient_integers(rows, loss, w, clip_in, grid, threads=1):
+    return rows.clipped_gradient_sum(KINDS[loss], HUBER_THRESHOLD, w, clip_in, grid, threads)
+
+
+def plain_sums(rows, loss, w, threads=1):
+    return rows.gradient_sum(KINDS[loss], HUBER_THRESHOLD, w, threads)
+
+
+def loss_integers(rows, loss, w, direction, clip, grid, threads=1, steps=STEPS):
+    return rows.clipped_loss_sums(
+        KINDS[loss], HUBER_THRESHOLD, w, direction, steps, clip, grid, threads
+    )  # fmt: skip
+
+
+def all_integers(x, y, w, direction, *, loss, intercept, threads=1, row_norm=1.5, clip=0.5):
+    """Every exact sum of a data set, one after the other, on a grid that suits both dtypes."""
+    rows = bind(x, y, intercept, row_norm, threads)
+    w, direction = weights(w, x, intercept), weights(direction, x, intercept)
+    gradient = gradient_integers(rows, loss, w, clip, clip * 2.0**-22, threads)
+    return np.concatenate([gradient, loss_integers(rows, loss, w, direction, clip, clip * 2.0**-30, threads)])

@@ -1,0 +1,105 @@
+"""Plain numpy twin of every compiled kernel, same name, in long double.
+
+Twins of the private sums leave the rounding to the grid out: they say what is rounded. Rows or targets
+that are not finite count 0, as in the kernels.
+"""
+
+import numpy as np
+
+WIDE = np.longdouble
+HUBER_THRESHOLD = 0.7
+
+
+def _logistic_value(p, y):
+    m = y * p
+    return np.log1p(np.exp(-np.abs(m))) + np.maximum(-m, 0)
+
+
+def _logistic_derivative(p, y):
+    return -y / (1 + np.exp(y * p))
+
+
+def _gap(p, y):
+    return np.maximum(1 - y * p, 0)
+
+
+def _huber_value(p, y, h=HUBER_THRESHOLD):
+    e = np.abs(p - y)
+    return np.where(e <= h, e**2 / 2, WIDE(h) * e - WIDE(h) ** 2 / 2)
+
+
+VALUES = {
+    "logistic": _logistic_value,
+    "hinge": _gap,
+    "squared_hinge": lambda p, y: _gap(p, y) ** 2 / 2,
+    "huber": _huber_value,
+}
+DERIVATIVES = {
+    "logistic": _logistic_derivative,
+    "hinge": lambda p, y: -y * (y * p < 1),
+    "squared_hinge": lambda p, y: -y * _gap(p, y),
+    "huber": lambda p, y: np.clip(p - y, -HUBER_THRESHOLD, HUBER_THRESHOLD),
+}
+LOSSES = tuple(VALUES)
+
+
+def with_intercept(x, intercept):
+    """Rows as meant: the 1 appended when there is an intercept."""
+    wide = np.asarray(x, dtype=WIDE)
+    return np.hstack([wide, np.ones((len(wide), 1), WIDE)]) if intercept else wide
+
+
+def row_norms(x, intercept):
+    return np.sqrt((with_intercept(x, intercept) ** 2).sum(axis=1))
+
+
+def scaled_rows(x, intercept, row_norm):
+    """Rows no longer than row_norm; zero rows in place of rows that are not finite."""
+    rows = with_intercept(x, intercept)
+    rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0)
+    norms = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    return rows * np.where(norms > row_norm, row_norm / np.where(norms > 0, norms, 1), 1)
+
+
+def predictions(x, w, *, intercept, row_norm):
+    p = scaled_rows(x, intercept, row_norm) @ np.asarray(w, WIDE)
+    return np.where(np.isfinite(np.asarray(x)).all(axis=1), p, np.nan)
+
+
+def _counts(x, y):
+    return np.isfinite(np.asarray(x)).all(axis=1) & np.isfinite(y)
+
+
+def gradients(loss, x, y, w, *, intercept, row_norm):
+    """Gradient of each record, (n, dimension)."""
+    rows = scaled_rows(x, intercept, row_norm)
+    targets = np.where(np.isfinite(y), y, 0).astype(WIDE)
+    slopes = DERIVATIVES[loss](rows @ np.asarray(w, WIDE), targets)
+    return np.where(_counts(x, y)[:, None], slopes[:, None] * rows, 0)
+
+
+def losses(loss, x, y, w, *, intercept, row_norm):
+    """Loss of each record, (n,)."""
+    targets = np.where(np.isfinite(y), y, 0).astype(WIDE)
+    values = VALUES[loss](scaled_rows(x, intercept, row_norm) @ np.asarray(w, WIDE), targets)
+    return np.where(_counts(x, y), values, 0)
+
+
+def gradient_sum(loss, x, y, w, *, intercept, row_norm):
+    """The sums ``(gradient, loss)``."""
+    args = {"intercept": intercept, "row_norm": row_norm}
+    return gradients(loss, x, y, w, **args).sum(axis=0), losses(loss, x, y, w, **args).sum()
+
+
+def clipped_gradient_sum(loss, x, y, w, clip, *, intercept, row_norm):
+    each = gradients(loss, x, y, w, intercept=intercept, row_norm=row_norm)
+    norms = np.sqrt((each**2).sum(axis=1, keepdims=True))
+    return (each * np.where(norms > clip, clip / np.where(norms > 0, norms, 1), 1)).sum(axis=0)
+
+
+def clipped_loss_sums(loss, x, y, w, direction, steps, clip, *, intercept, row_norm):
+    def sum_at(step):
+        at = np.asarray(w, WIDE) - step * np.asarray(direction, WIDE)
+        return np.minimum(losses(loss, x, y, at, intercept=intercept, row_norm=row_norm), clip).sum()
+
+    return np.array([sum_at(step) for step in np.asarray(steps, WIDE)])
