@@ -81,8 +81,8 @@ def mu_from_pairs(loss_high: float) -> float:
     Parameters
     ----------
     loss_high : float
-        Upper bound on the probability that, of two independent runs, the one on data set 0 scores at
-        least as high as the one on data set 1.
+        Upper bound on the probability that, of two independent runs, the one on data set 0 scores higher
+        than the one on data set 1, or as high and loses the toss of a coin.
 
     Notes
     -----

@@ -2,100 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from dperm.accounting._checks import check_delta
-from dperm.audit.bounds import (
-    epsilon_from_rates,
-    epsilon_of_mu,
-    mu_from_pairs,
-    mu_from_rates,
-    rate_upper_bound,
-)
+from dperm.audit.judge import METHODS, Judge
+from dperm.audit.result import AuditResult
 from dperm.audit.statistics import Statistic, learn_statistic
 from dperm.audit.trainings import Fit, RandomState, observe
-
-Array = NDArray[np.float64]
-METHODS = ("gdp", "gdp_threshold", "clopper_pearson")
-
-# Thresholds tried on the trainings that are set aside for choosing.
-_THRESHOLDS = 200
-
-
-@dataclass(frozen=True)
-class AuditResult:
-    """Lower bound on what a mechanism leaks.
-
-    Attributes
-    ----------
-    epsilon : float
-        With probability ``confidence`` over the trainings, the mechanism is not (epsilon', delta)-DP in
-        the sense of ``method`` for any epsilon' below this; 0 when nothing was found.
-    mu : float or None
-        The same in Gaussian differential privacy; None for "clopper_pearson".
-    delta, confidence : float
-    method : str
-        "gdp", "gdp_threshold" or "clopper_pearson", see :func:`epsilon_lower_bound`.
-    trainings, certified : int
-        All trainings, and those that the bound was computed from; half of them on each data set.
-    threshold : float or None
-        Scores above it were called the second data set; None when runs were compared in pairs.
-    false_positive_rate, false_negative_rate : float
-        Observed errors of the threshold on the first and second data set; with pairs both are the
-        share of pairs in the wrong order.
-    claim : float or None
-        Epsilon at ``delta`` that the mechanism claims, if told; infinite when it claims nothing.
-    """
-
-    epsilon: float
-    mu: float | None
-    delta: float
-    confidence: float
-    method: str
-    trainings: int
-    certified: int
-    threshold: float | None
-    false_positive_rate: float
-    false_negative_rate: float
-    claim: float | None = None
-
-    def violates(self, claim_epsilon: float | None = None) -> bool:
-        """Whether the bound refutes (claim_epsilon, delta); by default the claim of the audit.
-
-        A true claim is refuted with probability at most ``1 - confidence``.
-        """
-        claim = self.claim if claim_epsilon is None else claim_epsilon
-        if claim is None:
-            raise ValueError("no claim to compare with: pass claim_epsilon")
-        return self.epsilon > claim
-
-    def __str__(self) -> str:
-        lines = [
-            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"
-            + (f" (mu >= {self.mu:.4g})" if self.mu is not None else "")
-            + f", confidence {self.confidence:.9g}",
-            f"  {self.trainings} trainings, {self.certified} of them for the bound; method {self.method}",
-            "  "
-            + (
-                "pairs of runs in the wrong order: "
-                if self.threshold is None
-                else f"threshold {self.threshold:.4g}, false positives {self.false_positive_rate:.4g}, "
-                "false negatives "
-            )
-            + f"{self.false_negative_rate:.4g}",
-        ]
-        if self.claim == math.inf:
-            lines.append("  NOT PRIVATE: the mechanism claims no finite epsilon")
-        elif self.claim is not None:
-            verdict = "VIOLATED" if self.violates() else "not contradicted"
-            lines.append(f"  claim: epsilon = {self.claim:.4g}, {verdict}")
-        return "\n".join(lines)
 
 
 def epsilon_lower_bound(
@@ -181,19 +98,71 @@ def epsilon_lower_bound(
     >>> result.violates()
     False
     """
-    _check(trainings, confidence, delta, method, learn_share, neighbours)
-    runs = trainings // 2
+    if trainings < 20:
+        raise ValueError(f"trainings must be at least 20, got {trainings!r}")
+    if len(neighbours) != 2:
+        raise ValueError(f"neighbours must be a pair of data sets, got {len(neighbours)}")
+    _check(delta, confidence, method, learn_share)
     first, second = observe(
-        fit, neighbours, runs, n_jobs=n_jobs, progress=progress, random_state=random_state
+        fit, neighbours, trainings // 2, n_jobs=n_jobs, progress=progress, random_state=random_state
     )
+    return certify_observations(
+        first,
+        second,
+        delta=delta,
+        confidence=confidence,
+        statistic=statistic,
+        method=method,
+        learn_share=learn_share,
+        claim=claim,
+    )
+
+
+def certify_observations(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    statistic: Statistic | None = None,
+    method: str = "gdp",
+    learn_share: float | None = None,
+    claim: float | None = None,
+) -> AuditResult:
+    """Bound epsilon from observations of independent trainings that were made before.
+
+    Parameters
+    ----------
+    first, second : (runs, size) or (runs,) array_like
+        Observations on the two data sets, as many on each, at least 10, in random order.
+    delta, confidence, statistic, method, learn_share, claim
+        As for :func:`epsilon_lower_bound`, whose second half this is.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or an observation or score is NaN.
+    """
+    _check(delta, confidence, method, learn_share)
+    observed = [np.asarray(rows, dtype=np.float64) for rows in (first, second)]
+    observed = [rows.reshape(len(rows), -1) for rows in observed]
+    runs = len(observed[0])
+    if observed[0].shape != observed[1].shape or runs < 10:
+        raise ValueError("as many observations of the same size are needed on each data set, at least 10")
+    if any(np.isnan(rows).any() for rows in observed):
+        raise ValueError("an observation holds NaN")
     if learn_share is None:
-        learn_share = 0.5 if statistic is None and first.shape[1] > 1 else 0.1
+        learn_share = 0.5 if statistic is None and observed[0].shape[1] > 1 else 0.1
     learn = min(max(5, round(learn_share * runs)), runs - 1)
-    score = statistic or learn_statistic(first[:learn], second[:learn])
-    scores = [np.asarray(score(rows), dtype=np.float64) for rows in (first, second)]
+    score = statistic or learn_statistic(observed[0][:learn], observed[1][:learn])
+    scores = [np.asarray(score(rows), dtype=np.float64) for rows in observed]
     if any(values.shape != (runs,) or np.isnan(values).any() for values in scores):
         raise ValueError("statistic must return one number, not NaN, per observation")
-    judge = _Judge(delta, confidence, method)
+    judge = Judge(delta, confidence, method)
     decision = judge.choose(scores[0][:learn], scores[1][:learn], runs - learn)
     epsilon, mu, alpha, beta = judge.certify(scores[0][learn:], scores[1][learn:], decision)
     return AuditResult(
@@ -211,94 +180,12 @@ def epsilon_lower_bound(
     )
 
 
-class _Judge:
-    """Decides by a threshold, or by comparing pairs (threshold None), and bounds what that shows."""
-
-    def __init__(self, delta: float, confidence: float, method: str) -> None:
-        self.delta, self.confidence, self.method = delta, confidence, method
-
-    def choose(self, first: Array, second: Array, trials: int) -> float | None:
-        """The decision that promises most for ``trials`` further runs on each data set."""
-        if self.method == "gdp":
-            # Thresholds win only where what they certify here exceeds all that pairs may show: noise in
-            # the best of many thresholds must not decide.
-            losses = int(np.count_nonzero(second <= first))
-            by_pairs = mu_from_pairs(rate_upper_bound(losses, len(first), 0.5))
-            best = max(self._thresholds(first, second), key=lambda t: self._mu(first, second, t))
-            return best if self._mu(first, second, best) > by_pairs else None
-
-        def promise(threshold: float) -> float:
-            counts = (
-                trials * rate_upper_bound(count, len(first), 0.5)
-                for count in self._errors(first, second, threshold)
-            )
-            alpha, beta = (rate_upper_bound(min(count, trials), trials, self._each) for count in counts)
-            if self.method == "gdp_threshold":
-                return mu_from_rates(alpha, beta)
-            return epsilon_from_rates(alpha, beta, self.delta)
-
-        return max(self._thresholds(first, second), key=promise)
-
-    def certify(
-        self, first: Array, second: Array, threshold: float | None
-    ) -> tuple[float, float | None, float, float]:
-        """Epsilon, mu, and the two observed error rates."""
-        trials = len(first)
-        if threshold is None:
-            losses = int(np.count_nonzero(second <= first))
-            mu = mu_from_pairs(rate_upper_bound(losses, trials, self.confidence))
-            return epsilon_of_mu(mu, self.delta), mu, losses / trials, losses / trials
-        false_positives, false_negatives = self._errors(first, second, threshold)
-        rates = false_positives / trials, false_negatives / trials
-        if self.method == "clopper_pearson":
-            alpha = rate_upper_bound(false_positives, trials, self._each)
-            beta = rate_upper_bound(false_negatives, trials, self._each)
-            return epsilon_from_rates(alpha, beta, self.delta), None, *rates
-        mu = self._mu(first, second, threshold)
-        return epsilon_of_mu(mu, self.delta), mu, *rates
-
-    @property
-    def _each(self) -> float:
-        """Confidence of each of two intervals."""
-        return 1.0 - (1.0 - self.confidence) / 2.0
-
-    def _mu(self, first: Array, second: Array, threshold: float) -> float:
-        alpha, beta = (
-            rate_upper_bound(count, len(first), self._each)
-            for count in self._errors(first, second, threshold)
-        )
-        return mu_from_rates(alpha, beta)
-
-    @staticmethod
-    def _thresholds(first: Array, second: Array) -> list[float]:
-        both = np.concatenate([first, second])
-        return [
-            float(t) for t in np.unique(np.quantile(both, np.linspace(0, 1, _THRESHOLDS), method="lower"))
-        ]
-
-    @staticmethod
-    def _errors(first: Array, second: Array, threshold: float) -> tuple[int, int]:
-        """False positives and false negatives."""
-        return int(np.count_nonzero(first > threshold)), int(np.count_nonzero(second <= threshold))
-
-
-def _check(
-    trainings: int,
-    confidence: float,
-    delta: float,
-    method: str,
-    learn_share: float | None,
-    neighbours: Sequence[Any],
-) -> None:
+def _check(delta: float, confidence: float, method: str, learn_share: float | None) -> None:
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
-    if trainings < 20:
-        raise ValueError(f"trainings must be at least 20, got {trainings!r}")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
     if not (method == "clopper_pearson" and delta == 0.0):
         check_delta(delta)
     if learn_share is not None and not 0.0 < learn_share < 1.0:
         raise ValueError(f"learn_share must be in (0, 1), got {learn_share!r}")
-    if len(neighbours) != 2:
-        raise ValueError(f"neighbours must be a pair of data sets, got {len(neighbours)}")
