@@ -3,6 +3,7 @@
 Data set 0 gives a score below the threshold, data set 1 a score above it. A false positive is a run on
 data set 0 called 1, a false negative a run on data set 1 called 0; ``alpha`` and ``beta`` are their
 probabilities. All bounds hold for any statistic and threshold chosen without looking at these counts.
+A negative bound shows nothing; it still tells a better decision from a worse one.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from scipy.special import betaincinv, ndtri
 from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
 
 
-def rate_upper_bound(events: float, trials: int, confidence: float) -> float:
+def rate_upper_bound(events: int, trials: int, confidence: float) -> float:
     """Upper end of the one-sided Clopper-Pearson interval of a probability.
 
     Parameters
     ----------
-    events : float
-        How often it happened, a count (a prediction of one need not be an integer).
-    trials : int
-        Independent trials; ``0 <= events <= trials``.
+    events, trials : int
+        ``0 <= events <= trials``, ``trials >= 1``, independent.
     confidence : float
         Probability, in (0, 1), that the true rate is at most the result.
 
@@ -52,7 +51,7 @@ def epsilon_from_rates(alpha_high: float, beta_high: float, delta: float) -> flo
     Returns
     -------
     float
-        At least 0. ``max log((1 - beta - delta)/alpha), log((1 - alpha - delta)/beta)``.
+        ``max log((1 - beta - delta)/alpha), log((1 - alpha - delta)/beta)``.
 
     Notes
     -----
@@ -60,23 +59,23 @@ def epsilon_from_rates(alpha_high: float, beta_high: float, delta: float) -> flo
     exchanged (Kairouz, Oh and Viswanath 2015, Theorem 2.1). Nothing else is assumed.
     """
     return max(
-        _log_ratio(1.0 - beta_high - delta, alpha_high), _log_ratio(1.0 - alpha_high - delta, beta_high), 0.0
+        _log_ratio(1.0 - beta_high - delta, alpha_high), _log_ratio(1.0 - alpha_high - delta, beta_high)
     )
 
 
 def mu_from_rates(alpha_high: float, beta_high: float) -> float:
-    """Mu below which no mu-GDP mechanism has errors as small as these, at least 0.
+    """Mu below which no mu-GDP mechanism has errors as small as these.
 
     Notes
     -----
     mu-GDP means ``beta >= Phi(Phi^{-1}(1 - alpha) - mu)`` (Dong, Roth and Su 2022, Definition 2.6), hence
     ``mu >= Phi^{-1}(1 - alpha) - Phi^{-1}(beta)``.
     """
-    return max(0.0, -float(ndtri(alpha_high)) - float(ndtri(beta_high)))
+    return -float(ndtri(alpha_high)) - float(ndtri(beta_high))
 
 
 def mu_from_pairs(loss_high: float) -> float:
-    """Mu below which no mu-GDP mechanism is ordered as well as this, at least 0.
+    """Mu below which no mu-GDP mechanism is ordered as well as this.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def mu_from_pairs(loss_high: float) -> float:
     errors of that guess have probability at most ``loss``, so ``sqrt(2) mu >= -2 Phi^{-1}(loss)``. One
     count, one interval: nothing is lost to a threshold or to a union bound.
     """
-    return max(0.0, -math.sqrt(2.0) * float(ndtri(loss_high)))
+    return -math.sqrt(2.0) * float(ndtri(loss_high))
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:

@@ -26,27 +26,21 @@ class Judge:
     def __init__(self, delta: float, confidence: float, method: str) -> None:
         self.delta, self.confidence, self.method = delta, confidence, method
 
-    def choose(self, first: Array, second: Array, trials: int) -> float | None:
-        """The decision that promises most for ``trials`` further runs on each data set."""
-        if self.method == "gdp":
-            # Thresholds win only where what they certify here exceeds all that pairs may show: noise in
-            # the best of many thresholds must not decide.
-            losses = _lost_pairs(first, second)
-            by_pairs = mu_from_pairs(rate_upper_bound(losses, len(first), 0.5))
-            best = max(self._thresholds(first, second), key=lambda t: self._mu(first, second, t))
-            return best if self._mu(first, second, best) > by_pairs else None
+    def choose(self, first: Array, second: Array) -> float | None:
+        """The decision that certifies most on these scores, were they the ones that count.
 
-        def promise(threshold: float) -> float:
-            counts = (
-                trials * rate_upper_bound(count, len(first), 0.5)
-                for count in self._errors(first, second, threshold)
-            )
-            alpha, beta = (rate_upper_bound(min(count, trials), trials, self._each) for count in counts)
-            if self.method == "gdp_threshold":
-                return mu_from_rates(alpha, beta)
-            return epsilon_from_rates(alpha, beta, self.delta)
-
-        return max(self._thresholds(first, second), key=promise)
+        Both intervals are as wide as so few scores make them: a threshold far out, where a handful of
+        runs seem to tell a lot, must earn its place. For the same reason "gdp" prefers pairs unless the
+        best threshold certifies more than pairs are likely to show.
+        """
+        candidates = self._thresholds(first, second)
+        best = max(
+            candidates, key=lambda threshold: self._value(*self._rates_high(first, second, threshold, 0.95))
+        )
+        if self.method != "gdp":
+            return best
+        by_pairs = mu_from_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.5))
+        return best if mu_from_rates(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
 
     def certify(
         self, first: Array, second: Array, threshold: float | None
@@ -55,28 +49,32 @@ class Judge:
         trials = len(first)
         if threshold is None:
             losses = _lost_pairs(first, second)
-            mu = mu_from_pairs(rate_upper_bound(losses, trials, self.confidence))
+            mu = max(0.0, mu_from_pairs(rate_upper_bound(losses, trials, self.confidence)))
             return epsilon_of_mu(mu, self.delta), mu, losses / trials, losses / trials
         false_positives, false_negatives = self._errors(first, second, threshold)
         rates = false_positives / trials, false_negatives / trials
+        each = 1.0 - (1.0 - self.confidence) / 2.0  # two intervals share the error
+        bound = max(0.0, self._value(*self._rates_high(first, second, threshold, each)))
         if self.method == "clopper_pearson":
-            alpha = rate_upper_bound(false_positives, trials, self._each)
-            beta = rate_upper_bound(false_negatives, trials, self._each)
-            return epsilon_from_rates(alpha, beta, self.delta), None, *rates
-        mu = self._mu(first, second, threshold)
-        return epsilon_of_mu(mu, self.delta), mu, *rates
+            return bound, None, *rates
+        return epsilon_of_mu(bound, self.delta), bound, *rates
 
-    @property
-    def _each(self) -> float:
-        """Confidence of each of two intervals."""
-        return 1.0 - (1.0 - self.confidence) / 2.0
+    def _value(self, alpha_high: float, beta_high: float) -> float:
+        """Epsilon or mu that these error rates certify."""
+        if self.method == "clopper_pearson":
+            return epsilon_from_rates(alpha_high, beta_high, self.delta)
+        return mu_from_rates(alpha_high, beta_high)
 
-    def _mu(self, first: Array, second: Array, threshold: float) -> float:
-        alpha, beta = (
-            rate_upper_bound(count, len(first), self._each)
-            for count in self._errors(first, second, threshold)
+    def _rates_high(
+        self, first: Array, second: Array, threshold: float, confidence: float
+    ) -> tuple[float, float]:
+        """Upper bounds on both error rates, each with this confidence."""
+        false_positives, false_negatives = self._errors(first, second, threshold)
+        trials = len(first)
+        return (
+            rate_upper_bound(false_positives, trials, confidence),
+            rate_upper_bound(false_negatives, trials, confidence),
         )
-        return mu_from_rates(alpha, beta)
 
     @staticmethod
     def _thresholds(first: Array, second: Array) -> list[float]:

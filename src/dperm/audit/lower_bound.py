@@ -163,7 +163,7 @@ def certify_observations(
     if any(values.shape != (runs,) or np.isnan(values).any() for values in scores):
         raise ValueError("statistic must return one number, not NaN, per observation")
     judge = Judge(delta, confidence, method)
-    decision = judge.choose(scores[0][:learn], scores[1][:learn], runs - learn)
+    decision = judge.choose(scores[0][:learn], scores[1][:learn])
     epsilon, mu, alpha, beta = judge.certify(scores[0][learn:], scores[1][learn:], decision)
     return AuditResult(
         epsilon=epsilon,
