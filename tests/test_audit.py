@@ -116,5 +116,6 @@ def test_worst_case_neighbours_differ_by_the_whole_sensitivity(kind, relation):
     change = release.release_without_privacy(other) - release.release_without_privacy(one)
     assert np.linalg.norm(change) == pytest.approx(one.sensitivity(relation), rel=1e-6)
     assert abs(change @ pair.direction) == pytest.approx(np.linalg.norm(change))
+    assert np.linalg.norm(pair.second.X[-1]) == 2.0
     rows = [{(*row, label) for row, label in zip(data.X, data.y, strict=True)} for data in pair]
     assert len(rows[0] ^ rows[1]) <= 2

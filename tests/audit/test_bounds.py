@@ -8,7 +8,8 @@ from scipy.stats import binom, norm
 
 from dperm import algorithms, audit
 from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu
-from dperm.audit import bounds, epsilon_lower_bound, worst_case_neighbours
+from dperm.audit import bounds, certify_observations, epsilon_lower_bound, worst_case_neighbours
+from dperm.audit.judge import Judge
 from dperm.audit.statistics import learn_statistic, share_ordered
 
 
@@ -146,3 +147,32 @@ def test_bad_arguments_are_named(settings):
 def test_nan_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         epsilon_lower_bound(lambda data, seed: math.nan, (0, 1), delta=1e-3, n_jobs=1, trainings=20)
+
+
+@pytest.mark.parametrize("method", ["gdp", "gdp_threshold", "clopper_pearson"])
+def test_the_certificate_is_the_formula_on_the_trainings_not_used_for_learning(method):
+    """Errors are planted in the part that counts: 30 and 50 of 900, none where the decision is made."""
+    first, second = np.zeros(1000), np.ones(1000)
+    first[100:130], second[-50:] = 1.0, 0.0
+    result = certify_observations(first, second, delta=1e-4, confidence=0.99, method=method)
+    assert (result.trainings, result.certified) == (2000, 1800)
+    if method == "gdp":
+        assert result.threshold is not None  # without an error to be seen it certifies more than pairs
+    alpha, beta = bounds.rate_upper_bound(30, 900, 0.995), bounds.rate_upper_bound(50, 900, 0.995)
+    assert (result.false_positive_rate, result.false_negative_rate) == (30 / 900, 50 / 900)
+    if method == "clopper_pearson":
+        assert result.mu is None
+        assert result.epsilon == pytest.approx(bounds.epsilon_from_rates(alpha, beta, 1e-4), rel=1e-12)
+    else:
+        assert result.mu == pytest.approx(norm.isf(alpha) - norm.ppf(beta), rel=1e-12)
+
+
+def test_the_certificate_of_pairs_is_one_interval_and_ties_are_tossed():
+    first, second = np.zeros(1000), np.zeros(1000)
+    second[::2] = np.where(np.arange(500) < 400, 1.0, -1.0)
+    epsilon, mu, *rates = Judge(1e-4, 0.99, "gdp").certify(first, second, None)
+    # wins 0.4, losses 0.1, ties 0.5: a quarter of all lost on the toss, deviation 0.011
+    assert rates[0] == rates[1] == pytest.approx(0.35, abs=5 * 0.011)
+    high = bounds.rate_upper_bound(round(1000 * rates[0]), 1000, 0.99)
+    assert mu == pytest.approx(-math.sqrt(2) * norm.ppf(high), rel=1e-12)
+    assert epsilon == bounds.epsilon_of_mu(mu, 1e-4)

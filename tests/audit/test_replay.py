@@ -5,8 +5,10 @@ import pytest
 
 from audit.faults import CONFIGURATIONS, PRIVATE, skipped_clip
 from dperm import Objective, algorithms
+from dperm.accounting import Budget
 from dperm.audit import replay_check, worst_case_neighbours
 from dperm.mechanisms import release
+from dperm.mechanisms.release import Releaser
 
 DELTA = 1e-3
 
@@ -89,31 +91,45 @@ def test_replay_finds_a_run_that_fails_on_the_neighbour():
     assert "raised FloatingPointError" in str(replay(run))
 
 
-@pytest.mark.parametrize(("first", "second"), [(3, 5), (5, 3)])
-def test_replay_finds_another_number_of_accesses(first, second):
-    """The same noise per step, so that only the length gives it away."""
-    steps = iter([first, second])
+def releasing(result, budget, count):
+    """A run that makes ``count`` equal releases within ``budget`` and returns ``result``."""
 
     def run(objective):
-        from dperm.accounting.budget import Budget
-        from dperm.mechanisms.release import Releaser
-
         door = Releaser(
             1.0,
             1e-3,
-            Budget.from_epsilon(1.0, 1e-3),
+            budget(),
             neighbors="add_or_remove",
             ledger=None,
             random_state=0,
             description="test",
         )
-        for _ in range(next(steps)):
+        for _ in range(count()):
             door.gaussian_sum(objective.clipped_gradient_sum(np.zeros(3), 0.1), 50.0)
-        return small(objective)
+        return result
 
-    report = replay(run)
-    assert not report.ok
-    assert any("accesses" in problem or "arguments" in problem for problem in report.problems)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"), [([3, 5], "more accesses than the 3"), ([5, 3], "3 accesses instead of 5")]
+)
+def test_replay_finds_another_number_of_accesses(counts, problem):
+    """The noise of a step and the result are the same: only the length gives it away."""
+    result = small(worst_case_neighbours(n=50, d=3).first.objective)
+    count = iter(counts)
+    report = replay(releasing(result, lambda: Budget.from_epsilon(1.0, 1e-3), lambda: next(count)))
+    assert len(report.problems) == 1
+    assert problem in report.problems[0]
+
+
+def test_replay_finds_another_charge():
+    """The same noise in budgets of the same size, which count in different units."""
+    result = small(worst_case_neighbours(n=50, d=3).first.objective)
+    accountants = iter(["gdp", "zcdp"])
+    report = replay(releasing(result, lambda: Budget(10**18, next(accountants)), lambda: 1))
+    assert len(report.problems) == 1
+    assert "cost_units is" in report.problems[0]
 
 
 def test_a_watcher_leaves_with_its_block():
