@@ -1,10 +1,11 @@
 """Certified lower bounds on epsilon next to the claims.
 
-    python bench/audit.py [--trainings 10000] [--epsilon 1] [--delta 1e-5] [--confidence 0.95]
+    python bench/audit.py [--trainings 10000] [--epsilon 1] [--delta 1e-5]
 
-Each row: what the algorithm claims, the bound that its transcripts (or final weights) certify when the claim
-is mu-GDP, the bound of the same observations by Clopper-Pearson intervals alone, and the time of the
-trainings, on the clock and on all processors together. The neighbours are those of
+Each row: what the algorithm claims, the bounds that its transcripts (or final weights) certify when the
+claim is mu-GDP, the bound of the same observations by Clopper-Pearson intervals alone, and the time of the
+trainings, on the clock and on all processors together. Where an algorithm leaks all that it claims, one
+bound in twenty lies above the claim at 95 %, one in a thousand at 99.9 %. The neighbours are those of
 ``worst_case_neighbours``: one record that is added, along an axis of its own.
 """
 
@@ -42,7 +43,6 @@ def main() -> None:
     parser.add_argument("--trainings", type=int, default=10_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--confidence", type=float, default=0.95)
     parser.add_argument("--n", type=int, default=1000)
     parser.add_argument("--d", type=int, default=10)
     parser.add_argument("--only", nargs="*")
@@ -58,8 +58,11 @@ def main() -> None:
     print(
         f"{arguments.trainings} trainings, n = {arguments.n}, d = {arguments.d}, delta = {arguments.delta:g}"
     )
-    print("| algorithm | observed | claim | bound | Clopper-Pearson | gain | seconds | processor seconds |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| algorithm | observed | claim | bound, 95 % | bound, 99.9 % | Clopper-Pearson, 95 % | gain | "
+        "seconds | processor seconds |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, algorithm, settings, observed in rows:
         if arguments.only and not set(arguments.only) & {name, algorithm.__name__}:
             continue
@@ -72,16 +75,16 @@ def main() -> None:
         )
         seconds = time.perf_counter() - start
         processors = processor_seconds() - before
-        bound, loose = (
+        bound, sure, loose = (
             audit.certify_observations(
-                *observations, delta=arguments.delta, confidence=arguments.confidence, method=method
+                *observations, delta=arguments.delta, confidence=confidence, method=method
             ).epsilon
-            for method in ("gdp", "clopper_pearson")
+            for method, confidence in [("gdp", 0.95), ("gdp", 0.999), ("clopper_pearson", 0.95)]
         )
         gain = f"{bound / loose:.1f}" if loose > 0 else "-"
         print(
-            f"| {name} | {observed} | {arguments.epsilon:g} | {bound:.3f} | {loose:.3f} | {gain} | "
-            f"{seconds:.1f} | {processors:.1f} |",
+            f"| {name} | {observed} | {arguments.epsilon:g} | {bound:.3f} | {sure:.3f} | {loose:.3f} | "
+            f"{gain} | {seconds:.1f} | {processors:.1f} |",
             flush=True,
         )
 

@@ -31,7 +31,7 @@ class Judge:
 
         Both intervals are as wide as so few scores make them: a threshold far out, where a handful of
         runs seem to tell a lot, must earn its place. For the same reason "gdp" prefers pairs unless the
-        best threshold certifies more than pairs are likely to show.
+        best threshold certifies more than pairs might show if luck was against them.
         """
         candidates = self._thresholds(first, second)
         best = max(
@@ -39,7 +39,7 @@ class Judge:
         )
         if self.method != "gdp":
             return best
-        by_pairs = mu_from_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.5))
+        by_pairs = mu_from_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.05))
         return best if mu_from_rates(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
 
     def certify(
