@@ -16,6 +16,7 @@ _PUBLIC = {
 _SUBMODULES = {
     "accounting",
     "algorithms",
+    "audit",
     "datasets",
     "errors",
     "estimators",

@@ -103,6 +103,8 @@ class Objective:
         self._n_rows: int = self._rows.x.shape[0]
         self.n_columns: int = self._rows.x.shape[1]
         self.n_public = self._n_rows if n_public is None else int(n_public)
+        # The bounds of the last (clip, radius): an iterative algorithm asks for the same ones at each step.
+        self._gradient_bounds: tuple[tuple[float, float], tuple[float, float, float, float]] | None = None
 
     @property
     def dimension(self) -> int:
@@ -154,18 +156,16 @@ class Objective:
         """
         _check_clip(clip)
         weights = self._weights(w, "w")
-        if not np.linalg.norm(weights) <= radius * (1.0 + 1e-12):
+        if radius < math.inf and not np.linalg.norm(weights) <= radius * (1.0 + 1e-12):
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
-        longest = self.loss.lipschitz(self.row_norm, radius) * (1.0 + 2.0**-18)
-        never_clips = longest <= clip
-        clip = min(clip, longest)
-        grid = self._grid(clip, _GRID_BITS[self._rows.x.dtype])
+        known = self._gradient_bounds
+        if known is None or known[0] != (clip, radius):
+            known = self._gradient_bounds = (clip, radius), self._bound_gradients(clip, radius)
+        clip, clip_before_rounding, grid, replacement = known[1]
         loss = self.loss
         integers = self._rows.clipped_gradient_sum(
-            loss.kernel_kind, loss.threshold, weights, self._clip_before_rounding(clip, grid), grid,
-            self._threads(),
-        )  # fmt: skip
-        replacement = self._gradient_distance(radius, clip, grid) if never_clips else 2.0 * clip
+            loss.kernel_kind, loss.threshold, weights, clip_before_rounding, grid, self._threads()
+        )
         return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
 
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
@@ -233,6 +233,15 @@ class Objective:
 
     def _threads(self) -> int:
         return threads_for(self.n_threads, self._rows.x.size)
+
+    def _bound_gradients(self, clip: float, radius: float) -> tuple[float, float, float, float]:
+        """Clip, clip before rounding, grid, and distance of two records' clipped gradients."""
+        longest = self.loss.lipschitz(self.row_norm, radius) * (1.0 + 2.0**-18)
+        never_clips = longest <= clip
+        clip = min(clip, longest)
+        grid = self._grid(clip, _GRID_BITS[self._rows.x.dtype])
+        replacement = self._gradient_distance(radius, clip, grid) if never_clips else 2.0 * clip
+        return clip, self._clip_before_rounding(clip, grid), grid, replacement
 
     def _grid(self, clip: float, bits: int) -> float:
         """Finest power of two that keeps sums exact; from ``n_public``, ``clip`` and the dtype alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import importlib.metadata
 import math
@@ -18,6 +19,7 @@ _WIDTH = 79
 _NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
 
 
+@functools.cache  # reading the metadata of the installation takes a millisecond
 def _installed_version() -> str:
     try:
         return importlib.metadata.version("dperm")

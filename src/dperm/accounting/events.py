@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dperm.accounting._checks import check_non_negative
 from dperm.accounting.units import Units, bounded_range_cost, ceil_units, gaussian_cost
@@ -24,7 +25,12 @@ class PrivacyEvent(ABC):
 
     def cost_units(self, accountant: str) -> Units:
         """`cost` in integer units of 2^-60, rounded up; ``math.inf`` if there is no bound."""
-        return ceil_units(self.cost(accountant))
+        return _cost_units(self, accountant)
+
+
+@lru_cache(maxsize=1024)  # an iterative algorithm asks for the same cost at each step
+def _cost_units(event: PrivacyEvent, accountant: str) -> Units:
+    return ceil_units(event.cost(accountant))
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     epsilon = check_epsilon(epsilon)
     delta = check_delta(delta)
-    if epsilon == math.inf:
-        return math.inf
+    return math.inf if epsilon == math.inf else _gdp_mu(epsilon, delta)
+
+
+@lru_cache(maxsize=256)
+def _gdp_mu(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def excess(log_mu: float) -> float:

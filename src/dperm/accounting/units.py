@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_positive_epsilon
 from dperm.accounting.gaussian import gdp_mu
@@ -152,8 +153,11 @@ def gaussian_noise_multiplier(units: Units, accountant: str = "gdp") -> float:
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)
-    if units == math.inf:
-        return 0.0
+    return 0.0 if units == math.inf else _noise_multiplier(units, kind)
+
+
+@lru_cache(maxsize=256)
+def _noise_multiplier(units: Units, kind: Accountant) -> float:
     multiplier = math.sqrt(UNITS_PER_ONE / (units if kind is Accountant.GDP else 2 * units))
     while ceil_units(gaussian_cost(multiplier, kind)) > units:
         multiplier = math.nextafter(multiplier, math.inf)
@@ -182,8 +186,11 @@ def selection_eta(units: Units, accountant: str = "gdp") -> float:
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)
-    if units == math.inf:
-        return math.inf
+    return math.inf if units == math.inf else _selection_eta(units, kind)
+
+
+@lru_cache(maxsize=256)
+def _selection_eta(units: Units, kind: Accountant) -> float:
     amount = units_as_float(units)
     zcdp = kind is Accountant.ZCDP
     eta = bounded_range_eta(amount) if zcdp else bounded_range_eta_from_mu(math.sqrt(amount))

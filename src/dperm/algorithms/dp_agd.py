@@ -415,13 +415,17 @@ class _Run:
     def _select(self, direction: Array, steps: Array) -> int:
         self.accesses += 1
         scores = self.objective.clipped_loss_sums(self.w, direction, steps, self.schedule.loss_clip)
-        penalties = [self.objective.penalty(self.w - step * direction) for step in steps]
-        public = self.objective.n_public * np.array(penalties)
+        public = self.objective.n_public * self._penalties(direction, steps)
         units, accountant = self.plan.selection_units, self.releaser.budget.accountant
         if self.plan.laplace:
             # Clipped losses move together when a record is added, so C / scale is the epsilon spent.
             return self.releaser.select_laplace(scores, pure_epsilon(units, accountant), public)
         return self.releaser.select(scores, selection_eta(units, accountant), public)
+
+    def _penalties(self, direction: Array, steps: Array) -> Array:
+        if self.objective.l2 == 0.0:
+            return np.zeros(len(steps))
+        return np.array([self.objective.penalty(self.w - step * direction) for step in steps])
 
     def _record(self, step: float) -> None:
         entry = {"step": step, "gradient_budget": float(self.gradient_units) / 2.0**60}

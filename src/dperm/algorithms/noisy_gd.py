@@ -250,14 +250,14 @@ def _descend(
         w = _project(w + velocity, radius)
         if t > schedule.steps - averaged:
             total += w
-        history.append({"gradient_norm": float(np.linalg.norm(gradient))})
+        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
     return total / averaged, history, sensitivity
 
 
 def _project(w: Array, radius: float) -> Array:
-    length = float(np.linalg.norm(w))
+    length = math.sqrt(w @ w) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +23,38 @@ from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
 
 Array = NDArray[np.float64]
+Release = TypeVar("Release", bound=Callable[..., Any])
+
+#: Called in place of a release with ``(releaser, method, private, *arguments)``; what it returns is what
+#: the algorithm receives. ``method(releaser, private, *arguments)`` makes the release.
+Watcher = Callable[..., Any]
+
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watch_releases(watcher: Watcher) -> Iterator[None]:
+    """Let ``watcher`` stand at the door: for audits and tests of mechanisms.
+
+    It holds for the releases that this thread makes inside the block. The watcher sees the private sums
+    as opaque as everybody else does, and a release that it does make is charged and drawn as always.
+    """
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def _watched(method: Release) -> Release:
+    @functools.wraps(method)
+    def release(self: Releaser, private: Bounded, *args: Any, **kwargs: Any) -> Any:
+        watcher = _watcher.get()
+        if watcher is None:
+            return method(self, private, *args, **kwargs)
+        return watcher(self, method, private, *args, **kwargs)
+
+    return cast(Release, release)
 
 
 class Releaser:
@@ -89,6 +124,7 @@ class Releaser:
                 statement=facts,
             )
 
+    @_watched
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
         """Release a vector sum with Gaussian noise of ``noise_multiplier`` times its sensitivity.
 
@@ -112,6 +148,7 @@ class Releaser:
         noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
+    @_watched
     def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
         """Release a vector sum with norm-Laplace noise; the release is epsilon-DP.
 
@@ -148,6 +185,7 @@ class Releaser:
         noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
+    @_watched
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose a candidate, small scores being likely, by the exponential mechanism.
 
@@ -178,6 +216,7 @@ class Releaser:
         rate = eta * (private.grid / private.score_range(self.neighbors))
         return exponential_mechanism(self._bits, scores, rate * (1.0 - 2.0**-50))
 
+    @_watched
     def select_laplace(self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose the smallest score after adding Laplace noise to each; the choice is epsilon-DP.
 

@@ -1,0 +1,140 @@
+"""What an audit observes of a fit: the coefficients, or everything that was released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from dperm.algorithms.fit_result import FitResult
+from dperm.audit.neighbours import LinearData, NeighbourPair
+from dperm.bounded import Bounded
+from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
+from dperm.objective import Objective
+
+Array = NDArray[np.float64]
+
+#: A fit with all its settings but the data and the seed.
+Run = Callable[[Objective, int], FitResult]
+
+
+class Coefficients:
+    """Observe the final weights only.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(objective, seed) -> FitResult``.
+
+    Examples
+    --------
+    >>> from dperm.algorithms import noisy_gd
+    >>> fit = Coefficients(lambda objective, seed: noisy_gd(objective, 1.0, 1e-6, random_state=seed))
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def __call__(self, data: LinearData, seed: int) -> Array:
+        """Weights of one fit, shape ``(dimension,)``."""
+        return self.run(data.objective, seed).coef
+
+
+class Transcript:
+    """Observe every release of a fit, summed up by its log-likelihood ratio between two data sets.
+
+    At each release the observer knows what came out before and both data sets, as the definition of
+    differential privacy lets it; it computes how much likelier the released value is on the second data
+    set than on the first, according to the *claimed* noise. The sum over a run is the most powerful
+    statistic there is (Neyman and Pearson) when the claim is true, and a legitimate one when it is not:
+    the bound counts errors and trusts no likelihood.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(objective, seed) -> FitResult``. It sees the data through the objective's bounded sums.
+    pair : NeighbourPair
+        The two data sets; also the ``neighbours`` of the audit.
+
+    Notes
+    -----
+    Each pass over the data is made on both data sets. Gaussian releases and selections by the exponential
+    mechanism count; selections with Laplace noise, kept for published settings, do not.
+    """
+
+    def __init__(self, run: Run, pair: NeighbourPair) -> None:
+        self.run, self.pair = run, pair
+
+    def __call__(self, data: LinearData, seed: int) -> float:
+        """Log-likelihood ratio, second over first, of one run on ``data``, a member of the pair."""
+        own_first = data is self.pair.first
+        if not own_first and data is not self.pair.second:
+            raise ValueError("data must be one of the two data sets of the pair of this Transcript")
+        other = self.pair.second if own_first else self.pair.first
+        twins = _Twins(data.objective, other.objective)
+        with watch_releases(twins.watch):
+            self.run(cast(Objective, twins), seed)
+        return -twins.log_ratio if own_first else twins.log_ratio
+
+
+class _Twins:
+    """Stands in for an objective, and keeps each bounded sum together with the same sum on a neighbour."""
+
+    def __init__(self, own: Objective, other: Objective) -> None:
+        self._own, self._other = own, other
+        self._sums: dict[int, tuple[Bounded, Bounded]] = {}
+        self.log_ratio = 0.0  # of the probabilities of what was released, own over other
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._own, name)
+        if not callable(own) or isinstance(own, type):
+            return own
+        other = getattr(self._other, name)
+
+        def on_both(*args: Any, **kwargs: Any) -> Any:
+            result = own(*args, **kwargs)
+            if isinstance(result, Bounded):
+                self._sums[id(result)] = result, other(*args, **kwargs)
+            return result
+
+        setattr(self, name, on_both)
+        return on_both
+
+    def watch(self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any) -> Any:
+        """Make the release and note how likely it was."""
+        released = method(releaser, private, *args)
+        twin = self._sums[id(private)][1]
+        if method.__name__ == "gaussian_sum":
+            self.log_ratio += _gaussian_log_ratio(releaser, private, twin, released, *args)
+        elif method.__name__ == "select":
+            self.log_ratio += _selection_log_ratio(releaser, private, twin, released, *args)
+        return released
+
+
+def _gaussian_log_ratio(
+    releaser: Releaser, own: Bounded, other: Bounded, released: Array, noise_multiplier: float
+) -> float:
+    exact = release_without_privacy(own).view(np.ndarray)
+    difference = (release_without_privacy(other).view(np.ndarray) - exact).ravel()
+    sigma = noise_multiplier * own.sensitivity(releaser.neighbors)
+    noise = (released - exact).ravel()
+    if sigma == 0.0:
+        return math.inf if difference.any() else 0.0
+    return float((0.5 * difference - noise) @ difference) / sigma**2
+
+
+def _selection_log_ratio(
+    releaser: Releaser, own: Bounded, other: Bounded, chosen: int, eta: float, public_scores: Any = 0.0
+) -> float:
+    if eta == math.inf:
+        return 0.0
+    rate = eta / own.score_range(releaser.neighbors)
+    own_scores, other_scores = (
+        release_without_privacy(scores).view(np.ndarray) + np.asarray(public_scores)
+        for scores in (own, other)
+    )
+    return float(log_softmax(-rate * own_scores)[chosen] - log_softmax(-rate * other_scores)[chosen])

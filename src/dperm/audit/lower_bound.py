@@ -1,0 +1,191 @@
+"""Certified lower bounds on epsilon from repeated trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dperm.accounting._checks import check_delta
+from dperm.audit.judge import METHODS, Judge
+from dperm.audit.result import AuditResult
+from dperm.audit.statistics import Statistic, learn_statistic
+from dperm.audit.trainings import Fit, RandomState, observe
+
+
+def epsilon_lower_bound(
+    fit: Fit,
+    neighbours: Sequence[Any],
+    *,
+    delta: float,
+    trainings: int = 10_000,
+    confidence: float = 0.95,
+    statistic: Statistic | None = None,
+    method: str = "gdp",
+    learn_share: float | None = None,
+    claim: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: RandomState = None,
+) -> AuditResult:
+    """Train many times on two neighbouring data sets and bound epsilon from below.
+
+    Some trainings are set aside to learn a statistic and to choose how to decide by it. The others, never
+    looked at before, are counted: their errors certify the bound.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(data, seed) -> observation``, a number or array of fixed size: the final weights
+        (:class:`dperm.audit.Coefficients`), everything released (:class:`dperm.audit.Transcript`), or
+        anything that the guarantee covers. It must be picklable unless ``n_jobs=1``, and use the seed for
+        all its noise; seeded noise is fine here, since the data are made up.
+    neighbours : pair of data sets
+        Handed to ``fit``; see :func:`dperm.audit.worst_case_neighbours`.
+    delta : float
+        In (0, 1); for "clopper_pearson" it may be 0.
+    trainings : int
+        In all, half on each data set; at least 20.
+    confidence : float
+        In (0, 1): a true claim is contradicted with probability at most ``1 - confidence``.
+    statistic : callable, optional
+        Observations of shape (runs, size) to scores of shape (runs,), larger on the second data set.
+        Learned when not given: see :func:`dperm.audit.statistics.learn_statistic`.
+    method : {"gdp", "gdp_threshold", "clopper_pearson"}
+        "clopper_pearson" assumes nothing: it refutes (epsilon, delta)-DP itself, whatever the mechanism.
+        "gdp" and "gdp_threshold" refute *mu-GDP*, and so a claim of (epsilon, delta) that rests on
+        mu-GDP (Gaussian noise, ``privacy.mu`` given): mu larger than claimed. Against a mechanism whose
+        claim is (epsilon, delta) or zCDP alone they prove nothing, but their bounds are much
+        larger. "gdp" compares runs in pairs or, where a rare event gives more away, by a threshold,
+        whichever certified more on the trainings set aside; "gdp_threshold" uses thresholds only.
+    learn_share : float, optional
+        Share of the trainings set aside, in (0, 1). By default 0.1 when an observation is a single number or
+        a statistic is given, else one half; at least 10 trainings.
+    claim : float, optional
+        Epsilon that the mechanism claims at ``delta``, for the report.
+    n_jobs : int, optional
+        Processes; None for all cores, 1 for none but this.
+    progress : bool
+        Show a bar, if rich is installed.
+    random_state : None, int, Generator or SeedSequence
+        Source of all seeds: an integer makes the audit reproducible.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or an observation is NaN.
+
+    Notes
+    -----
+    One-sided Clopper-Pearson intervals, two of them (each with half the error) for thresholds, one for
+    pairs. The bounds and their sources are in :mod:`dperm.audit.bounds`. The idea of measuring mu instead of
+    epsilon: Nasr et al. 2023, "Tight auditing of differentially private machine learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def fit(data, seed):
+    ...     return data + np.random.default_rng(seed).normal(scale=2.0)
+    >>> result = epsilon_lower_bound(fit, (0.0, 1.0), delta=1e-5, claim=2.1, n_jobs=1, random_state=0)
+    >>> 0.4 < result.mu < 0.5
+    True
+    >>> result.violates()
+    False
+    """
+    if trainings < 20:
+        raise ValueError(f"trainings must be at least 20, got {trainings!r}")
+    if len(neighbours) != 2:
+        raise ValueError(f"neighbours must be a pair of data sets, got {len(neighbours)}")
+    _check(delta, confidence, method, learn_share)
+    first, second = observe(
+        fit, neighbours, trainings // 2, n_jobs=n_jobs, progress=progress, random_state=random_state
+    )
+    return certify_observations(
+        first,
+        second,
+        delta=delta,
+        confidence=confidence,
+        statistic=statistic,
+        method=method,
+        learn_share=learn_share,
+        claim=claim,
+    )
+
+
+def certify_observations(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    statistic: Statistic | None = None,
+    method: str = "gdp",
+    learn_share: float | None = None,
+    claim: float | None = None,
+) -> AuditResult:
+    """Bound epsilon from observations of independent trainings that were made before.
+
+    Parameters
+    ----------
+    first, second : (runs, size) or (runs,) array_like
+        Observations on the two data sets, as many on each, at least 10, in random order.
+    delta, confidence, statistic, method, learn_share, claim
+        As for :func:`epsilon_lower_bound`, whose second half this is.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range, or an observation or score is NaN.
+    """
+    _check(delta, confidence, method, learn_share)
+    observed = [np.asarray(rows, dtype=np.float64) for rows in (first, second)]
+    observed = [rows.reshape(len(rows), -1) for rows in observed]
+    runs = len(observed[0])
+    if observed[0].shape != observed[1].shape or runs < 10:
+        raise ValueError("as many observations of the same size are needed on each data set, at least 10")
+    if any(np.isnan(rows).any() for rows in observed):
+        raise ValueError("an observation holds NaN")
+    if learn_share is None:
+        learn_share = 0.5 if statistic is None and observed[0].shape[1] > 1 else 0.1
+    learn = min(max(5, round(learn_share * runs)), runs - 1)
+    score = statistic or learn_statistic(observed[0][:learn], observed[1][:learn])
+    scores = [np.asarray(score(rows), dtype=np.float64) for rows in observed]
+    if any(values.shape != (runs,) or np.isnan(values).any() for values in scores):
+        raise ValueError("statistic must return one number, not NaN, per observation")
+    judge = Judge(delta, confidence, method)
+    decision = judge.choose(scores[0][:learn], scores[1][:learn])
+    epsilon, mu, alpha, beta = judge.certify(scores[0][learn:], scores[1][learn:], decision)
+    return AuditResult(
+        epsilon=epsilon,
+        mu=mu,
+        delta=delta,
+        confidence=confidence,
+        method=method,
+        trainings=2 * runs,
+        certified=2 * (runs - learn),
+        threshold=decision,
+        false_positive_rate=alpha,
+        false_negative_rate=beta,
+        claim=claim,
+    )
+
+
+def _check(delta: float, confidence: float, method: str, learn_share: float | None) -> None:
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
+    if not (method == "clopper_pearson" and delta == 0.0):
+        check_delta(delta)
+    if learn_share is not None and not 0.0 < learn_share < 1.0:
+        raise ValueError(f"learn_share must be in (0, 1), got {learn_share!r}")

@@ -1,0 +1,160 @@
+"""Neighbouring data sets on which linear models leak as much as they may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.neighbours import Neighbours
+from dperm.losses import Loss
+from dperm.objective import Objective
+
+Array = NDArray[np.float64]
+
+KINDS = ("orthogonal", "opposite", "silent")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearData:
+    """Records and public settings, from which each process makes an objective of its own.
+
+    Attributes
+    ----------
+    X : (n_rows, d) ndarray
+    y : (n_rows,) ndarray
+    n_public : int
+        The public number of records, the same for neighbours.
+    row_norm : float
+        Bound on the norm of a row.
+    loss : str or Loss
+    fit_intercept : bool
+    l2 : float
+    """
+
+    X: Array
+    y: Array
+    n_public: int
+    row_norm: float = 1.0
+    loss: str | Loss = "logistic"
+    fit_intercept: bool = False
+    l2: float = 0.0
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The objective, made when first used; passes use one thread."""
+        return Objective(
+            self.loss,
+            self.X,
+            self.y,
+            l2=self.l2,
+            row_norm=self.row_norm,
+            fit_intercept=self.fit_intercept,
+            n_threads=1,
+            n_public=self.n_public,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the objective, which cannot travel to another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "objective"}
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourPair:
+    """Two neighbouring data sets.
+
+    Attributes
+    ----------
+    first, second : LinearData
+        Differ in one record.
+    relation : Neighbours
+        In which sense.
+    direction : (d,) ndarray
+        Unit vector along the row of the record that differs.
+    """
+
+    first: LinearData
+    second: LinearData
+    relation: Neighbours
+    direction: Array
+
+    def __iter__(self) -> Iterator[LinearData]:
+        return iter((self.first, self.second))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> LinearData:
+        return (self.first, self.second)[index]
+
+
+def worst_case_neighbours(
+    kind: str = "orthogonal",
+    n: int = 1000,
+    d: int = 10,
+    relation: str = "add_or_remove",
+    row_norm: float = 1.0,
+    *,
+    loss: str | Loss = "logistic",
+    fit_intercept: bool = False,
+    l2: float = 0.0,
+) -> NeighbourPair:
+    """All records alike but one, which is as long as a row may be and goes its own way.
+
+    With ``add_or_remove`` the first data set lacks that record. With ``replace_one`` its label is -1 in
+    the first and +1 in the second, which turns its gradient round. A clip of at most half the largest
+    gradient (``row_norm / 2`` for the logistic loss) makes it contribute the whole clip at ``w = 0``.
+
+    Parameters
+    ----------
+    kind : {"orthogonal", "opposite", "silent"}
+        "orthogonal": the others lie along another axis, so that what happens along the record's axis
+        is the record's doing and noise. "opposite": the same row as the others, with the opposite
+        label (in the first data set, with ``replace_one``, it agrees). "silent": the rows of the others
+        are zero.
+    n : int
+        Public number of records, at least 2; the second data set has as many.
+    d : int
+        Columns, at least 2.
+    relation : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    row_norm : float
+        Length of the rows, positive.
+    loss : str or Loss
+        A classification loss.
+    fit_intercept : bool
+        Rows are then rescaled with their 1, and no two are orthogonal.
+    l2 : float
+        Strength of the ridge term.
+
+    Returns
+    -------
+    NeighbourPair
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
+    if n < 2 or d < 2:
+        raise ValueError(f"n and d must be at least 2, got n={n!r}, d={d!r}")
+    neighbours = Neighbours.parse(relation)
+    axis = np.zeros(d)
+    axis[0] = 1.0
+    X, y = np.zeros((n, d)), np.ones(n)
+    if kind != "silent":
+        X[:, 0 if kind == "opposite" else 1] = row_norm
+    X[-1] = row_norm * axis
+    y[-1] = -1.0 if kind == "opposite" else 1.0
+    second = LinearData(X, y, n, row_norm, loss, fit_intercept, l2)
+    if neighbours is Neighbours.ADD_OR_REMOVE:
+        first = replace(second, X=X[:-1].copy(), y=y[:-1].copy())
+    else:
+        first = replace(second, y=np.append(y[:-1], -y[-1]))
+    return NeighbourPair(first, second, neighbours, axis)

@@ -1,0 +1,254 @@
+"""Record the releases of a run, replay them on a neighbouring data set, and compare every access."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Units
+from dperm.algorithms.fit_result import FitResult
+from dperm.bounded import Bounded
+from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
+from dperm.objective import Objective
+
+# What two runs of the same releases must agree on, access by access.
+_PUBLIC = (
+    "method",
+    "shape",
+    "scores",
+    "grid",
+    "contribution",
+    "replacement",
+    "arguments",
+    "relation",
+    "cost_units",
+    "budget_units",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One release of a private sum.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method of the releaser.
+    arguments : tuple
+        Its public arguments, as text.
+    grid, contribution, replacement, shape, scores
+        As of :class:`dperm.Bounded`.
+    relation : Neighbours
+        Under which it is protected.
+    cost_units, budget_units : int or math.inf
+        What it was charged, and the whole budget, in units of 2^-60 of the accountant's quantity.
+    exact : ndarray
+        The exact sum. NOT private.
+    released : Any
+        What the algorithm received.
+    """
+
+    method: str
+    arguments: tuple[str, ...]
+    grid: float
+    contribution: float
+    replacement: float
+    shape: tuple[int, ...]
+    scores: bool
+    relation: Neighbours
+    cost_units: Units
+    budget_units: Units
+    exact: NDArray[np.float64]
+    released: Any
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """Outcome of :func:`replay_check`.
+
+    Attributes
+    ----------
+    accesses : int
+        Releases of the recorded run.
+    largest_share : float
+        Largest change of a sum between the data sets, as a share of what its sensitivity allows.
+    problems : tuple of str
+        What went wrong, in order; empty when the check passed.
+    """
+
+    accesses: int
+    largest_share: float
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing went wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        head = (
+            f"replay check: {'passed' if self.ok else 'FAILED'}; {self.accesses} accesses, "
+            f"largest change {self.largest_share:.3g} of the stated sensitivity"
+        )
+        return "\n  ".join([head, *self.problems])
+
+
+def replay_check(
+    run: Callable[[Objective], FitResult], objective: Objective, neighbour: Objective
+) -> ReplayReport:
+    """Check that a mechanism depends on the data through its releases only, within their sensitivity.
+
+    The run on ``objective`` is recorded. Then it is repeated on ``neighbour``, where each release is
+    charged as usual but hands back the value that was recorded. Since released values, and so everything
+    computed from them, are then the same, the two runs must make the same releases in the same order,
+    with the same grids, bounds and charges, and return the same result; and each exact sum may differ by
+    its stated sensitivity at most.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(objective) -> FitResult``, with the seed and all settings inside.
+    objective, neighbour : Objective
+        On neighbouring data sets, with the same public settings.
+
+    Returns
+    -------
+    ReplayReport
+        ``report.ok`` and, if not, ``report.problems``. A passed check says nothing about the noise:
+        that it is as large as the charge says is for :func:`dperm.audit.epsilon_lower_bound` to try.
+
+    Notes
+    -----
+    For developers: both data sets are known, nothing is private here. With
+    ``random_state=None`` inside ``run`` the check works as well; only recorded values count.
+    """
+    recorder = _Recorder()
+    with watch_releases(recorder.watch):
+        first = run(objective)
+    replayer = _Replayer(recorder.accesses)
+    second = None
+    with watch_releases(replayer.watch):
+        try:
+            second = run(neighbour)
+        except _DivergedError:
+            pass
+        except Exception as error:  # whether a run fails must not depend on one record either
+            replayer.problems.append(f"control flow: the run on the neighbour raised {error!r}")
+        else:
+            replayer.check_length()
+    if second is not None:
+        replayer.problems += _different_results(first, second)
+    return ReplayReport(len(recorder.accesses), replayer.largest_share, tuple(replayer.problems))
+
+
+class _Recorder:
+    """Lets every release pass and keeps an account of it."""
+
+    def __init__(self) -> None:
+        self.accesses: list[Access] = []
+
+    def watch(
+        self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any, **kwargs: Any
+    ) -> Any:
+        access = _access(releaser, method, private, *args, **kwargs)
+        self.accesses.append(access)
+        return access.released
+
+
+class _DivergedError(Exception):
+    """The replayed run left the path of the recorded one."""
+
+
+class _Replayer:
+    """Makes and charges the releases of a second run, but hands out the values of the first."""
+
+    def __init__(self, recorded: list[Access]) -> None:
+        self.recorded = recorded
+        self.problems: list[str] = []
+        self.largest_share = 0.0
+        self.count = 0
+
+    def watch(
+        self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any, **kwargs: Any
+    ) -> Any:
+        if self.count == len(self.recorded):
+            self.problems.append(f"control flow: more accesses than the {self.count} recorded")
+            raise _DivergedError
+        expected = self.recorded[self.count]
+        self.count += 1
+        self._compare(expected, _access(releaser, method, private, *args, **kwargs))
+        return expected.released
+
+    def check_length(self) -> None:
+        """Note when the second run stopped early."""
+        if self.count < len(self.recorded):
+            self.problems.append(f"control flow: {self.count} accesses instead of {len(self.recorded)}")
+
+    def _compare(self, expected: Access, found: Access) -> None:
+        for name in _PUBLIC:
+            before, after = getattr(expected, name), getattr(found, name)
+            if before != after:
+                self.problems.append(f"access {self.count}: {name} is {after} instead of {before}")
+        if found.method != expected.method or found.shape != expected.shape:
+            raise _DivergedError
+        share = _share_of_sensitivity(expected, found)
+        self.largest_share = max(self.largest_share, share)
+        if not share <= 1.0:
+            self.problems.append(
+                f"access {self.count}: the {expected.method} sum changes by {share:.6g} times its sensitivity"
+            )
+
+
+def _access(
+    releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any, **kwargs: Any
+) -> Access:
+    before = releaser.budget.spent_units
+    released = method(releaser, private, *args, **kwargs)
+    spent = releaser.budget.spent_units
+    return Access(
+        method=method.__name__,
+        arguments=tuple(repr(np.asarray(value).tolist()) for value in (*args, *kwargs.values())),
+        grid=private.grid,
+        contribution=private.contribution,
+        replacement=private.replacement,
+        shape=private.shape,
+        scores=private.scores,
+        relation=releaser.neighbors,
+        cost_units=spent if spent == math.inf else spent - before,
+        budget_units=releaser.budget.total_units,
+        exact=release_without_privacy(private).view(np.ndarray),
+        released=released,
+    )
+
+
+def _share_of_sensitivity(one: Access, other: Access) -> float:
+    """Change of the sum, over what its sensitivity allows."""
+    # Integers times a power of two, below 2^53: the difference is exact.
+    change = (other.exact - one.exact).ravel()
+    replaced = one.relation is Neighbours.REPLACE_ONE
+    if not one.scores:
+        return float(np.linalg.norm(change)) / (one.replacement if replaced else one.contribution)
+    # Scores: entries move by at most the contribution, with one sign when a record is added or removed.
+    spread = float(np.ptp(change)) / one.relation.score_range_factor
+    opposite = 0.0 if replaced or not (change.min() < 0.0 < change.max()) else math.inf
+    return max(float(np.abs(change).max()), spread, opposite) / one.contribution
+
+
+def _different_results(first: FitResult, second: FitResult) -> list[str]:
+    """What the two runs returned that should be the same."""
+    found = []
+    if not np.array_equal(first.coef, second.coef, equal_nan=True):
+        found.append("result: coef depends on the data other than through the releases")
+    if first.n_iter != second.n_iter:
+        found.append(f"result: n_iter is {second.n_iter} instead of {first.n_iter}")
+    if repr(first.history) != repr(second.history):
+        found.append("result: history depends on the data other than through the releases")
+    if str(first.privacy) != str(second.privacy):
+        found.append("result: the privacy statement depends on the data")
+    return found

@@ -1,0 +1,76 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """Lower bound on what a mechanism leaks.
+
+    Attributes
+    ----------
+    epsilon : float
+        With probability ``confidence`` over the trainings, the mechanism is not (epsilon', delta)-DP in
+        the sense of ``method`` for any epsilon' below this; 0 when nothing was found.
+    mu : float or None
+        The same in Gaussian differential privacy; None for "clopper_pearson".
+    delta, confidence : float
+    method : str
+        "gdp", "gdp_threshold" or "clopper_pearson", see :func:`epsilon_lower_bound`.
+    trainings, certified : int
+        All trainings, and those that the bound was computed from; half of them on each data set.
+    threshold : float or None
+        Scores above it were called the second data set; None when runs were compared in pairs.
+    false_positive_rate, false_negative_rate : float
+        Observed errors of the threshold on the first and second data set; with pairs both are the
+        share of pairs in the wrong order.
+    claim : float or None
+        Epsilon at ``delta`` that the mechanism claims, if told; infinite when it claims nothing.
+    """
+
+    epsilon: float
+    mu: float | None
+    delta: float
+    confidence: float
+    method: str
+    trainings: int
+    certified: int
+    threshold: float | None
+    false_positive_rate: float
+    false_negative_rate: float
+    claim: float | None = None
+
+    def violates(self, claim_epsilon: float | None = None) -> bool:
+        """Whether the bound refutes (claim_epsilon, delta); by default the claim of the audit.
+
+        A true claim is refuted with probability at most ``1 - confidence``.
+        """
+        claim = self.claim if claim_epsilon is None else claim_epsilon
+        if claim is None:
+            raise ValueError("no claim to compare with: pass claim_epsilon")
+        return self.epsilon > claim
+
+    def __str__(self) -> str:
+        lines = [
+            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"
+            + (f" (mu >= {self.mu:.4g})" if self.mu is not None else "")
+            + f", confidence {self.confidence:.9g}",
+            f"  {self.trainings} trainings, {self.certified} of them for the bound; method {self.method}",
+            "  "
+            + (
+                "pairs of runs in the wrong order: "
+                if self.threshold is None
+                else f"threshold {self.threshold:.4g}, false positives {self.false_positive_rate:.4g}, "
+                "false negatives "
+            )
+            + f"{self.false_negative_rate:.4g}",
+        ]
+        if self.claim == math.inf:
+            lines.append("  NOT PRIVATE: the mechanism claims no finite epsilon")
+        elif self.claim is not None:
+            verdict = "VIOLATED" if self.violates() else "not contradicted"
+            lines.append(f"  claim: epsilon = {self.claim:.4g}, {verdict}")
+        return "\n".join(lines)

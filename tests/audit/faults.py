@@ -1,0 +1,89 @@
+"""How each algorithm is audited, and faults that an audit must find."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from dperm import Objective
+from dperm.bounded import Bounded
+from dperm.mechanisms import release
+
+
+@contextmanager
+def halved_noise():
+    """All Gaussian noise has half the standard deviation that was charged."""
+    honest = release.gaussian_integers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            release,
+            "gaussian_integers",
+            lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
+        )
+        yield
+
+
+@contextmanager
+def skipped_clip():
+    """Gradients are clipped at 100 times the bound that the sum carries."""
+    honest = Objective.clipped_gradient_sum
+
+    def unclipped(self, w, clip, **kwargs):
+        stated, loose = honest(self, w, clip, **kwargs), honest(self, w, 100 * clip, **kwargs)
+        return Bounded(loose._integers, grid=loose.grid, contribution=stated.contribution)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "clipped_gradient_sum", unclipped)
+        yield
+
+
+@contextmanager
+def heavy_label():
+    """A record counts three times in the sum of the labels, which still states 1."""
+    honest = Objective.label_sum
+
+    def heavy(self):
+        stated = honest(self)
+        return Bounded(3 * stated._integers, grid=stated.grid, contribution=stated.contribution)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "label_sum", heavy)
+        yield
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How an algorithm is audited.
+
+    ``epsilon`` is the claim: large enough that few trainings tell a fault. ``share`` is how much of the
+    claimed mu the transcript is sure to show; the rest pays for accesses that leak less here than they may.
+    """
+
+    settings: dict
+    faults: tuple[Callable, ...]
+    epsilon: float = 4.0
+    trainings: int = 800
+    share: float = 0.9
+    fit_intercept: bool = False
+
+
+CONFIGURATIONS = {
+    "noisy_gd": Configuration({"steps": 12, "clip": 0.01}, (halved_noise, skipped_clip)),
+    "dp_agd": Configuration(
+        # few line searches on few candidates: they cost time and show little
+        {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "gdp"},
+        (halved_noise, skipped_clip),
+        share=0.7,
+    ),
+    "majority": Configuration(
+        # less noise would drown in its rounding to whole labels
+        {},
+        (halved_noise, heavy_label),
+        epsilon=2.0,
+        trainings=6000,
+        fit_intercept=True,
+    ),
+    "nonprivate": Configuration({}, ()),
+}
+PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

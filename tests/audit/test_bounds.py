@@ -1,0 +1,176 @@
+"""Bounds from error counts: exact intervals, attained by known mechanisms, wrong as rarely as stated."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from dperm import algorithms, audit
+from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu
+from dperm.audit import bounds, certify_observations, epsilon_lower_bound, worst_case_neighbours
+from dperm.audit.judge import Judge
+from dperm.audit.statistics import learn_statistic, share_ordered
+
+
+@pytest.mark.parametrize(("events", "trials"), [(0, 50), (1, 50), (25, 50), (49, 50)])
+def test_clopper_pearson_is_exact(events, trials):
+    high = bounds.rate_upper_bound(events, trials, 0.99)
+    assert binom.cdf(events, trials, high) == pytest.approx(0.01, rel=1e-9)
+    assert bounds.rate_upper_bound(trials, trials, 0.99) == 1.0
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_bounds_are_attained_by_the_gaussian_mechanism(mu):
+    """With exact error rates mu comes back, and epsilon is the largest that the rates allow."""
+    for threshold in (-1.0, 0.0, 2.5):
+        alpha, beta = norm.sf(threshold), norm.cdf(threshold - mu)
+        assert bounds.mu_from_rates(alpha, beta) == pytest.approx(mu, rel=1e-9)
+        for delta in (0.0, 1e-3):
+            epsilon = bounds.epsilon_from_rates(alpha, beta, delta)
+            assert gaussian_delta(epsilon, 1 / mu) >= delta * (1 - 1e-9)
+    assert bounds.mu_from_pairs(norm.cdf(-mu / math.sqrt(2))) == pytest.approx(mu, rel=1e-9)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-3, 0.2, 1.0, 6.0])
+def test_epsilon_of_mu_is_rounded_down(mu):
+    epsilon = bounds.epsilon_of_mu(mu, 1e-6)
+    assert epsilon == pytest.approx(gdp_epsilon(mu, 1e-6), rel=1e-8)
+    assert epsilon == 0.0 or gdp_mu(epsilon, 1e-6) <= mu
+
+
+def test_randomized_response_is_judged_by_its_epsilon():
+    """A coin that tells the truth with odds 3: epsilon = log 3, and no Gaussian."""
+
+    def fit(data, seed):
+        return data if np.random.default_rng(seed).random() < 0.75 else 1 - data
+
+    result = epsilon_lower_bound(
+        fit, (0, 1), delta=0.0, trainings=4000, method="clopper_pearson", n_jobs=1, random_state=0
+    )
+    # both errors are 1/4 with deviation 0.0102: the bound is below the truth by 4 % to 25 %
+    assert 0.75 * math.log(3) < result.epsilon < math.log(3)
+
+
+@pytest.mark.parametrize("method", ["gdp", "gdp_threshold", "clopper_pearson"])
+def test_a_true_claim_is_contradicted_as_rarely_as_stated(method):
+    """2-GDP, 400 audits at confidence 0.9: at most 40 false alarms expected."""
+    claim = gdp_epsilon(2.0, 1e-3)
+    rng = np.random.default_rng(0)
+    false_alarms = 0
+    for _ in range(400):
+        result = epsilon_lower_bound(
+            lambda data, seed: data + np.random.default_rng(seed).normal(),
+            (0.0, 2.0),
+            delta=1e-3,
+            trainings=60,
+            confidence=0.9,
+            method=method,
+            n_jobs=1,
+            random_state=rng,
+        )
+        false_alarms += result.violates(claim)
+    assert false_alarms <= binom.ppf(1 - 1e-6, 400, 0.1)
+
+
+def test_pairs_certify_more_than_thresholds_and_both_more_than_no_assumption():
+    mu = {
+        method: epsilon_lower_bound(
+            lambda data, seed: data + np.random.default_rng(seed).normal(),
+            (0.0, 0.3),
+            delta=1e-5,
+            trainings=10_000,
+            method=method,
+            n_jobs=1,
+            random_state=0,
+        ).epsilon
+        for method in ("gdp", "gdp_threshold", "clopper_pearson")
+    }
+    assert mu["gdp"] > mu["gdp_threshold"] > mu["clopper_pearson"] > 0.0
+
+
+def test_rare_catastrophes_are_found_by_a_threshold():
+    """One run in 50 gives the data away: comparing pairs would hardly show it."""
+
+    def fit(data, seed):
+        rng = np.random.default_rng(seed)
+        return 100.0 * data if rng.random() < 0.02 else rng.normal()
+
+    result = epsilon_lower_bound(
+        fit, (0, 1), delta=1e-5, trainings=10_000, n_jobs=1, random_state=0, claim=0.5
+    )
+    assert result.threshold is not None
+    assert result.violates()
+
+
+def test_a_direction_is_learned_from_vectors():
+    rng = np.random.default_rng(0)
+    mixing = rng.normal(size=(6, 6))
+    shift = np.linalg.solve(mixing.T @ mixing, np.ones(6))
+    shift *= 1.5 / np.linalg.norm(np.linalg.solve(mixing.T, shift))
+    first, second = (rng.normal(size=(2000, 6)) @ mixing + present * shift for present in (0, 1))
+    score = learn_statistic(first[:1000], second[:1000])
+    achieved = share_ordered(score(first[1000:]), score(second[1000:]))
+    # the best possible share is Phi(1.5 / sqrt 2) = 0.856, with a deviation of 0.0085
+    assert achieved > 0.856 - 5 * 0.0085
+
+
+def test_processes_give_the_same_answer_as_one():
+    pair = worst_case_neighbours(n=20, d=2)
+    fit = audit.Transcript(
+        lambda objective, seed: algorithms.noisy_gd(objective, 2.0, 1e-3, steps=3, random_state=seed), pair
+    )
+    one, two = (
+        epsilon_lower_bound(fit, pair, delta=1e-3, trainings=200, n_jobs=jobs, random_state=5, progress=True)
+        for jobs in (1, 2)
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "luck"},
+        {"trainings": 10},
+        {"confidence": 1.0},
+        {"delta": 0.0},
+        {"learn_share": 1.0},
+        {"neighbours": (1, 2, 3)},
+    ],
+)
+def test_bad_arguments_are_named(settings):
+    call = {"neighbours": (0.0, 1.0), "delta": 1e-3, "n_jobs": 1, **settings}
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        epsilon_lower_bound(lambda data, seed: data, **call)
+
+
+def test_nan_is_refused():
+    with pytest.raises(ValueError, match="NaN"):
+        epsilon_lower_bound(lambda data, seed: math.nan, (0, 1), delta=1e-3, n_jobs=1, trainings=20)
+
+
+@pytest.mark.parametrize("method", ["gdp_threshold", "clopper_pearson"])
+def test_the_certificate_is_the_formula_on_the_trainings_not_used_for_learning(method):
+    """Errors are planted in the part that counts: 30 and 50 of 900, none where the decision is made."""
+    first, second = np.zeros(1000), np.ones(1000)
+    first[100:130], second[-50:] = 1.0, 0.0
+    result = certify_observations(first, second, delta=1e-4, confidence=0.99, method=method)
+    assert (result.trainings, result.certified) == (2000, 1800)
+    alpha, beta = bounds.rate_upper_bound(30, 900, 0.995), bounds.rate_upper_bound(50, 900, 0.995)
+    assert (result.false_positive_rate, result.false_negative_rate) == (30 / 900, 50 / 900)
+    if method == "clopper_pearson":
+        assert result.mu is None
+        assert result.epsilon == pytest.approx(bounds.epsilon_from_rates(alpha, beta, 1e-4), rel=1e-12)
+    else:
+        assert result.mu == pytest.approx(norm.isf(alpha) - norm.ppf(beta), rel=1e-12)
+
+
+def test_the_certificate_of_pairs_is_one_interval_and_ties_are_tossed():
+    first, second = np.zeros(1000), np.zeros(1000)
+    second[::2] = np.where(np.arange(500) < 400, 1.0, -1.0)
+    epsilon, mu, *rates = Judge(1e-4, 0.99, "gdp").certify(first, second, None)
+    # wins 0.4, losses 0.1, ties 0.5: a quarter of all lost on the toss, deviation 0.011
+    assert rates[0] == rates[1] == pytest.approx(0.35, abs=5 * 0.011)
+    high = bounds.rate_upper_bound(round(1000 * rates[0]), 1000, 0.99)
+    assert mu == pytest.approx(-math.sqrt(2) * norm.ppf(high), rel=1e-12)
+    assert epsilon == bounds.epsilon_of_mu(mu, 1e-4)

@@ -1,0 +1,73 @@
+"""What an audit observes: a function of what was released, and of nothing else."""
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dperm import algorithms, audit
+from dperm.audit import fits, worst_case_neighbours
+from dperm.bounded import Bounded
+
+
+def bounded(integers, **kwargs):
+    return Bounded(np.array(integers, dtype=np.int64), grid=0.25, contribution=2.0, **kwargs)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_log_ratio_of_a_noisy_sum_is_that_of_the_densities(relation):
+    """From either data set, the same released value gives the same number."""
+    door = SimpleNamespace(neighbors=relation)
+    one, other = bounded([4, -8, 0]), bounded([0, -4, 4])
+    released = np.array([2.0, 0.5, -7.25])
+    sigma = 1.5 * one.sensitivity(relation)
+    expected = norm.logpdf(released, [0.0, -1.0, 1.0], sigma) - norm.logpdf(released, [1.0, -2.0, 0.0], sigma)
+    assert fits._gaussian_log_ratio(door, other, one, released, 1.5) == pytest.approx(expected.sum())
+    assert -fits._gaussian_log_ratio(door, one, other, released, 1.5) == pytest.approx(expected.sum())
+
+
+@pytest.mark.parametrize(("relation", "rate"), [("add_or_remove", 0.5), ("replace_one", 0.25)])
+def test_log_ratio_of_a_selection_is_that_of_the_probabilities(relation, rate):
+    door = SimpleNamespace(neighbors=relation)
+    one, other = bounded([4, 8, 0], scores=True), bounded([8, 8, 4], scores=True)
+    public = np.array([0.0, 1.0, 5.0])
+    weights = [np.exp(-rate * (np.array(scores) + public)) for scores in ([1.0, 2.0, 0.0], [2.0, 2.0, 1.0])]
+    for chosen in range(3):
+        expected = np.log(weights[0][chosen] / weights[0].sum() / weights[1][chosen] * weights[1].sum())
+        assert fits._selection_log_ratio(door, one, other, chosen, 1.0, public) == pytest.approx(expected)
+
+
+def test_without_noise_the_transcript_gives_everything_away():
+    pair = worst_case_neighbours(n=20, d=2, fit_intercept=True)
+    fit = audit.Transcript(lambda objective, seed: algorithms.majority(objective), pair)
+    assert fit(pair.first, 0) == -np.inf
+    assert fit(pair.second, 0) == np.inf
+
+
+def test_watching_a_fit_does_not_change_it():
+    pair = worst_case_neighbours(n=20, d=2)
+    results = []
+
+    def run(objective, seed):
+        results.append(algorithms.dp_agd(objective, 4.0, 1e-3, random_state=seed))
+        return results[-1]
+
+    fit = audit.Transcript(run, pair)
+    fit(pair.second, 3)
+    np.testing.assert_array_equal(audit.Coefficients(run)(pair.second, 3), results[0].coef)
+    assert results[0].history == results[1].history
+
+
+def test_the_objective_stays_at_home_when_data_travel():
+    pair = worst_case_neighbours(n=20, d=2)
+    assert pair.first.objective is pair.first.objective
+    copy = pickle.loads(pickle.dumps(pair))
+    assert copy.first.objective.value(np.ones(2)) == pair.first.objective.value(np.ones(2))
+
+
+def test_data_from_elsewhere_are_refused():
+    pair = worst_case_neighbours(n=20, d=2)
+    with pytest.raises(ValueError, match="pair"):
+        audit.Transcript(lambda objective, seed: None, pair)(worst_case_neighbours(n=20, d=2).first, 0)
