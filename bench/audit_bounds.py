@@ -1,6 +1,6 @@
 """Certified lower bounds on epsilon next to the claims.
 
-    python bench/audit.py [--trainings 10000] [--epsilon 1] [--delta 1e-5]
+    python bench/audit_bounds.py [--trainings 10000] [--epsilon 1] [--delta 1e-5]
 
 Each row: what the algorithm claims, the bounds that its transcripts (or final weights) certify when the
 claim is mu-GDP, the bound of the same observations by Clopper-Pearson intervals alone, and the time of the
