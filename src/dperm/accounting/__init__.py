@@ -23,6 +23,7 @@ from dperm.accounting.pure_composition import (
     basic_composition,
     optimal_composition_delta,
 )
+from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 from dperm.accounting.selection import (
     bounded_range_eta,
@@ -99,6 +100,7 @@ __all__ = [
     "pure_epsilon",
     "pure_mu",
     "pure_rho",
+    "random_round_noise_multiplier",
     "rdp_to_epsilon",
     "selection_eta",
     "sgd_epsilon",
