@@ -13,6 +13,7 @@ from dperm.accounting.events import (
     PureRelease,
 )
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
+from dperm.accounting.group_privacy import group_privacy, group_privacy_target
 from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
@@ -23,7 +24,18 @@ from dperm.accounting.pure_composition import (
     basic_composition,
     optimal_composition_delta,
 )
+from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
+from dperm.accounting.renyi_budget import (
+    RenyiBudget,
+    planned_renyi_order,
+    renyi_budget_units,
+    sampled_gaussian_noise_multiplier,
+    sampled_gaussian_units,
+    sampled_selection_epsilon,
+    sampled_selection_eta,
+    sampled_selection_units,
+)
 from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,
@@ -71,6 +83,7 @@ __all__ = [
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
+    "RenyiBudget",
     "Sampling",
     "SqliteLedger",
     "SubsamplingAccountant",
@@ -91,15 +104,25 @@ __all__ = [
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
+    "group_privacy",
+    "group_privacy_target",
     "ledger_names",
     "noise_multiplier",
     "open_ledger",
     "optimal_composition_delta",
+    "planned_renyi_order",
     "poisson_rdp",
     "pure_epsilon",
     "pure_mu",
     "pure_rho",
+    "random_round_noise_multiplier",
     "rdp_to_epsilon",
+    "renyi_budget_units",
+    "sampled_gaussian_noise_multiplier",
+    "sampled_gaussian_units",
+    "sampled_selection_epsilon",
+    "sampled_selection_eta",
+    "sampled_selection_units",
     "selection_eta",
     "sgd_epsilon",
     "symmetric_rdp",

@@ -18,15 +18,15 @@ from dperm.accounting._profiles import Array, Profile, StepProfiles, on_the_line
 # The grid is refined until epsilon moves by less than this, relative.
 GRID_TOLERANCE = 1e-3
 # First grid step in units of the standard deviation of the loss of one step.
-_FIRST_STEP = 0.4
+FIRST_STEP = 0.4
 # Beyond these the composition is given up; the composition has about 200 sqrt(steps) points.
 _MOST_POINTS = 2**21
 MOST_STEPS = 10**7
 _MOST_REFINEMENTS = 5
 # Share of delta that truncations may take.
-_TRUNCATION = 1e-4
+TRUNCATION = 1e-4
 # Error of a tail of a power by FFT, per step: eight times the largest one measured.
-_FFT_ERROR = 2.0**-52
+FFT_ERROR = 2.0**-52
 _LARGEST_LOSS = 600.0
 
 
@@ -48,8 +48,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         The grid of the result, and the directions within 1 % of the worst.
     """
     if steps == 1:
-        return max(_profile_epsilon(pair[0], delta) for pair in profiles.pairs), Grid(_FIRST_STEP, (0,))
-    grid = Grid(_FIRST_STEP, tuple(range(len(profiles.pairs))))
+        return max(_profile_epsilon(pair[0], delta) for pair in profiles.pairs), Grid(FIRST_STEP, (0,))
+    grid = Grid(FIRST_STEP, tuple(range(len(profiles.pairs))))
     epsilon = math.inf
     for _ in range(_MOST_REFINEMENTS):
         coarse = composed_epsilons(profiles, steps, delta, grid)
@@ -82,19 +82,29 @@ def _only_worst(grid: Grid, epsilons: tuple[float, ...]) -> Grid:
 def _composed_epsilon(profile: Profile, reverse: Profile, steps: int, delta: float, step: float) -> float:
     from dp_accounting.pld import pld_pmf
 
-    usable = delta - steps * _FFT_ERROR
+    usable = delta - steps * FFT_ERROR
     if usable < 0.5 * delta or steps > MOST_STEPS:
         return math.inf
-    top = _last_point(profile, _TRUNCATION * delta / steps, step)
-    bottom = _last_point(reverse, 1e-6 / steps, step)
-    if top + bottom > _MOST_POINTS:
+    sampled = sampled_on_grid(profile, reverse, steps, delta, step)
+    if sampled is None:
         return math.inf
-    deltas = on_the_line(profile, reverse, step * np.arange(-bottom, top + 1, dtype=np.float64))
-    deltas = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
+    deltas, bottom, top = sampled
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -bottom, top, deltas).to_dense_pmf()
     if steps > 1:
-        pmf = pmf.self_compose(steps, tail_mass_truncation=_TRUNCATION * delta)
+        pmf = pmf.self_compose(steps, tail_mass_truncation=TRUNCATION * delta)
     return float(pmf.get_epsilon_for_delta(usable))
+
+
+def sampled_on_grid(
+    profile: Profile, reverse: Profile, steps: int, delta: float, step: float
+) -> tuple[Array, int, int] | None:
+    """Profile at ``step * (-bottom .. top)``, with bottom and top; None if that is too many points."""
+    top = _last_point(profile, TRUNCATION * delta / steps, step)
+    bottom = _last_point(reverse, 1e-6 / steps, step)
+    if top + bottom > _MOST_POINTS:
+        return None
+    deltas = on_the_line(profile, reverse, step * np.arange(-bottom, top + 1, dtype=np.float64))
+    return np.minimum.accumulate(np.clip(deltas, 0.0, 1.0)), bottom, top
 
 
 def _last_point(profile: Profile, cutoff: float, step: float) -> int:

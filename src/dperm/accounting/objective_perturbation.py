@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative, check_positive
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
+from dperm.accounting.group_privacy import group_privacy_target
 from dperm.accounting.neighbours import Neighbours
 
 
@@ -120,6 +121,50 @@ def objective_sigma(
     return _decreasing_root(
         lambda sigma: objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False), delta, lipschitz
     )
+
+
+def replaced_objective_sigma(
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    beta: float,
+    l2: float,
+    *,
+    allow_unproved: bool = False,
+) -> float:
+    """Noise of objective perturbation for a monotone loss when one record is replaced.
+
+    Parameters
+    ----------
+    epsilon, delta, lipschitz, beta, l2
+        As in `objective_sigma`; derivative in the margin of one sign.
+    allow_unproved : bool, default=False
+        Whether to rely on a bound that is verified numerically, not proved.
+
+    Returns
+    -------
+    float
+        Smallest sigma with ``delta_G(epsilon - log(1 + beta/l2), 2 L/sigma) <= delta``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range, no noise is enough, or `allow_unproved` is false.
+
+    Notes
+    -----
+    The largest divergence over the angle between the two records was found at collinear records.
+    """
+    if not allow_unproved:
+        each = group_privacy_target(check_epsilon(epsilon), check_delta(delta))
+        raise ValueError(
+            "objective perturbation with Gaussian noise has no proved guarantee of its own under "
+            "'replace_one'. Use two hops: an (epsilon, delta) guarantee for 'add_or_remove' gives "
+            "(2 epsilon, (1 + e^epsilon) delta), so calibrate 'add_or_remove' noise to "
+            f"epsilon={each[0]:.6g}, delta={each[1]:.6g} (group_privacy_target). allow_unproved=True uses a "
+            "bound that is verified numerically only."
+        )
+    return objective_sigma(epsilon, delta, 2.0 * lipschitz, beta, l2, monotone=True)
 
 
 def pure_objective_scale(
