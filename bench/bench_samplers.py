@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from dperm._kernels import samplers
+from dperm.mechanisms import discrete_laplace, norm_laplace
 from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits, random_source
-from dperm.mechanisms.selection import exponential_mechanism
+from dperm.mechanisms.sampling import permutation, poisson_sample, sample_without_replacement
+from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
 
 DRAWS = 200_000
 
@@ -46,6 +48,90 @@ def test_numpy_normal_rounded(benchmark):
 def test_exponential_mechanism(benchmark, candidates):
     bits, scores = random_bits(), np.arange(candidates) << 20
     per_draw(benchmark, 1, lambda: exponential_mechanism(bits, scores, 0.1 / 2**20))
+
+
+@pytest.mark.parametrize("candidates", [2, 21, 1000])
+def test_permute_and_flip(benchmark, candidates):
+    bits, scores = random_bits(), np.arange(candidates) << 20
+    per_draw(benchmark, 1, lambda: permute_and_flip(bits, scores, 0.1 / 2**20))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "exponential"])
+def test_report_noisy_min(benchmark, noise):
+    bits, scores = random_bits(), np.arange(21) << 20
+    per_draw(benchmark, 21, lambda: report_noisy_min(bits, scores, 10 * 2.0**20, noise))
+
+
+def test_discrete_laplace(benchmark):
+    bits = random_bits()
+    per_draw(benchmark, DRAWS, lambda: discrete_laplace(1000.0, DRAWS, bits))
+
+
+DIMENSIONS = [110, 10_000, 1_000_000]
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_norm_laplace_float(benchmark, d):
+    bits = random_bits()
+    per_draw(benchmark, d, lambda: norm_laplace(2.0, d, bits))
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_norm_laplace_exact(benchmark, d):
+    bits = random_bits()
+    per_draw(benchmark, d, lambda: norm_laplace(2.0, d, bits, noise="exact", grid=2.0**-20))
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_numpy_norm_laplace(benchmark, d):
+    rng = np.random.default_rng(1)
+
+    def draw():
+        z = rng.standard_normal(d)
+        z *= rng.gamma(d, 2.0) / np.linalg.norm(z)
+        return z
+
+    per_draw(benchmark, d, draw)
+
+
+ROWS = 1_000_000
+RATES = [0.00256, 0.01, 0.5]
+
+
+@pytest.mark.parametrize("q", RATES)
+def test_poisson_sample(benchmark, q):
+    bits = random_bits()
+    per_draw(benchmark, ROWS, lambda: poisson_sample(bits, q, ROWS))
+
+
+@pytest.mark.parametrize("q", RATES)
+def test_numpy_poisson_sample(benchmark, q):
+    rng = np.random.default_rng(1)
+    per_draw(benchmark, ROWS, lambda: np.flatnonzero(rng.random(ROWS) < q))
+
+
+@pytest.mark.parametrize("n", [10_000, 1_000_000])
+def test_permutation(benchmark, n):
+    bits = random_bits()
+    per_draw(benchmark, n, lambda: permutation(bits, n))
+
+
+@pytest.mark.parametrize("n", [10_000, 1_000_000])
+def test_numpy_permutation(benchmark, n):
+    rng = np.random.default_rng(1)
+    per_draw(benchmark, n, lambda: rng.permutation(n))
+
+
+@pytest.mark.parametrize(("n", "size"), [(1_000_000, 10_000), (10**9, 1000)])
+def test_sample_without_replacement(benchmark, n, size):
+    bits = random_bits()
+    per_draw(benchmark, size, lambda: sample_without_replacement(bits, n, size))
+
+
+@pytest.mark.parametrize(("n", "size"), [(1_000_000, 10_000), (10**9, 1000)])
+def test_numpy_sample_without_replacement(benchmark, n, size):
+    rng = np.random.default_rng(1)
+    per_draw(benchmark, size, lambda: rng.choice(n, size, replace=False, shuffle=False))
 
 
 @pytest.mark.parametrize("random_state", [None, 1], ids=["cryptographic", "seeded"])

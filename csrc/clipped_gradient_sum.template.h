@@ -107,7 +107,7 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
     NAME(pack_weights)(&layout, w, scratch.weights);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
-        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
+        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], value[ROWS_PER_BLOCK];
         REAL factor[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
@@ -116,9 +116,10 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
             factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
             intercept_sum += (double)factor[i];
         }
-        for (int i = 0; i < ROWS_PER_BLOCK && loss_out; i++) {
-            const double value = loss_value_f64(loss.kind, loss.threshold, p[i], block.y[i]);
-            loss_sum += value <= DBL_MAX ? value : 0.0;
+        if (loss_out) {
+            loss_values_f64(loss, p, block.y, 1, value);
+            for (int i = 0; i < ROWS_PER_BLOCK; i++)
+                loss_sum += value[i] <= DBL_MAX ? value[i] : 0.0;
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
             NAME(add_rows)(block.row + i, factor + i, &layout, scratch.accumulator);

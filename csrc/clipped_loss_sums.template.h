@@ -53,7 +53,7 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
                 for (int i = 0; i < ROWS_PER_BLOCK; i++)
                     at[b * ROWS_PER_BLOCK + i] = (REAL)(p[i] - step * q[i]);
             }
-            NAME(loss_values)(loss, at, y, value);
+            NAME(loss_values)(loss, at, y, STEPS_PER_BATCH, value);
             for (int b = 0; b < STEPS_PER_BATCH && j + b < n_steps; b++)
                 sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, clip, grid);
         }

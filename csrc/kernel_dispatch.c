@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "instruction_sets.h"
 #include "kernel_table.h"
 
 extern const struct kernel_table kernel_table_baseline;
@@ -9,24 +10,7 @@ extern const struct kernel_table kernel_table_baseline;
 #ifdef HAVE_X86_LEVELS
 extern const struct kernel_table kernel_table_avx2;
 extern const struct kernel_table kernel_table_avx512;
-
-/* __builtin_cpu_supports also asks whether the operating system saves the wide
- * registers. */
-static int runs_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("bmi2");
-}
-
-static int runs_avx512(void) {
-    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
 #endif
-
-static int runs_anywhere(void) {
-    return 1;
-}
 
 static const struct {
     const struct kernel_table *table;

@@ -21,6 +21,7 @@
  * caller's plain arrays. */
 typedef float vec_f32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef double vec_f64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+typedef float vec_half_f32 __attribute__((vector_size(VECTOR_BYTES / 2), aligned(4), may_alias));
 typedef uint32_t vec_u32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef uint64_t vec_u64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 

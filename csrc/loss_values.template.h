@@ -67,12 +67,12 @@ ALWAYS_INLINE REAL NAME(loss_value)(enum loss_kind kind, REAL h, REAL p, REAL y)
     return kind == LOSS_HINGE ? gap : (REAL)0.5 * (gap * gap);
 }
 
-/* value[i] = loss at (p[i], y[i]) for a batch: long enough to hide the latency of one. */
+/* value[i] = loss at (p[i], y[i]) for whole blocks: a batch of several hides the latency of one. */
 static void NAME(loss_values)(struct loss loss, const REAL *restrict p, const REAL *restrict y,
-                              REAL *restrict value) {
+                              int n_blocks, REAL *restrict value) {
     const REAL h = (REAL)loss.threshold;
 #define VALUE_LOOP(KIND)                                                                           \
-    _Pragma("omp simd") for (int i = 0; i < STEPS_PER_BATCH * ROWS_PER_BLOCK; i++) value[i] =      \
+    _Pragma("omp simd") for (int i = 0; i < n_blocks * ROWS_PER_BLOCK; i++) value[i] =             \
         NAME(loss_value)(KIND, h, p[i], y[i]);
     FOR_EACH_LOSS(loss.kind, VALUE_LOOP)
 #undef VALUE_LOOP

@@ -1,5 +1,7 @@
 #include "random_bits.h"
 
+#include <string.h>
+
 /* A short use of a stream should not pay for a large buffer. */
 enum { FIRST_FILL = 256 };
 
@@ -59,4 +61,44 @@ int random_bits_fill_words(struct random_bits *bits, uint64_t *out, size_t count
     for (size_t i = 0; i < count; i++)
         RANDOM_BITS_TRY(random_bits_word(bits, &out[i]));
     return RANDOM_BITS_OK;
+}
+
+/* Little-endian integers of 2^log2_width bytes, from the buffer. */
+static int read_integers(struct random_bits *bits, void *out, size_t count, unsigned log2_width) {
+    uint8_t *to = out;
+    size_t left = count << log2_width;
+    bits->reservoir = 0;
+    bits->available = 0;
+    while (left > 0) {
+        if (bits->length - bits->position < 4)
+            RANDOM_BITS_TRY(random_bits_refill_buffer(bits));
+        const size_t present = bits->length - bits->position;
+        const size_t size = left < present ? left : present;
+        memcpy(to, bits->buffer + bits->position, size);
+        bits->position += (size + 3) / 4 * 4;
+        to += size;
+        left -= size;
+    }
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    const size_t width = (size_t)1 << log2_width;
+    for (to = out; to < (uint8_t *)out + (count << log2_width); to += width)
+        for (size_t i = 0; i < width / 2; i++) {
+            const uint8_t byte = to[i];
+            to[i] = to[width - 1 - i];
+            to[width - 1 - i] = byte;
+        }
+#endif
+    return RANDOM_BITS_OK;
+}
+
+int random_bits_lanes(struct random_bits *bits, uint16_t *out, size_t count) {
+    return read_integers(bits, out, count, 1);
+}
+
+int random_bits_digits(struct random_bits *bits, uint32_t *out, size_t count) {
+    return read_integers(bits, out, count, 2);
+}
+
+int random_bits_words(struct random_bits *bits, uint64_t *out, size_t count) {
+    return read_integers(bits, out, count, 3);
 }

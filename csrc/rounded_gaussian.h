@@ -1,10 +1,8 @@
 /*
  * Exact samples of round(N(0, s^2)), s rational, from random bits and integer arithmetic alone.
  *
- * Source: C. F. F. Karney, "Sampling exactly from the normal distribution", ACM Transactions on
- * Mathematical Software 42(1), 2016, algorithms N and B, and rounding by revealing bits until the
- * integer is determined. Bernoulli(exp(-1/2)) is drawn as in Canonne, Kamath, Steinke 2020,
- * algorithm 1, which needs small integers only.
+ * The normal numbers are those of half_normal.h; rounding reveals bits until the integer is
+ * determined.
  */
 #ifndef DPERM_ROUNDED_GAUSSIAN_H
 #define DPERM_ROUNDED_GAUSSIAN_H
@@ -19,12 +17,6 @@ struct rounded_gaussian_scale {
     uint64_t numerator;
     unsigned shift;
 };
-
-/*
- * Makes draws faster, and changes none of them. Call once, before there are threads; without this
- * call the samplers are correct and slower.
- */
-void rounded_gaussian_prepare(void);
 
 /*
  * out[0 .. count-1]: independent, distributed as sign(Z) * floor(s |Z| + 1/2) with Z standard

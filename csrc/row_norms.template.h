@@ -1,11 +1,15 @@
 /* Euclidean norms of rows, in double, and the plain sum of entries. */
 
-/* Squares of entries scaled by a power of two, for a row whose plain sum of
- * squares overflowed or lost digits to underflow. */
+/* The norm where a plain sum of squares is of no use: NaN if an entry is not finite; else from
+ * entries scaled by a power of two, as their squares overflowed or lost digits to underflow. */
 static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept) {
     double largest = intercept ? 1.0 : 0.0;
-    for (int64_t j = 0; j < n_columns; j++)
-        largest = fmax(largest, fabs((double)x[j]));
+    for (int64_t j = 0; j < n_columns; j++) {
+        const double magnitude = fabs((double)x[j]);
+        if (!(magnitude <= DBL_MAX))
+            return NAN;
+        largest = fmax(largest, magnitude);
+    }
     if (largest == 0.0)
         return 0.0;
     int exponent;
@@ -20,35 +24,43 @@ static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept
     return fmax(ldexp(sqrt(sum), exponent), DBL_MIN);
 }
 
+/* VECTOR_BYTES / 8 entries as doubles. */
+ALWAYS_INLINE vec_f64 NAME(as_doubles)(const REAL *x) {
+#if REAL_IS_F32
+    return __builtin_convertvector(*(const vec_half_f32 *)x, vec_f64);
+#else
+    return *(const vec_f64 *)x;
+#endif
+}
+
+/* Sum of squares in double: 16 partial sums in a fixed order, whatever the vector width. */
+ALWAYS_INLINE double NAME(sum_of_squares)(const REAL *restrict x, int64_t n_columns) {
+    enum { PARTIAL_SUMS = 16, DOUBLES = VECTOR_BYTES / 8, VECTORS = PARTIAL_SUMS / DOUBLES };
+    vec_f64 sum[VECTORS] = {{0}};
+    int64_t j = 0;
+    for (; j + PARTIAL_SUMS <= n_columns; j += PARTIAL_SUMS)
+        for (int v = 0; v < VECTORS; v++) {
+            const vec_f64 value = NAME(as_doubles)(x + j + v * DOUBLES);
+            sum[v] += value * value;
+        }
+    double partial[PARTIAL_SUMS], total = 0.0;
+    memcpy(partial, sum, sizeof partial);
+    for (int l = 0; j < n_columns; j++, l++)
+        partial[l] += (double)x[j] * (double)x[j];
+    for (int l = 0; l < PARTIAL_SUMS; l++)
+        total += partial[l];
+    return total;
+}
+
 static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_t end,
                             double *norms_out) {
     const int64_t d = rows->n_columns;
     for (int64_t i = begin; i < end; i++) {
-        const REAL *restrict x = (const REAL *)rows->x + i * d;
-        /* Eight partial sums in a fixed order, whatever the vector width. */
-        double partial[8] = {0}, poison[8] = {0};
-        int64_t j = 0;
-        for (; j + 8 <= d; j += 8)
-            for (int l = 0; l < 8; l++) {
-                const double value = (double)x[j + l];
-                partial[l] += value * value;
-                poison[l] += value * 0.0; /* NaN as soon as one entry is not finite */
-            }
-        for (int l = 0; j < d; j++, l++) {
-            partial[l] += (double)x[j] * (double)x[j];
-            poison[l] += (double)x[j] * 0.0;
-        }
-        double sum = 0.0, zero = 0.0;
-        for (int l = 0; l < 8; l++) {
-            sum += partial[l];
-            zero += poison[l];
-        }
-        double norm = sqrt(sum + rows->intercept);
-        if (zero != 0.0) /* NaN */
-            norm = NAN;
-        else if (!(sum > 1e-280 && sum < 1e280))
-            norm = NAME(careful_norm)(x, d, rows->intercept);
-        norms_out[i] = norm;
+        const REAL *x = (const REAL *)rows->x + i * d;
+        const double sum = NAME(sum_of_squares)(x, d);
+        const int plain = sum > 1e-280 && sum < 1e280; /* false for NaN */
+        norms_out[i] =
+            plain ? sqrt(sum + rows->intercept) : NAME(careful_norm)(x, d, rows->intercept);
     }
 }
 

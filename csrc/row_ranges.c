@@ -70,7 +70,7 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
  * contiguous share of the ranges, which the hardware prefetcher likes best. */
 /* clang-format off */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
-    _Pragma("omp parallel for schedule(static) num_threads((ranges).n_threads)")                   \
+    _Pragma("omp parallel for schedule(dynamic) num_threads((ranges).n_threads)")                   \
     for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \

@@ -59,3 +59,62 @@ def _rebuild_budget_error(fields: dict[str, object]) -> BudgetExceededError:
 
 class CopyWarning(UserWarning):
     """The data were copied because their layout or type cannot be read in place."""
+
+
+class LedgerError(RuntimeError):
+    """A durable ledger could not be read or charged, so nothing may be released.
+
+    Parameters
+    ----------
+    path : str
+        The ledger file.
+    problem : str
+        What happened, one sentence or more.
+    advice : str, optional
+        What to do about it.
+    """
+
+    outcome = "Nothing was charged."
+
+    def __init__(self, path: str, problem: str, advice: str = "") -> None:
+        super().__init__(path, problem, advice)
+        self.path = path
+        self.problem = problem
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"Ledger file {self.path!r}: {self.problem} {self.outcome} {self.advice}".rstrip()
+
+
+class LedgerNotFoundError(LedgerError, LookupError):
+    """There is no such file, or no ledger of that name in it."""
+
+
+class LedgerMismatchError(LedgerError, ValueError):
+    """The ledger exists with another budget than the one given."""
+
+
+class LedgerLockedError(LedgerError):
+    """Another process held the file for longer than the timeout."""
+
+
+class LedgerReadOnlyError(LedgerError):
+    """The file or its folder cannot be written."""
+
+
+class LedgerFullError(LedgerError):
+    """No space is left where the file is."""
+
+
+class LedgerCorruptError(LedgerError):
+    """The file is damaged, was altered, is incomplete, or is no ledger."""
+
+
+class LedgerVersionError(LedgerError):
+    """The file was written by a newer version of the software."""
+
+
+class LedgerInDoubtError(LedgerError):
+    """Storing a charge failed at the last moment: it may or may not be in the file."""
+
+    outcome = "The charge may have been stored and counts if it was."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dperm import _statement_words as words
-from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting._read_only import ReadOnlyMapping, plain
 from dperm.accounting.neighbours import Neighbours
 
 _WIDTH = 79
@@ -121,7 +121,7 @@ class PrivacyStatement:
         _check_choice("non_finite", self.non_finite, ("raise", "zero"))
         object.__setattr__(self, "neighbors", str(Neighbours.parse(self.neighbors)))
         object.__setattr__(self, "accountant", str(self.accountant))
-        object.__setattr__(self, "public", ReadOnlyMapping(_plain(self.public)))
+        object.__setattr__(self, "public", ReadOnlyMapping(plain(self.public)))
         object.__setattr__(self, "notes", tuple(self.notes))
 
     @property
@@ -138,7 +138,7 @@ class PrivacyStatement:
             One key per constructor argument, plus ``private`` (bool). JSON has no infinity: numbers that
             are not finite become the strings "inf", "-inf" and "nan". Absent facts are None.
         """
-        facts: dict[str, Any] = _plain({f.name: getattr(self, f.name) for f in fields(self)})
+        facts: dict[str, Any] = plain({f.name: getattr(self, f.name) for f in fields(self)})
         facts["private"] = self.private
         return facts
 
@@ -204,18 +204,3 @@ class PrivacyStatement:
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
-
-
-def _plain(value: Any) -> Any:
-    """`value` in types that JSON knows; anything unknown as its text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
-        return _plain(value.tolist())
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return str(value)

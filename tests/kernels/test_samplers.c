@@ -2,15 +2,29 @@
  * The samplers without Python, for sanitizers: awkward and failing streams, buffers of every size.
  *
  * cc -std=c11 -g -O1 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc
- *    tests/kernels/test_samplers.c csrc/random_bits.c csrc/rounded_gaussian.c
- *    csrc/exponential_mechanism.c -o test_samplers && ./test_samplers
+ *    -DKERNEL_LEVEL=baseline tests/kernels/test_samplers.c csrc/bulk_dispatch.c
+ *    csrc/bulk_instances.c csrc/discrete_laplace.c csrc/exponential_mechanism.c csrc/half_normal.c
+ *    csrc/noisy_selection.c csrc/norm_laplace.c csrc/norm_laplace_float.c csrc/poisson_sample.c
+ *    csrc/random_bits.c csrc/rounded_gaussian.c csrc/uniform_integers.c -lm -o test_samplers
+ *    && ./test_samplers
+ *
+ * With -march=x86-64-v3 or -v4 added, the wider loops over arrays run under the name of the
+ * baseline.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bulk_table.h"
+#include "discrete_laplace.h"
 #include "exponential_mechanism.h"
+#include "half_normal.h"
+#include "noisy_selection.h"
+#include "norm_laplace.h"
+#include "norm_laplace_float.h"
+#include "poisson_sample.h"
 #include "rounded_gaussian.h"
+#include "uniform_integers.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -73,7 +87,123 @@ static int run(struct stream stream, size_t capacity, struct rounded_gaussian_sc
         size_t chosen = 5;
         status = exponential_mechanism(&bits, scores, 5, rate, &chosen);
         CHECK(status != RANDOM_BITS_OK || chosen < 5);
+        size_t order[5];
+        if (status == RANDOM_BITS_OK)
+            status = permute_and_flip(&bits, scores, 5, rate, order, &chosen);
+        CHECK(status != RANDOM_BITS_OK || chosen < 5);
+        const struct dyadic_rate large = {rate.numerator | 1, rate.shift % 61};
+        if (status == RANDOM_BITS_OK)
+            status = report_noisy_min(&bits, scores, 5, large, i % 2, &chosen);
+        CHECK(status != RANDOM_BITS_OK || chosen < 5);
     }
+    free(buffer);
+    return status;
+}
+
+/* Arrays on the heap, at their exact size. */
+static void *allocate(size_t bytes) {
+    void *room = malloc(bytes > 0 ? bytes : 1);
+    CHECK(room != NULL);
+    memset(room, 0xA5, bytes);
+    return room;
+}
+
+static int draw_norm_laplace(struct random_bits *bits, struct rounded_gaussian_scale scale,
+                             size_t dimension, unsigned first_digits) {
+    int64_t *out = allocate(2 * dimension * sizeof *out);
+    void *workspace = allocate(norm_laplace_workspace_bytes(dimension));
+    double *fast = allocate(2 * dimension * sizeof *fast);
+    int status = norm_laplace_fill(bits, scale, dimension, 2, first_digits, out, workspace);
+    for (size_t i = 0; status == RANDOM_BITS_OK && i < 2 * dimension; i++)
+        CHECK(out[i] >= -ROUNDED_GAUSSIAN_LIMIT && out[i] <= ROUNDED_GAUSSIAN_LIMIT);
+    if (status == RANDOM_BITS_OK)
+        status = norm_laplace_float_fill(bits, bulk_choose(NULL), 2.0, dimension, 2, fast);
+    for (size_t i = 0; status == RANDOM_BITS_OK && i < 2 * dimension; i++)
+        CHECK(fast[i] > -1e6 && fast[i] < 1e6);
+    free(fast);
+    free(workspace);
+    free(out);
+    return status;
+}
+
+/* Room for as few indices as possible, so that the sample is continued many times. */
+static int draw_poisson(struct random_bits *bits, uint64_t threshold, uint64_t n_rows) {
+    struct poisson_sample sample = {threshold, n_rows, 0, 0};
+    int64_t last = -1;
+    while (sample.next_row < n_rows) {
+        int64_t *wide = allocate(POISSON_BLOCK * sizeof *wide);
+        int32_t *narrow = allocate(POISSON_BLOCK * sizeof *narrow);
+        const bool use_narrow = sample.next_row % (2 * POISSON_BLOCK) == 0;
+        sample.count = 0;
+        const int status =
+            use_narrow ? poisson_sample_32(bits, bulk_choose(NULL), &sample, narrow, POISSON_BLOCK)
+                       : poisson_sample_64(bits, bulk_choose(NULL), &sample, wide, POISSON_BLOCK);
+        for (size_t i = 0; status == RANDOM_BITS_OK && i < sample.count; i++) {
+            const int64_t row = use_narrow ? narrow[i] : wide[i];
+            CHECK(row > last && (uint64_t)row < n_rows);
+            last = row;
+        }
+        free(narrow);
+        free(wide);
+        if (status != RANDOM_BITS_OK)
+            return status;
+    }
+    return RANDOM_BITS_OK;
+}
+
+static int draw_orders(struct random_bits *bits, size_t count) {
+    int32_t *narrow = allocate(count * sizeof *narrow);
+    int64_t *wide = allocate(count * sizeof *wide);
+    uint8_t *seen = allocate(count);
+    memset(seen, 0, count);
+    int status = permutation_fill_32(bits, narrow, count);
+    if (status == RANDOM_BITS_OK)
+        status = permutation_fill_64(bits, wide, count);
+    for (size_t i = 0; status == RANDOM_BITS_OK && i < count; i++) {
+        CHECK(narrow[i] >= 0 && (size_t)narrow[i] < count && !(seen[narrow[i]] & 1));
+        CHECK(wide[i] >= 0 && (size_t)wide[i] < count && !(seen[wide[i]] & 2));
+        seen[narrow[i]] |= 1;
+        seen[wide[i]] |= 2;
+    }
+    free(seen);
+    free(wide);
+    free(narrow);
+    return status;
+}
+
+static int draw_sets(struct random_bits *bits, uint64_t population, size_t size) {
+    int64_t *out = allocate(size * sizeof *out);
+    uint64_t *workspace = allocate(sample_workspace_words(population, size) * sizeof *workspace);
+    const int status = sample_without_replacement(bits, population, size, out, workspace);
+    for (size_t i = 0; status == RANDOM_BITS_OK && i < size; i++) {
+        CHECK(out[i] >= 0 && (uint64_t)out[i] < population);
+        for (size_t j = 0; j < i; j++)
+            CHECK(sample_is_ascending(population, size) ? out[j] < out[i] : out[j] != out[i]);
+    }
+    free(workspace);
+    free(out);
+    return status;
+}
+
+/* The samplers on arrays. */
+static int run_bulk(struct stream stream, size_t capacity, struct rounded_gaussian_scale scale,
+                    size_t size) {
+    uint8_t *buffer = malloc(capacity);
+    struct random_bits bits;
+    random_bits_init(&bits, buffer, capacity, fill, &stream);
+    static const uint64_t bounds[] = {1, 3, UINT32_MAX, UINT64_C(3) << 30, UINT64_C(1) << 63};
+    int64_t integers[9];
+    int status = draw_norm_laplace(&bits, scale, 1 + size % 40, 1 + (unsigned)size % 32);
+    if (status == RANDOM_BITS_OK)
+        status = draw_poisson(&bits, (stream.state << 47) | size << 40, 23 * size);
+    if (status == RANDOM_BITS_OK)
+        status = draw_orders(&bits, size);
+    if (status == RANDOM_BITS_OK)
+        status = draw_sets(&bits, size, size / 2);
+    if (status == RANDOM_BITS_OK)
+        status = draw_sets(&bits, UINT64_C(1) << size % 63, size % 63 > 7 ? 60 : 0);
+    for (int i = 0; i < 5 && status == RANDOM_BITS_OK; i++)
+        status = uniform_integers_fill(&bits, bounds[i], integers, 9);
     free(buffer);
     return status;
 }
@@ -105,6 +235,19 @@ static void test_constant_streams_are_noticed(void) {
     for (int i = 0; i < 2; i++) {
         const struct stream stream = {0, 0, i == 0 ? 0x00 : 0xff, SIZE_MAX};
         CHECK(run(stream, 64, scales[2], rates[1], draws) == RANDOM_BITS_STUCK);
+        CHECK(run_bulk(stream, 64, scales[2], 100) == RANDOM_BITS_STUCK);
+    }
+}
+
+static void test_every_array_ends(void) {
+    for (unsigned seed = 0; seed < 400; seed++) {
+        const struct stream stream = {seed, seed % 4 * 40, -1, SIZE_MAX};
+        const size_t capacity = seed % 2 ? 4 + seed % 50 * 4 : 65536;
+        CHECK(run_bulk(stream, capacity, scales[seed % SCALES], seed) == RANDOM_BITS_OK);
+    }
+    for (size_t left = 0; left < 12000; left += 12) {
+        const struct stream stream = {left, 30, -1, left};
+        CHECK(run_bulk(stream, 4, scales[2], 300) == RANDOM_BITS_SOURCE_FAILED);
     }
 }
 
@@ -124,7 +267,7 @@ static void test_preparation_changes_nothing(void) {
         const struct stream stream = {seed, seed % 4 * 60, -1, SIZE_MAX};
         CHECK(run(stream, 4, scales[5], rates[1], plain[seed]) == RANDOM_BITS_OK);
     }
-    rounded_gaussian_prepare();
+    half_normal_prepare();
     for (unsigned seed = 0; seed < STREAMS; seed++) {
         const struct stream stream = {seed, seed % 4 * 60, -1, SIZE_MAX};
         CHECK(run(stream, 4 + 4 * seed, scales[5], rates[1], prepared) == RANDOM_BITS_OK);
@@ -134,6 +277,7 @@ static void test_preparation_changes_nothing(void) {
 
 int main(void) {
     test_every_stream_ends();
+    test_every_array_ends();
     test_constant_streams_are_noticed();
     test_failure_at_any_byte_comes_out();
     test_preparation_changes_nothing(); /* last: it prepares for good */

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, kstest
 
 from dperm.accounting import Ledger
 from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease
+from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release, release_without_privacy
@@ -86,6 +87,57 @@ def test_bad_random_state_is_found_before_the_charge():
     with pytest.raises(TypeError, match="random_state"):
         releaser(seed="zero", ledger=ledger)
     assert ledger.spent == 0.0
+
+
+@pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
+def test_norm_laplace_noise_has_the_scale_of_the_sensitivity(neighbors, factor):
+    door = releaser(epsilon=math.inf, neighbors=neighbors)
+    private = vector_sum(d=20_000, contribution=3.0)
+    noise = door.norm_laplace_sum(private, 0.5) - release_without_privacy(private)
+    # Gamma(d): the standard deviation of the ratio is 1 / sqrt(20,000) = 0.0071
+    assert abs(np.linalg.norm(noise) / (20_000 * 3.0 * factor / 0.5) - 1.0) < 0.037
+    assert np.all(noise * 2.0**10 == np.rint(noise * 2.0**10))
+
+
+def test_norm_laplace_is_one_vector_whatever_its_shape():
+    door = releaser(epsilon=math.inf)
+    private = Bounded(np.zeros((4, 3), dtype=np.int64), grid=2.0**-20, contribution=1.0)
+    radii = [np.linalg.norm(door.norm_laplace_sum(private, 2.0)) for _ in range(2000)]
+    assert kstest(radii, gamma(12, scale=0.5).cdf).pvalue > 1e-6
+
+
+def test_norm_laplace_is_charged_before_the_draw(monkeypatch):
+    door = releaser(epsilon=2.0)
+    spent_at_draw = []
+
+    def draw(bits, scale, exponent, shape):
+        spent_at_draw.append(door.budget.spent_units)
+        raise RuntimeError("the source broke")
+
+    monkeypatch.setattr(release, "norm_laplace_integers", draw)
+    with pytest.raises(RuntimeError, match="source broke"):
+        door.norm_laplace_sum(vector_sum(), 0.1)
+    cost = PureRelease(0.1).cost_units("gdp")
+    assert spent_at_draw == [cost]
+    assert door.budget.spent_units == cost
+
+
+def test_norm_laplace_that_cannot_be_released_costs_nothing(monkeypatch):
+    door = releaser(epsilon=0.1)
+    monkeypatch.setattr(release, "norm_laplace_integers", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        door.norm_laplace_sum(vector_sum(), 5.0)
+    for epsilon in (0.0, -1.0, math.nan, 2.0**-50):
+        with pytest.raises(ValueError, match=r"epsilon|scale"):
+            door.norm_laplace_sum(vector_sum(), epsilon)
+    with pytest.raises(TypeError, match="select"):
+        door.norm_laplace_sum(scores(), 0.01)
+    assert door.budget.spent_units == 0
+
+
+def test_norm_laplace_without_privacy_is_the_sum():
+    door = releaser(epsilon=math.inf)
+    np.testing.assert_array_equal(door.norm_laplace_sum(vector_sum(), math.inf), np.arange(3) / 1024)
 
 
 def test_selection_follows_the_exponential_mechanism():

@@ -9,8 +9,15 @@ from scipy.stats import binomtest
 
 from dperm._kernels import samplers
 from dperm.mechanisms.random_source import random_bits
-from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism
+from dperm.mechanisms.selection import (
+    dyadic_rate,
+    exponential_mechanism,
+    laplace_rate,
+    permute_and_flip,
+    report_noisy_min,
+)
 from reference import exponential_mechanism as twin
+from reference import noisy_selection
 from reference.bit_reader import BitReader, ScriptedSource, pack
 from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
 
@@ -74,6 +81,65 @@ def test_moving_one_of_many_tied_scores():
     assert abs(change) <= eta + slack
 
 
+PURE = {
+    "permute and flip": lambda bits, u, rate: permute_and_flip(bits, u, rate),
+    "exponential noise": lambda bits, u, rate: report_noisy_min(bits, u, 1 / rate, "exponential"),
+    "Laplace noise": lambda bits, u, rate: report_noisy_min(bits, u, 1 / rate, "laplace"),
+}
+LAWS = {
+    "permute and flip": noisy_selection.permute_and_flip_probabilities,
+    "exponential noise": lambda u, rate: noisy_selection.noisy_min_probabilities(u, rate, two_sided=False),
+    "Laplace noise": lambda u, rate: noisy_selection.noisy_min_probabilities(u, rate, two_sided=True),
+}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_moving_one_of_many_tied_scores_for_a_pure_guarantee(name):
+    eta, bits = 0.1, random_bits(3)
+    change, slack = log_probability_change(lambda u: PURE[name](bits, u, eta), DRAWS)
+    assert abs(change) <= eta + slack
+    assert change < 0.0
+
+
+@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+@pytest.mark.parametrize("scores", [[0], [0, 0, 0], [3, 0, 1, 5], [0, 2, 2, 0, 7, 1]])
+def test_distribution_of_the_pure_mechanisms(name, scores, rate):
+    bits = random_bits(4)
+    chosen = [PURE[name](bits, scores, rate) for _ in range(30_000)]
+    expected = LAWS[name](scores, rate)
+    assert sum(expected) == pytest.approx(1, abs=1e-12)
+    assert chi_square_p_value(np.bincount(chosen, minlength=len(scores)), expected) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_laws_of_the_pure_mechanisms_are_private(name, rate):
+    # All changes of range 2, up to a shift of all scores, which no law notices.
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        scores = rng.integers(0, 4, rng.integers(2, 6))
+        before = np.array(LAWS[name](scores.tolist(), rate))
+        after = np.array(LAWS[name]((scores + rng.integers(0, 3, scores.size)).tolist(), rate))
+        assert abs(np.log(before / after)).max() <= 2 * rate + 1e-9
+
+
+@pytest.mark.parametrize("name", PURE)
+@pytest.mark.parametrize("scores", [[0, 0, 0], [3, 0, 1, 5]])
+def test_a_shift_of_all_scores_changes_no_law(name, scores):
+    shifted = np.array(scores) + 7
+    assert LAWS[name](shifted.tolist(), 0.5) == pytest.approx(LAWS[name](scores, 0.5))
+    draw, again = random_bits(5), random_bits(5)
+    first = [PURE[name](draw, scores, 0.5) for _ in range(300)]
+    assert first == [PURE[name](again, shifted, 0.5) for _ in range(300)]
+
+
+def test_permute_and_flip_is_never_worse_than_the_exponential_mechanism():
+    for scores in ([0, 1, 2, 3], [0, 0, 5], [2, 9, 9, 9, 9]):
+        pure, exponential = LAWS["permute and flip"](scores, 0.7), probabilities(scores, 0.7)
+        assert np.dot(pure, scores) <= np.dot(exponential, scores) + 1e-12
+
+
 def test_the_wrong_sign_of_the_noise_would_be_noticed():
     # One of 21 candidates that is behind by one then wins with probability exp(-20 eta) / 21.
     eta, rng = 0.1, np.random.default_rng(3)
@@ -120,6 +186,36 @@ def test_exponential_mechanism_equals_twin(digits, seed, rate, scores):
     compiled = [samplers.exponential_mechanism(bits, np.array(scores), *rate) for _ in range(5)]
     reader = BitReader(source.given)
     assert compiled == [twin.exponential_mechanism(reader, scores, *rate) for _ in range(5)]
+
+
+all_scores = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), min_size=1, max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(awkward_digits, st.integers(0, 2**32), rates, all_scores)
+def test_permute_and_flip_equals_twin(digits, seed, rate, scores):
+    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
+    bits = samplers.RandomBits(source)
+    compiled = [samplers.permute_and_flip(bits, np.array(scores), *rate) for _ in range(5)]
+    reader = BitReader(source.given)
+    assert compiled == [noisy_selection.permute_and_flip(reader, scores, *rate) for _ in range(5)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    awkward_digits,
+    st.integers(0, 2**32),
+    rates.filter(lambda rate: rate[0] << 60 >= 1 << rate[1]),
+    all_scores,
+    st.booleans(),
+)
+def test_report_noisy_min_equals_twin(digits, seed, rate, scores, two_sided):
+    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
+    bits = samplers.RandomBits(source)
+    compiled = [samplers.report_noisy_min(bits, np.array(scores), *rate, two_sided) for _ in range(5)]
+    reader = BitReader(source.given)
+    expected = [noisy_selection.report_noisy_min(reader, scores, *rate, two_sided) for _ in range(5)]
+    assert compiled == expected
 
 
 def test_constant_streams_end():
@@ -170,3 +266,29 @@ def test_bad_compiled_arguments():
     for rate in [(-1, 0), (2**64, 0), (1, -1), (1, 128)]:
         with pytest.raises(ValueError, match="rate needs"):
             samplers.bernoulli_exp(random_bits(0), *rate, 1)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**61, 2.0**-64])
+def test_bad_scale(scale):
+    with pytest.raises(ValueError, match="scale"):
+        report_noisy_min(random_bits(0), [1, 2], scale)
+
+
+def test_bad_noise_and_scores_of_the_pure_mechanisms():
+    bits = random_bits(0)
+    with pytest.raises(ValueError, match="noise"):
+        report_noisy_min(bits, [1, 2], 1.0, "gumbel")
+    for choose in (lambda u: permute_and_flip(bits, u, 1.0), lambda u: report_noisy_min(bits, u, 1.0)):
+        with pytest.raises(ValueError, match="scores"):
+            choose(np.array([], dtype=np.int64))
+        with pytest.raises(TypeError, match="scores"):
+            choose([1.0, 2.0])
+    with pytest.raises(ValueError, match="rate"):
+        samplers.report_noisy_min(bits, np.array([1, 2]), 1, 61, True)
+
+
+@given(st.floats(2.0**-63, 2.0**60))
+def test_scale_of_the_noise_is_exact_or_rounded_up(scale):
+    numerator, shift = laplace_rate(scale)
+    rate = Fraction(numerator, 1 << shift)
+    assert rate <= 1 / Fraction(scale) <= rate * (1 + Fraction(1, 1 << 62))

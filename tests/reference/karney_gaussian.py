@@ -28,6 +28,14 @@ class LazyUniform:
             index += 1
         return self.digit(index) < other.digit(index)
 
+    def integer(self, digits):
+        """The first digits as one integer."""
+        self.digit(digits - 1)
+        value = 0
+        for digit in self._digits[:digits]:
+            value = value << self._width | digit
+        return value
+
     def interval(self, digits):
         """Lower end and length of what is known after the given number of digits."""
         self.digit(digits - 1)
@@ -70,11 +78,15 @@ class KarneyGaussian:
             y, m = z, m + 1
         return m % 2 == 0
 
-    def draw(self, scale):
+    def half_normal(self):
+        """Integer part and fraction, as many digits of it drawn as the decisions needed."""
         while True:
             k, x = self._integer_part(), self._uniform()
             if all(self._trial(k, x) for _ in range(k + 1)):
-                break
+                return k, x
+
+    def draw(self, scale):
+        k, x = self.half_normal()
         digits = self._first_digits
         while True:
             low, length = x.interval(digits)

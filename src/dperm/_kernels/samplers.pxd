@@ -1,5 +1,5 @@
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "random_bits.h" nogil:
@@ -12,11 +12,18 @@ cdef extern from "random_bits.h" nogil:
     int random_bits_fill_words(random_bits *bits, uint64_t *out, size_t count)
 
 
+cdef extern from "half_normal.h" nogil:
+    void half_normal_prepare()
+
+
+cdef extern from "lazy_uniform.h" nogil:
+    int LAZY_UNIFORM_DIGITS
+
+
 cdef extern from "rounded_gaussian.h" nogil:
     struct rounded_gaussian_scale:
         uint64_t numerator
         unsigned shift
-    void rounded_gaussian_prepare()
     int rounded_gaussian_fill(random_bits *bits, rounded_gaussian_scale scale, int64_t *out,
                               size_t count)
 
@@ -28,6 +35,60 @@ cdef extern from "exponential_mechanism.h" nogil:
     int bernoulli_exp_fill(random_bits *bits, dyadic_rate rate, uint8_t *out, size_t count)
     int exponential_mechanism_c "exponential_mechanism"(
         random_bits *bits, const int64_t *scores, size_t count, dyadic_rate rate, size_t *chosen)
+
+
+cdef extern from "discrete_laplace.h" nogil:
+    int discrete_laplace_fill(random_bits *bits, dyadic_rate rate, bint two_sided, int64_t *out,
+                              size_t count)
+
+
+cdef extern from "noisy_selection.h" nogil:
+    int permute_and_flip_c "permute_and_flip"(
+        random_bits *bits, const int64_t *scores, size_t count, dyadic_rate rate, size_t *order,
+        size_t *chosen)
+    int report_noisy_min_c "report_noisy_min"(
+        random_bits *bits, const int64_t *scores, size_t count, dyadic_rate rate, bint two_sided,
+        size_t *chosen)
+
+
+cdef extern from "norm_laplace.h" nogil:
+    size_t norm_laplace_workspace_bytes(size_t dimension)
+    int norm_laplace_fill(random_bits *bits, rounded_gaussian_scale scale, size_t dimension,
+                          size_t vectors, unsigned first_digits, int64_t *out, void *workspace)
+
+
+cdef extern from "bulk_table.h" nogil:
+    struct bulk_table:
+        const char *instruction_set
+    const bulk_table *bulk_choose(const char *name)
+
+
+cdef extern from "norm_laplace_float.h" nogil:
+    int norm_laplace_float_fill(random_bits *bits, const bulk_table *table, double scale,
+                                size_t dimension, size_t vectors, double *out)
+
+
+cdef extern from "poisson_sample.h" nogil:
+    int POISSON_BLOCK
+    ctypedef struct poisson_progress "struct poisson_sample":
+        uint64_t threshold
+        uint64_t n_rows
+        uint64_t next_row
+        size_t count
+    int poisson_sample_32(random_bits *bits, const bulk_table *table, poisson_progress *sample,
+                          int32_t *out, size_t capacity)
+    int poisson_sample_64(random_bits *bits, const bulk_table *table, poisson_progress *sample,
+                          int64_t *out, size_t capacity)
+
+
+cdef extern from "uniform_integers.h" nogil:
+    int uniform_integers_fill(random_bits *bits, uint64_t bound, int64_t *out, size_t count)
+    int permutation_fill_32(random_bits *bits, int32_t *out, size_t count)
+    int permutation_fill_64(random_bits *bits, int64_t *out, size_t count)
+    size_t sample_workspace_words(uint64_t population, size_t size)
+    bint sample_is_ascending(uint64_t population, size_t size)
+    int sample_without_replacement_c "sample_without_replacement"(
+        random_bits *bits, uint64_t population, size_t size, int64_t *out, uint64_t *workspace)
 
 
 cdef class RandomBits:

@@ -11,7 +11,23 @@ from posix.unistd cimport getpid
 cdef enum:
     CAPACITY = 65536  # bytes; long fills ask the source for this much at a time
 
-rounded_gaussian_prepare()
+half_normal_prepare()
+
+cdef const bulk_table *bulk = bulk_choose(NULL)
+
+
+def instruction_set():
+    """Name of the instruction set in use; the samples do not depend on it."""
+    return bulk.instruction_set.decode()
+
+
+def use_instruction_set(name):
+    """Switch to the instruction set called ``name``; ValueError if it cannot run here."""
+    global bulk
+    cdef const bulk_table *table = bulk_choose(name.encode())
+    if table == NULL:
+        raise ValueError(f"instruction set {name!r} is not available here")
+    bulk = table
 
 
 cdef int refill(void *context, uint8_t *buffer, size_t size) noexcept with gil:
@@ -99,18 +115,23 @@ def uniform_words(RandomBits bits not None, size):
     return out
 
 
-def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
-    """int64 array of shape `size`: round(N(0, s^2)), s = numerator / 2^log2_denominator.
-
-    Exact, except that results beyond +-2^62 are replaced by +-2^62.
-    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63.
-    """
+cdef rounded_gaussian_scale checked_scale(numerator, log2_denominator) except *:
     if not (1 <= numerator <= 1 << 63 and 1 <= log2_denominator <= 63):
         raise ValueError("scale needs 1 <= numerator <= 2^63 and 1 <= log2_denominator <= 63, got "
                          f"numerator={numerator}, log2_denominator={log2_denominator}")
     cdef rounded_gaussian_scale scale
     scale.numerator = numerator
     scale.shift = log2_denominator
+    return scale
+
+
+def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
+    """int64 array of shape `size`: round(N(0, s^2)), s = numerator / 2^log2_denominator.
+
+    Exact, except that results beyond +-2^62 are replaced by +-2^62.
+    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63.
+    """
+    cdef rounded_gaussian_scale scale = checked_scale(numerator, log2_denominator)
     out = np.empty(size, dtype=np.int64)
     cdef int64_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
@@ -124,6 +145,50 @@ def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size
     return out
 
 
+def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t vectors,
+                 size_t dimension, unsigned first_digits=3):
+    """int64 array of shape (vectors, dimension): rows round(z), z with density ~ exp(-||z||_2 / s).
+
+    s = numerator / 2^log2_denominator, as for rounded_gaussian. Exact, except that results beyond +-2^62
+    are replaced by +-2^62. first_digits (1 to 32): precision to begin with; the law does not depend on it.
+    """
+    cdef rounded_gaussian_scale scale = checked_scale(numerator, log2_denominator)
+    if not (1 <= dimension < <size_t>1 << 40 and 1 <= first_digits <= LAZY_UNIFORM_DIGITS):
+        raise ValueError(f"norm_laplace needs 1 <= dimension < 2^40 and 1 <= first_digits <= 32, got "
+                         f"{dimension} and {first_digits}")
+    out = np.empty((vectors, dimension), dtype=np.int64)
+    # Words, so that the workspace is aligned; most of it is never touched.
+    workspace = np.empty(norm_laplace_workspace_bytes(dimension) // 8 + 1, dtype=np.uint64)
+    cdef int64_t[:, ::1] rows = out
+    cdef uint64_t[::1] room = workspace
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if vectors > 0:
+            with nogil:
+                status = norm_laplace_fill(&bits.stream, scale, dimension, vectors, first_digits,
+                                           &rows[0, 0], &room[0])
+        bits.check(status)
+    return out
+
+
+def norm_laplace_float(RandomBits bits not None, double scale, size_t vectors, size_t dimension):
+    """float64 array of shape (vectors, dimension): rows z with density ~ exp(-||z||_2 / scale), idealised."""
+    if dimension == 0:
+        raise ValueError("norm_laplace_float needs at least one dimension")
+    out = np.empty((vectors, dimension))
+    cdef double[:, ::1] rows = out
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if vectors > 0:
+            with nogil:
+                status = norm_laplace_float_fill(&bits.stream, bulk, scale, dimension, vectors,
+                                                 &rows[0, 0])
+        bits.check(status)
+    return out
+
+
 cdef dyadic_rate checked_rate(numerator, log2_denominator) except *:
     if not (0 <= numerator <= UINT64_MAX and 0 <= log2_denominator <= 127):
         raise ValueError("rate needs 0 <= numerator < 2^64 and 0 <= log2_denominator <= 127, got "
@@ -132,6 +197,13 @@ cdef dyadic_rate checked_rate(numerator, log2_denominator) except *:
     rate.numerator = numerator
     rate.shift = log2_denominator
     return rate
+
+
+cdef dyadic_rate checked_laplace_rate(numerator, log2_denominator) except *:
+    if numerator << 60 < 1 << log2_denominator:
+        raise ValueError("rate must be at least 2^-60, got "
+                         f"numerator={numerator}, log2_denominator={log2_denominator}")
+    return checked_rate(numerator, log2_denominator)
 
 
 def exponential_mechanism(RandomBits bits not None, scores, numerator, log2_denominator):
@@ -171,3 +243,158 @@ def bernoulli_exp(RandomBits bits not None, numerator, log2_denominator, size):
                 status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
         bits.check(status)
     return out.view(np.bool_)
+
+
+def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size, bint two_sided=True):
+    """int64 array of shape `size`: v with probability proportional to exp(-rate * |v|), exactly.
+
+    rate = numerator / 2^log2_denominator, at least 2^-60, with the bounds of bernoulli_exp. two_sided=False:
+    only v >= 0 (geometric). Magnitudes beyond 2^62 are replaced by 2^62.
+    """
+    cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
+    out = np.empty(size, dtype=np.int64)
+    cdef int64_t[::1] flat = out.reshape(-1)
+    cdef size_t count = flat.shape[0]
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
+        bits.check(status)
+    return out
+
+
+def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominator):
+    """Index j: the first in random order that succeeds with probability exp(-rate * (score - smallest)).
+
+    Arguments as for exponential_mechanism.
+    """
+    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    cdef size_t[::1] order = np.empty(count, dtype=np.uintp)
+    bits.prepare()
+    with bits.lock:
+        with nogil:
+            status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
+        bits.check(status)
+    return chosen
+
+
+def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominator, bint two_sided):
+    """Index of the smallest scores[j] - noise, noise as in discrete_laplace with the same arguments."""
+    cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    bits.prepare()
+    with bits.lock:
+        with nogil:
+            status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
+        bits.check(status)
+    return chosen
+
+
+def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
+    """Ascending indices of the rows of 0 .. n_rows-1 that are in, each with probability threshold / 2^64.
+
+    0 <= threshold < 2^64, 0 <= n_rows < 2^62. int32 up to 2^31 rows, else int64. room: how many indices to make
+    room for at first; more is made when needed.
+    """
+    if not (0 <= threshold <= UINT64_MAX and 0 <= n_rows < 1 << 62):
+        raise ValueError("poisson_sample needs 0 <= threshold < 2^64 and 0 <= n_rows < 2^62, got "
+                         f"{threshold} and {n_rows}")
+    cdef poisson_progress sample
+    sample.threshold, sample.n_rows, sample.next_row, sample.count = threshold, n_rows, 0, 0
+    cdef bint narrow = n_rows <= 1 << 31
+    cdef int32_t[::1] indices_32
+    cdef int64_t[::1] indices_64
+    cdef int status = RANDOM_BITS_OK
+    # Space is asked for without bits.lock: what has been drawn is safe in `sample`.
+    out = np.empty(room + POISSON_BLOCK, dtype=np.int32 if narrow else np.int64)
+    while sample.next_row < sample.n_rows:
+        if out.size - sample.count < POISSON_BLOCK:
+            out = np.concatenate([out[:sample.count], np.empty_like(out)])
+        if narrow:
+            indices_32 = out
+        else:
+            indices_64 = out
+        bits.prepare()
+        with bits.lock:
+            with nogil:
+                if narrow:
+                    status = poisson_sample_32(&bits.stream, bulk, &sample, &indices_32[0],
+                                               indices_32.shape[0])
+                else:
+                    status = poisson_sample_64(&bits.stream, bulk, &sample, &indices_64[0],
+                                               indices_64.shape[0])
+            bits.check(status)
+    return out[:sample.count]
+
+
+def uniform_integers(RandomBits bits not None, bound, size):
+    """int64 array of shape `size`: independent, uniform in 0 .. bound - 1 without bias, 1 <= bound <= 2^63."""
+    if not 1 <= bound <= 1 << 63:
+        raise ValueError(f"bound must be from 1 to 2^63, got {bound}")
+    cdef uint64_t limit = bound
+    out = np.empty(size, dtype=np.int64)
+    cdef int64_t[::1] flat = out.reshape(-1)
+    cdef size_t count = flat.shape[0]
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                status = uniform_integers_fill(&bits.stream, limit, &flat[0], count)
+        bits.check(status)
+    return out
+
+
+def permutation(RandomBits bits not None, size_t count, bint narrow):
+    """0 .. count-1 in uniformly random order: int32 if narrow (count <= 2^31), else int64."""
+    if narrow and count > <size_t>1 << 31:
+        raise ValueError(f"a permutation of int32 has at most 2^31 entries, got {count}")
+    out = np.empty(count, dtype=np.int32 if narrow else np.int64)
+    cdef int32_t[::1] order_32
+    cdef int64_t[::1] order_64
+    cdef int status = RANDOM_BITS_OK
+    if narrow:
+        order_32 = out
+    else:
+        order_64 = out
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                if narrow:
+                    status = permutation_fill_32(&bits.stream, &order_32[0], count)
+                else:
+                    status = permutation_fill_64(&bits.stream, &order_64[0], count)
+        bits.check(status)
+    return out
+
+
+def sample_without_replacement(RandomBits bits not None, population, size_t size):
+    """int64 array of `size` distinct numbers in 0 .. population-1, every set equally likely, ascending."""
+    if not size <= population <= 1 << 62:
+        raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
+    cdef uint64_t limit = population
+    out = np.empty(size, dtype=np.int64)
+    cdef int64_t[::1] flat = out
+    cdef uint64_t[::1] workspace = np.empty(sample_workspace_words(limit, size), dtype=np.uint64)
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if size > 0:
+            with nogil:
+                status = sample_without_replacement_c(&bits.stream, limit, size, &flat[0], &workspace[0])
+        bits.check(status)
+    if not sample_is_ascending(limit, size):
+        out.sort()
+    return out

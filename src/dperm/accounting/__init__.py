@@ -15,6 +15,15 @@ from dperm.accounting.events import (
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
+from dperm.accounting.paper import PaperComparison, compare_with_paper
+from dperm.accounting.pure_composition import (
+    advanced_composition,
+    amplified_epsilon,
+    basic_composition,
+    optimal_composition_delta,
+)
+from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,
@@ -24,6 +33,9 @@ from dperm.accounting.selection import (
     pure_mu,
     pure_rho,
 )
+from dperm.accounting.sgd_calibration import noise_multiplier
+from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
+from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,
     Accountant,
@@ -44,6 +56,7 @@ from dperm.accounting.zcdp import (
 )
 
 __all__ = [
+    "RDP_ORDERS",
     "UNITS_PER_ONE",
     "Accountant",
     "Budget",
@@ -52,26 +65,44 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "Neighbours",
+    "NoiseChoice",
     "NotPrivate",
+    "PaperComparison",
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
+    "Sampling",
+    "SqliteLedger",
+    "SubsamplingAccountant",
     "Units",
+    "advanced_composition",
+    "amplified_epsilon",
+    "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",
     "bounded_range_mu",
     "bounded_range_rho",
     "budget_units",
+    "compare_with_paper",
     "exponential_mechanism_rate",
     "gaussian_delta",
     "gaussian_noise_multiplier",
+    "gaussian_or_norm_laplace",
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
+    "ledger_names",
+    "noise_multiplier",
+    "open_ledger",
+    "optimal_composition_delta",
+    "poisson_rdp",
     "pure_epsilon",
     "pure_mu",
     "pure_rho",
+    "rdp_to_epsilon",
     "selection_eta",
+    "sgd_epsilon",
+    "symmetric_rdp",
     "units_as_float",
     "zcdp_delta",
     "zcdp_delta_bun_steinke",

@@ -63,3 +63,28 @@ def check_positive(value: float, name: str) -> float:
     if not 0.0 < number < math.inf:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
     return number
+
+
+def check_probability(value: float, name: str) -> float:
+    """Return `value` as a float in [0, 1]."""
+    number = _as_float(name, value, "a number from 0 to 1")
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}.")
+    return number
+
+
+def check_rate(value: float, name: str = "rate") -> float:
+    """Return a sampling rate as a float in (0, 1]."""
+    number = _as_float(name, value, "a number in (0, 1]")
+    if not 0.0 < number <= 1.0:
+        raise ValueError(f"{name} must be a number in (0, 1], got {value!r}.")
+    return number
+
+
+def check_steps(value: int, name: str = "steps") -> int:
+    """Return a number of steps, an integer >= 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer >= 1, got {value!r} of type {type(value).__name__}.")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}.")
+    return int(value)

@@ -1,8 +1,9 @@
-"""A mapping that cannot be changed, and that can be pickled (`types.MappingProxyType` cannot)."""
+"""Facts to keep: a read-only mapping that can be pickled (`types.MappingProxyType` cannot), JSON types."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,3 +27,18 @@ class ReadOnlyMapping(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._items)
+
+
+def plain(value: Any) -> Any:
+    """`value` in types that JSON knows; anything unknown as its text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return plain(value.tolist())
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)

@@ -12,10 +12,11 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NoReturn, Self
 
+from dperm import __version__
 from dperm.accounting._checks import check_delta, check_positive_epsilon
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.gaussian import gdp_epsilon
@@ -45,7 +46,7 @@ class LedgerEntry:
     Attributes
     ----------
     when : datetime
-        Time of the charge, UTC.
+        Time of the charge, UTC; never earlier than the entry before it.
     description : str
         What the charge was for.
     epsilon, delta : float
@@ -56,6 +57,10 @@ class LedgerEntry:
         What was charged, in units of 2^-60 of the ledger's mu^2 or rho.
     statement : Mapping
         Further public facts about the fit; read-only.
+    process : int
+        Identifier of the process that charged.
+    version : str
+        Version of the software that charged.
     """
 
     when: datetime
@@ -65,6 +70,8 @@ class LedgerEntry:
     accountant: str
     cost_units: Units
     statement: Mapping[str, Any] = field(default_factory=lambda: ReadOnlyMapping({}))
+    process: int = field(default_factory=os.getpid)
+    version: str = __version__
 
 
 class PrivacyLedger(ABC):
@@ -95,8 +102,20 @@ class PrivacyLedger(ABC):
         """All charges, oldest first."""
 
     @abstractmethod
-    def _append(self, entry: LedgerEntry, advice: str) -> None:
-        """Atomically add `entry` if it fits, else raise `self._exceeded(entry, advice)`."""
+    def _append(self, entry: LedgerEntry, advice: str) -> LedgerEntry:
+        """Atomically add `entry` if it fits, else raise `self._exceeded(entry, advice)`.
+
+        Returns
+        -------
+        LedgerEntry
+            The entry as stored; its time is that of the last entry if the clock went back.
+        """
+
+    def _summary(self) -> tuple[int, Units, LedgerEntry | None]:
+        """Number of charges, their sum, and the charge if there is only one; all at one time."""
+        entries = self.history()
+        total = sum(entry.cost_units for entry in entries)
+        return len(entries), total, entries[0] if len(entries) == 1 else None
 
     @property
     def epsilon(self) -> float:
@@ -126,15 +145,15 @@ class PrivacyLedger(ABC):
     @property
     def spent_units(self) -> Units:
         """The sum of all charges in units of 2^-60 of mu^2 or rho."""
-        return sum(entry.cost_units for entry in self.history())
+        return self._summary()[1]
 
     @property
     def spent(self) -> float:
         """Epsilon, at the ledger's delta, of everything charged so far; never above `epsilon`."""
-        entries = self.history()
-        epsilon = self._epsilon_of(sum(entry.cost_units for entry in entries))
-        if len(entries) == 1 and entries[0].delta <= self._delta:
-            return min(epsilon, entries[0].epsilon)  # alone, it guarantees what it asked for
+        _, units, only = self._summary()
+        epsilon = self._epsilon_of(units)
+        if only is not None and only.delta <= self._delta:
+            return min(epsilon, only.epsilon)  # alone, it guarantees what it asked for
         return epsilon
 
     @property
@@ -204,8 +223,7 @@ class PrivacyLedger(ABC):
             advice = _TAKES_ALL.format(accountant=kind, ledger=str(self._accountant))
         facts = ReadOnlyMapping(statement or {})
         entry = LedgerEntry(datetime.now(UTC), description, epsilon, delta, str(kind), units, facts)
-        self._append(entry, advice)
-        return entry
+        return self._append(entry, advice)
 
     def _units(self, epsilon: float, delta: float, kind: str) -> Units:
         """Cost of a fit in this ledger's units; infinite if it does not add up with others."""
@@ -272,12 +290,12 @@ class PrivacyLedger(ABC):
 
     def __repr__(self) -> str:
         """Show the budget and what was spent of it."""
-        entries = self.history()
+        charges = self._summary()[0]
         name = f"{self._name!r}, " if self._name else ""
         return (
             f"{type(self).__name__}({name}epsilon={self._epsilon:g}, delta={self._delta:g}, "
             f"accountant={str(self._accountant)!r}: spent={self.spent:.6g}, remaining={self.remaining:.6g}, "
-            f"charges={len(entries)})"
+            f"charges={charges})"
         )
 
 
@@ -327,7 +345,7 @@ class Ledger(PrivacyLedger):
         with self._lock:
             return list(self._entries)
 
-    def _append(self, entry: LedgerEntry, advice: str) -> None:
+    def _append(self, entry: LedgerEntry, advice: str) -> LedgerEntry:
         if os.getpid() != self._process:
             raise RuntimeError(
                 "An in-memory Ledger cannot be charged from a forked process: the charge would be lost to "
@@ -336,7 +354,10 @@ class Ledger(PrivacyLedger):
         with self._lock:
             if self.spent_units + entry.cost_units > self._total_units:
                 raise self._exceeded(entry, advice)
+            if self._entries:
+                entry = replace(entry, when=max(entry.when, self._entries[-1].when))
             self._entries.append(entry)
+            return entry
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled."""

@@ -10,7 +10,7 @@ by default directions have momentum, steps shrink when 0 wins, and late iterates
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -227,6 +227,12 @@ def dp_agd(
     )
     _check(schedule, n_candidates, step_window, max_iter)
     plan = _plan(epsilon, delta, schedule, accountant, calibration, relation, ledger)
+    public = public_facts(
+        objective,
+        **{name: value for name, value in asdict(schedule).items() if name != "clip"},
+        n_candidates=n_candidates,
+        calibration=calibration,
+    )
     releaser = Releaser(
         epsilon,
         delta,
@@ -235,6 +241,7 @@ def dp_agd(
         ledger=ledger,
         random_state=random_state,
         description="dp_agd",
+        statement={"clip": schedule.clip, **public},
     )
     run = _Run(objective, releaser, plan, schedule, n_candidates, step_window, callback)
     run.descend(max_iter)
@@ -252,19 +259,7 @@ def dp_agd(
         random=releaser.random,
         non_finite=objective.non_finite,
         ledger=ledger_note(ledger, epsilon, delta),
-        public=public_facts(
-            objective,
-            splits=schedule.splits,
-            selection_share=schedule.selection_share,
-            loss_clip=schedule.loss_clip,
-            step_max=schedule.step_max,
-            n_candidates=n_candidates,
-            growth=schedule.growth,
-            momentum=schedule.momentum,
-            shrink=schedule.shrink,
-            average=schedule.average,
-            calibration=calibration,
-        ),
+        public=public,
         mu=plan.guarantee if plan.budget.accountant == "gdp" else None,
         rho=plan.guarantee if plan.budget.accountant == "zcdp" else None,
     )

@@ -62,6 +62,7 @@ def majority(
         ledger=ledger,
         random_state=random_state,
         description="majority",
+        statement=public_facts(objective),
     )
     label_sum = objective.label_sum()
     multiplier = gaussian_noise_multiplier(releaser.budget.share(parts=1), "gdp")

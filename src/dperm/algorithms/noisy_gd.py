@@ -188,6 +188,14 @@ def noisy_gd(
     _check(schedule, radius)
     budget = Budget.from_epsilon(epsilon, delta, "gdp")
     noise_multiplier = _noise_multiplier(budget, epsilon, delta, schedule.steps, calibration, relation)
+    public = public_facts(
+        objective,
+        step_size=schedule.step_size,
+        momentum=schedule.momentum,
+        tail=schedule.tail,
+        radius=radius,
+        calibration=calibration,
+    )
     releaser = Releaser(
         epsilon,
         delta,
@@ -196,6 +204,7 @@ def noisy_gd(
         ledger=ledger,
         random_state=random_state,
         description="noisy_gd",
+        statement={"clip": schedule.clip, "steps": schedule.steps, **public},
     )
     coef, history, sensitivity = _descend(objective, releaser, noise_multiplier, schedule, radius, callback)
     privacy = PrivacyStatement(
@@ -213,14 +222,7 @@ def noisy_gd(
         non_finite=objective.non_finite,
         mu=mu,
         ledger=ledger_note(ledger, epsilon, delta),
-        public=public_facts(
-            objective,
-            step_size=schedule.step_size,
-            momentum=schedule.momentum,
-            tail=schedule.tail,
-            radius=radius,
-            calibration=calibration,
-        ),
+        public=public,
     )
     return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
 

@@ -7,12 +7,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dperm.cli import budget
+
 app = typer.Typer(
     help="Differentially private empirical risk minimisation.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(budget.app, name="budget")
 
 
 @app.callback()

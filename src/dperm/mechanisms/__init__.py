@@ -1,6 +1,6 @@
-"""Mechanisms: exact noise, private selection, and the door from private sums to numbers."""
+"""Mechanisms: exact noise, private selection and sampling, and the door from private sums to numbers."""
 
-from dperm.mechanisms.noise import rounded_gaussian
+from dperm.mechanisms.noise import discrete_laplace, norm_laplace, rounded_gaussian
 from dperm.mechanisms.release import release_without_privacy
 
-__all__ = ["release_without_privacy", "rounded_gaussian"]
+__all__ = ["discrete_laplace", "norm_laplace", "release_without_privacy", "rounded_gaussian"]

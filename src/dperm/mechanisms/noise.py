@@ -1,8 +1,11 @@
-"""Rounded Gaussian noise, sampled exactly.
+"""Noise for releases: rounded Gaussian, norm-Laplace and discrete Laplace, sampled exactly.
 
-For a value ``v`` on a grid ``g``, ``round_g(v + Z) = v + round_g(Z)``: adding rounded Gaussian noise to an
-exact sum is the continuous Gaussian mechanism followed by rounding. Every guarantee proved for the
-continuous mechanism holds for the program, down to the last bit.
+For a value ``v`` on a grid ``g``, ``round_g(v + Z) = v + round_g(Z)``: adding rounded continuous noise to an
+exact sum is the continuous mechanism followed by rounding. Every guarantee proved for the continuous
+mechanism holds for the program, down to the last bit.
+
+Floating-point noise (``noise="float"``) is there for simulations and for loops in which noise dominates the
+cost. It is **idealised**: its guarantee is that of real numbers, not of the program.
 """
 
 from __future__ import annotations
@@ -11,13 +14,16 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels import samplers
 from dperm._kernels.samplers import RandomBits
+from dperm.accounting.gaussian import gaussian_sigma
 from dperm.mechanisms.random_source import RandomState, random_bits
+from dperm.mechanisms.selection import laplace_rate
 
 # The sampler's scale is numerator / 2^shift with numerator <= 2^63 and 1 <= shift <= 63.
 _NUMERATOR_BITS = 63
@@ -26,8 +32,12 @@ _LARGEST_SHIFT = 63
 #: Largest sigma / grid. Six standard deviations then stay below the sampler's limit of 2^62 grid steps.
 LARGEST_SCALE = 2.0**59
 
-# Where sigma / grid is smaller, this is used instead: rounded noise is zero either way but for a
-# probability below exp(-2^76), and more noise than asked for never hurts the guarantee.
+#: Largest scale * sqrt(d + 1) / grid of norm-Laplace noise in d dimensions: an entry of 128 times this size
+#: has probability below exp(-100), and the sampler's limit is 2^62 grid steps.
+LARGEST_NORM_LAPLACE = 2.0**55
+
+# Where sigma / grid (or scale / grid) is smaller, this is used instead: rounded noise is zero either way but
+# for a probability below exp(-2^38), and more noise than asked for never hurts the guarantee.
 _SMALLEST_SCALE = Fraction(1, 1 << 40)
 
 
@@ -121,13 +131,17 @@ def gaussian_scale(sigma: float, grid: float) -> tuple[int, int]:
         If `sigma` is not a finite number of at least 0, `grid` is not finite and positive, or
         ``sigma / grid > 2^59``.
     """
-    if not (math.isfinite(sigma) and sigma >= 0):
-        raise ValueError(f"sigma must be a finite number of at least 0, got {sigma}")
+    return _dyadic_scale(sigma, grid, "sigma")
+
+
+def _dyadic_scale(width: float, grid: float, name: str) -> tuple[int, int]:
+    if not (math.isfinite(width) and width >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {width}")
     if not (math.isfinite(grid) and grid > 0):
         raise ValueError(f"grid must be a finite positive number, got {grid}")
-    scale = Fraction(sigma) / Fraction(grid)
+    scale = Fraction(width) / Fraction(grid)
     if scale > LARGEST_SCALE:
-        raise ValueError(f"sigma / grid must be at most 2^59, got sigma={sigma}, grid={grid}")
+        raise ValueError(f"{name} / grid must be at most 2^59, got {name}={width}, grid={grid}")
     if scale == 0:
         return 0, 1
     scale = max(scale, _SMALLEST_SCALE)
@@ -140,3 +154,181 @@ def _draw(bits: RandomBits, numerator: int, shift: int, shape: int | Sequence[in
     if numerator == 0:
         return np.zeros(shape, dtype=np.int64)
     return samplers.rounded_gaussian(bits, numerator, shift, shape)
+
+
+def norm_laplace(
+    scale: float,
+    size: int | tuple[int, int],
+    random_state: RandomState | RandomBits = None,
+    *,
+    noise: Literal["float", "exact"] = "float",
+    grid: float | None = None,
+) -> NDArray[np.float64]:
+    r"""Sample vectors with density proportional to ``exp(-||z||_2 / scale)``.
+
+    Parameters
+    ----------
+    scale : float
+        Sensitivity (Euclidean) divided by epsilon; finite and at least 0. 0 gives zeros and no privacy.
+    size : int or (int, int)
+        ``d``, the number of dimensions, or ``(k, d)`` for `k` independent vectors; ``d >= 1``.
+    random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
+        None draws cryptographic noise. Anything else is reproducible and **protects nobody**.
+    noise : {"float", "exact"}, default "float"
+        "float": fast floating-point numbers, **idealised**: adding them to a private value has the
+        guarantee on paper, and none for the program. "exact": ``round_g(z)``, exactly sampled.
+    grid : float
+        Distance ``g`` between neighbouring results, for ``noise="exact"`` only, where it is required; finite
+        and positive, with ``scale * sqrt(d + 1) / grid`` at most 2^55.
+
+    Returns
+    -------
+    ndarray of float64, shape `size`
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If `random_state` is of another type.
+
+    Notes
+    -----
+    Guarantee with ``noise="exact"``: added to a value on the grid whose Euclidean sensitivity is at most
+    ``epsilon * scale``, the result is epsilon-DP: it is the rounding of a mechanism whose density changes
+    by a factor of at most ``exp(||v - v'|| / scale)`` (triangle inequality). The sampler reads random bits
+    and computes with integers; a rounding that the bits so far do not decide draws more of them. Its
+    running time depends on the values drawn.
+
+    ``||z||`` has the distribution Gamma(d, scale), so :math:`E||z||^2 = d(d+1)\,scale^2`.
+
+    References
+    ----------
+    K. Chaudhuri, C. Monteleoni, A. D. Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 12,
+    2011; M. Hardt, K. Talwar, "On the Geometry of Differential Privacy", STOC 2010.
+    """
+    scale = float(scale)
+    shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
+    if len(shape) not in (1, 2) or shape[-1] < 1 or shape[0] < 0:
+        raise ValueError(f"size must be d or (k, d) with d >= 1, got {size}")
+    vectors = shape[0] if len(shape) == 2 else 1
+    if noise not in ("float", "exact"):
+        raise ValueError(f'noise must be "float" or "exact", got {noise!r}')
+    if (noise == "exact") != (grid is not None):
+        raise ValueError(f'grid belongs to noise="exact", and must be given there; got {noise=}, {grid=}')
+    if grid is not None:
+        integers = _norm_laplace_integers(random_bits(random_state), scale, float(grid), vectors, shape[-1])
+        return (integers * np.float64(grid)).reshape(shape)
+    if not (math.isfinite(scale) and scale >= 0):
+        raise ValueError(f"scale must be a finite number of at least 0, got {scale}")
+    return samplers.norm_laplace_float(random_bits(random_state), scale, vectors, shape[-1]).reshape(shape)
+
+
+def norm_laplace_integers(
+    bits: RandomBits, scale: float, grid_exponent: int, shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """Sample ``round_g(z) / g`` for one norm-Laplace ``z`` and the grid ``g = 2^grid_exponent``.
+
+    The noise of a release in units of its grid. The Euclidean norm is that of all entries together, however
+    they are arranged; see :func:`norm_laplace` for the distribution and the guarantee.
+
+    Parameters
+    ----------
+    bits : RandomBits
+    scale : float
+        In the unit of the released value, finite and at least 0.
+    grid_exponent : int
+        Base-2 logarithm of the grid, -1074 to 1023.
+    shape : tuple of int
+
+    Returns
+    -------
+    ndarray of int64
+    """
+    dimension = math.prod(shape)
+    if dimension == 0:
+        return np.zeros(shape, dtype=np.int64)
+    grid = math.ldexp(1.0, grid_exponent)
+    return _norm_laplace_integers(bits, float(scale), grid, 1, dimension).reshape(shape)
+
+
+def check_norm_laplace(scale: float, grid_exponent: int, shape: tuple[int, ...]) -> None:
+    """Raise the ValueError that :func:`norm_laplace_integers` would raise, without drawing anything."""
+    _norm_laplace_scale(float(scale), math.ldexp(1.0, grid_exponent), math.prod(shape))
+
+
+@functools.lru_cache(maxsize=64)
+def _norm_laplace_scale(scale: float, grid: float, dimension: int) -> tuple[int, int]:
+    numerator, shift = _dyadic_scale(scale, grid, "scale")
+    if scale / grid * math.sqrt(dimension + 1.0) > LARGEST_NORM_LAPLACE:
+        raise ValueError(
+            f"scale * sqrt(d + 1) / grid must be at most 2^55, got {scale=}, {grid=}, d={dimension}"
+        )
+    return numerator, shift
+
+
+def _norm_laplace_integers(
+    bits: RandomBits, scale: float, grid: float, vectors: int, dimension: int
+) -> NDArray[np.int64]:
+    numerator, shift = _norm_laplace_scale(scale, grid, dimension)
+    if numerator == 0:
+        return np.zeros((vectors, dimension), dtype=np.int64)
+    return samplers.norm_laplace(bits, numerator, shift, vectors, dimension)
+
+
+def discrete_laplace(
+    scale: float | Fraction,
+    size: int | Sequence[int],
+    random_state: RandomState | RandomBits = None,
+) -> NDArray[np.int64]:
+    r"""Sample integers with :math:`P(k) \propto \exp(-|k| / scale)`, exactly.
+
+    Parameters
+    ----------
+    scale : float or Fraction
+        Sensitivity divided by epsilon, in units of the released integer; above 2^-64 and at most 2^60.
+        Rounded up where ``1 / scale`` has more than 64 significant bits.
+    size : int or sequence of ints
+        Shape of the result.
+    random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
+        None draws cryptographic noise. Anything else is reproducible and **protects nobody**.
+
+    Returns
+    -------
+    ndarray of int64, shape `size`
+        Magnitudes are cut off at 2^62.
+
+    Notes
+    -----
+    Guarantee: added to an integer of sensitivity ``epsilon * scale``, the result is epsilon-DP.
+
+    References
+    ----------
+    A. Ghosh, T. Roughgarden, M. Sundararajan, "Universally Utility-Maximizing Privacy Mechanisms", STOC 2009;
+    C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", 2020, algorithm 2.
+    """
+    return samplers.discrete_laplace(random_bits(random_state), *laplace_rate(scale), size)
+
+
+def choose_mechanism(epsilon: float, delta: float, dimension: int) -> Literal["gaussian", "norm_laplace"]:
+    """Return the noise with the smaller mean square error for one (epsilon, delta)-DP release of a vector.
+
+    Norm-Laplace where ``d + 1 <= (sigma * epsilon / sensitivity)^2``, `sigma` that of the tight Gaussian
+    calibration: ``E||z||^2`` is ``d (d + 1) / epsilon^2`` against ``d sigma^2``, for sensitivity 1. It then
+    gives ``delta = 0`` besides. The choice depends on public numbers only.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0.
+    delta : float
+        At least 0 and below 1; 0 leaves norm-Laplace only.
+    dimension : int
+        Number of entries ``d`` of the released vector, at least 1.
+    """
+    if dimension < 1:
+        raise ValueError(f"dimension must be at least 1, got {dimension}")
+    if delta == 0:
+        return "norm_laplace"
+    ratio = gaussian_sigma(epsilon, delta) * epsilon if math.isfinite(epsilon) else 0.0
+    return "norm_laplace" if dimension + 1 <= ratio**2 else "gaussian"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar, cast
@@ -18,7 +18,7 @@ from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.bounded import Bounded
-from dperm.mechanisms.noise import gaussian_integers
+from dperm.mechanisms.noise import check_norm_laplace, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
 
@@ -78,7 +78,9 @@ class Releaser:
     random_state : None, int or numpy Generator
         None for cryptographic noise; anything else is reproducible and protects nobody who knows it.
     description : str
-        Name of the fit in the ledger's history.
+        Name of the algorithm, and of the fit in the ledger's history.
+    statement : Mapping, optional
+        Public facts about the fit that are known before it runs, stored in the ledger's history.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class Releaser:
         ledger: PrivacyLedger | None,
         random_state: RandomState,
         description: str,
+        statement: Mapping[str, Any] | None = None,
     ) -> None:
         self.neighbors = Neighbours.parse(neighbors)
         self.budget = budget
@@ -103,8 +106,22 @@ class Releaser:
         self.random: str = source.kind
         self._bits = RandomBits(source)
         if ledger is not None:
+            accountant = str(budget.accountant)
+            facts = {
+                "algorithm": description,
+                "epsilon": epsilon,
+                "delta": delta,
+                "accountant": accountant,
+                "neighbors": str(self.neighbors),
+                "random": self.random,
+                **(statement or {}),
+            }
             ledger.charge(
-                epsilon=epsilon, delta=delta, accountant=str(budget.accountant), description=description
+                epsilon=epsilon,
+                delta=delta,
+                accountant=accountant,
+                description=description,
+                statement=facts,
             )
 
     @_watched
@@ -129,6 +146,43 @@ class Releaser:
         self.budget.spend(GaussianRelease(noise_multiplier))
         exponent = _grid_exponent(private.grid)
         noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
+        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+
+    @_watched
+    def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
+        """Release a vector sum with norm-Laplace noise; the release is epsilon-DP.
+
+        The noise has a density proportional to ``exp(-epsilon ||z|| / sensitivity)``, the Euclidean norm
+        taken over all entries. It is sampled exactly and rounded to the grid of the sum, so that the result
+        is a post-processing of the continuous mechanism.
+
+        Parameters
+        ----------
+        private : Bounded
+            A vector sum.
+        epsilon : float
+            Greater than 0; infinite draws no noise.
+
+        Returns
+        -------
+        ndarray of float64, the shape of the sum
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
+        ValueError
+            If `epsilon` is not above 0, or so small that the noise does not fit the grid. Nothing is charged.
+        """
+        if private.scores:
+            raise TypeError("scores are released through select()")
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, got {epsilon}")
+        scale = private.sensitivity(self.neighbors) / epsilon * (1.0 + 2.0**-50)
+        exponent = _grid_exponent(private.grid)
+        check_norm_laplace(scale, exponent, private.shape)
+        self.budget.spend(PureRelease(epsilon))
+        noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
     @_watched

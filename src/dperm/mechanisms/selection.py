@@ -1,13 +1,33 @@
-"""Private selection among candidates with integer scores, sampled exactly."""
+"""Private selection among candidates with integer scores, sampled exactly.
+
+Small scores are likely. Let one record change the scores by ``d`` and let ``r`` bound the *range* of its
+effect, ``max_j d_j - min_j d_j <= r``: for sums of losses in ``[0, C]``, ``r = C`` under ``add_or_remove``
+(the scores are monotone: all move the same way) and ``2 C`` under ``replace_one``. With rate ``c``:
+
+====================================  =====================================  ==========================
+mechanism                             guarantee                              use it
+====================================  =====================================  ==========================
+:func:`exponential_mechanism`         ``c r``-bounded range: ``c r``-DP and  under composition (zCDP,
+                                      ``(c r)^2 / 8``-zCDP                   GDP): a quarter of the cost
+:func:`permute_and_flip`              ``c r``-DP, not bounded range          for a pure guarantee: never
+                                                                             worse than the above
+:func:`report_noisy_min`,             ``c r``-DP, not bounded range          for published algorithms
+noise "exponential" or "laplace"
+====================================  =====================================  ==========================
+
+A choice that is not of bounded range costs ``(c r)^2 / 2`` in zCDP, like any ``c r``-DP release. Nothing is
+charged here.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels import samplers
 from dperm._kernels.samplers import RandomBits
@@ -53,15 +73,55 @@ def exponential_mechanism(bits: RandomBits, scores: ArrayLike, rate: float | Fra
     F. McSherry, K. Talwar, "Mechanism Design via Differential Privacy", 2007; C. Canonne, G. Kamath,
     T. Steinke, "The Discrete Gaussian for Differential Privacy", 2020, algorithm 1 (exact sampling).
     """
+    numerator, shift = dyadic_rate(rate if isinstance(rate, Fraction) else float(rate))
+    return samplers.exponential_mechanism(bits, _candidates(scores), numerator, shift)
+
+
+def permute_and_flip(bits: RandomBits, scores: ArrayLike, rate: float | Fraction) -> int:
+    """Look at the candidates in random order, choose the first that a biased coin accepts, exactly.
+
+    Candidate ``j`` is accepted with probability ``exp(-rate * (score_j - smallest score))``.
+
+    Parameters
+    ----------
+    bits, scores, rate
+        As for :func:`exponential_mechanism`.
+
+    Returns
+    -------
+    int
+        Index of the chosen candidate.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`exponential_mechanism`.
+
+    Notes
+    -----
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is ``rate
+    * r``-DP. It is **not** of bounded range, and costs ``(rate * r)^2 / 2`` in zCDP. The distance of the
+    chosen score from the best is never larger, in expectation and in distribution, than with the
+    exponential mechanism of the same rate. Nothing is charged here.
+
+    The number of trials, at most one per candidate, depends on the scores.
+
+    References
+    ----------
+    R. McKenna, D. Sheldon, "Permute-and-Flip: A new mechanism for differentially private selection", NeurIPS
+    2020, Theorem 1 and section 4.
+    """
+    numerator, shift = dyadic_rate(rate if isinstance(rate, Fraction) else float(rate))
+    return samplers.permute_and_flip(bits, _candidates(scores), numerator, shift)
+
+
+def _candidates(scores: ArrayLike) -> NDArray[np.int64]:
     candidates = np.asarray(scores)
     if candidates.ndim != 1 or candidates.size == 0:
         raise ValueError(f"scores must have shape (n_candidates,), not empty; got {candidates.shape}")
     if not np.can_cast(candidates.dtype, np.int64):
         raise TypeError(f"scores must be integers within int64, got dtype {candidates.dtype}")
-    numerator, shift = dyadic_rate(rate if isinstance(rate, Fraction) else float(rate))
-    return samplers.exponential_mechanism(
-        bits, np.ascontiguousarray(candidates, dtype=np.int64), numerator, shift
-    )
+    return np.ascontiguousarray(candidates, dtype=np.int64)
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,60 +148,67 @@ def dyadic_rate(rate: float | Fraction) -> tuple[int, int]:
     return math.floor(exact * (1 << shift)), shift
 
 
-def report_noisy_min(bits: RandomBits, scores: ArrayLike, scale: float) -> int:
-    """Return the index of the smallest score after adding discrete Laplace noise to each.
+def laplace_rate(scale: float | Fraction) -> tuple[int, int]:
+    """Return ``(numerator, shift)`` with ``numerator / 2^shift <= 1 / scale``: at least the noise asked for.
 
-    Kept for published algorithms; :func:`exponential_mechanism` chooses better for the same privacy.
+    Raises
+    ------
+    ValueError
+        If `scale` is not above 2^-64 and at most 2^60.
+    """
+    if not 2.0**-64 < scale <= 2.0**60:
+        raise ValueError(f"scale must be above 2^-64 and at most 2^60 steps, got {scale}")
+    return dyadic_rate(1 / Fraction(scale))
+
+
+def report_noisy_min(
+    bits: RandomBits,
+    scores: ArrayLike,
+    scale: float | Fraction,
+    noise: Literal["laplace", "exponential"] = "laplace",
+) -> int:
+    """Subtract independent noise from each score and return the index of the smallest, exactly.
+
+    Kept for published algorithms. For the same guarantee :func:`permute_and_flip` chooses better alone and
+    :func:`exponential_mechanism` under composition.
 
     Parameters
     ----------
     bits : RandomBits
     scores : array-like of integers, shape (n_candidates,)
-    scale : float
-        Scale ``t`` of the noise in grid steps, at least 1: ``P(Y = k)`` is proportional to
-        ``exp(-|k| / t)``. Rounded up by at most a millionth.
+        Small scores are likely. Integers in units of the grid of the scores, within int64.
+    scale : float or Fraction
+        Scale ``t`` of the noise in grid steps, at most 2^60, rounded up where ``1 / t`` has more than 64
+        significant bits.
+    noise : {"laplace", "exponential"}, default "laplace"
+        Integers ``Y`` with ``P(Y = k)`` proportional to ``exp(-|k| / t)``: of both signs, or ``k >= 0`` only.
+
+    Returns
+    -------
+    int
+        Index of the chosen candidate; of equal ones, the first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type or out of range.
 
     Notes
     -----
-    Guarantee: if one record moves all scores the same way, by at most ``r``, the choice is
-    ``(r / t)``-DP; if they may move in opposite ways, ``(2 r / t)``-DP. Nothing is charged here.
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is
+    ``r/t``-DP, not of bounded range. Proof: given the noise of the others, ``j`` wins if and only if its
+    noise is at least some integer; the record moves this integer by at most ``r``; and
+    ``P(Y >= k + r) >= exp(-r/t) P(Y >= k)``. So sums of losses in ``[0, C]`` need ``t = C/epsilon`` where a
+    record is added or removed (monotone scores) and ``2 C/epsilon`` where one is replaced. Exponential
+    noise *added* to the scores, the wrong sign, would lose up to ``n_candidates - 1`` times as much.
+    Nothing is charged here.
 
     References
     ----------
     C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014, Claim 3.9 (noisy max);
-    Canonne, Kamath, Steinke 2020, algorithm 2 (discrete Laplace).
+    Canonne, Kamath, Steinke 2020, algorithm 2 (the noise).
     """
-    if not 1.0 <= scale <= 2.0**60:
-        raise ValueError(f"scale must be from 1 to 2^60 grid steps, got {scale}")
-    noisy = [int(score) + _discrete_laplace(bits, scale) for score in np.asarray(scores)]
-    return noisy.index(min(noisy))
-
-
-def _discrete_laplace(bits: RandomBits, scale: float) -> int:
-    """One draw of ``P(Y = k)`` proportional to ``exp(-|k| rate)``, with ``rate = numerator/2^shift``.
-
-    ``|Y| = U + 2^m V``: U uniform below 2^m, kept with probability ``exp(-U rate)``, V the number of
-    successes with probability ``exp(-2^m rate)`` before a failure. A negative zero is drawn again.
-    """
-    m = math.ceil(math.log2(scale))
-    shift = m + 20
-    numerator = math.floor(Fraction(1 << shift) / Fraction(scale))
-    while True:
-        word = int(samplers.uniform_words(bits, 1)[0])
-        uniform = word >> (64 - m) if m else 0
-        if not _happens(bits, numerator * uniform, shift):
-            continue
-        blocks = 0
-        while _happens(bits, numerator << m, shift):
-            blocks += 1
-        magnitude = uniform + (blocks << m)
-        negative = bool(int(samplers.uniform_words(bits, 1)[0]) >> 63)
-        if magnitude or not negative:
-            return -magnitude if negative else magnitude
-
-
-def _happens(bits: RandomBits, numerator: int, shift: int) -> bool:
-    """Bernoulli trial with probability ``exp(-numerator / 2^shift)``, exactly."""
-    divisor = numerator & -numerator  # cancel common powers of two: the sampler takes 64 bits
-    common = min(divisor.bit_length() - 1, shift) if numerator else shift
-    return bool(samplers.bernoulli_exp(bits, numerator >> common, shift - common, 1)[0])
+    if noise not in ("laplace", "exponential"):
+        raise ValueError(f'noise must be "laplace" or "exponential", got {noise!r}')
+    numerator, shift = laplace_rate(scale)
+    return samplers.report_noisy_min(bits, _candidates(scores), numerator, shift, noise == "laplace")

@@ -1,0 +1,147 @@
+"""Privacy profiles of one subsampled Gaussian step, for each sampling scheme and neighbouring relation.
+
+A profile is the hockey-stick divergence ``h(epsilon) = sup_S P(S) - e^epsilon Q(S)`` of a dominating pair,
+as a function of every real epsilon. ``q`` is the sampling rate and ``mu`` the sensitivity of the batch sum
+over the standard deviation of the noise; ``delta_G`` is the Gaussian profile of `gaussian.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfcx, log_ndtr, ndtr
+
+Array = npt.NDArray[np.float64]
+Profile = Callable[[Array], Array]
+
+_SQRT_HALF_PI = math.sqrt(math.pi / 2.0)
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class StepProfiles:
+    """Profiles of one step, to be composed separately; the guarantee is the worst of them.
+
+    Parameters
+    ----------
+    pairs : tuple of (Profile, Profile)
+        For each direction the profile of (P, Q) and that of (Q, P), on epsilon >= 0. They are the same
+        function for a symmetric pair.
+    spread : float
+        Rough standard deviation of the privacy loss, which sets the first grid of a discretisation.
+    """
+
+    pairs: tuple[tuple[Profile, Profile], ...]
+    spread: float
+
+
+def gaussian_profile(epsilon: Array, mu: float) -> Array:
+    """``delta_G(epsilon, mu)`` for every real epsilon, elementwise (Balle and Wang 2018, Theorem 8)."""
+    with np.errstate(under="ignore"):
+        return np.minimum(np.exp(log_gaussian_profile(epsilon, mu)), 1.0)
+
+
+def log_gaussian_profile(epsilon: Array, mu: float) -> Array:
+    """``log delta_G(epsilon, mu)`` for every real epsilon; finite far beyond the range of doubles."""
+    a = epsilon / mu - mu / 2.0
+    above = np.maximum(a, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        difference = np.log(np.maximum(_mills(above) - _mills(above + mu), 0.0))
+        tail = -0.5 * above * above - _LOG_SQRT_2PI + difference
+        bulk = np.log(np.maximum(ndtr(-a) - np.exp(np.minimum(epsilon + log_ndtr(-a - mu), 0.0)), 0.0))
+    return np.where(a > 0.0, tail, bulk)
+
+
+def amplified_epsilon(epsilon: Array, q: float) -> Array:
+    """``log(1 + (e^epsilon - 1)/q)`` for epsilon > log(1-q), without overflow."""
+    small = np.minimum(epsilon, 30.0)
+    large = np.maximum(epsilon, 30.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.log1p(np.expm1(small) / q)
+    far = large + np.log((1.0 - (1.0 - q) * np.exp(-large)) / q)
+    return np.where(epsilon <= 30.0, near, far)
+
+
+def sampled_profile(q: float, mu: float) -> Profile:
+    """Return ``h(epsilon) = q delta_G(log(1 + (e^epsilon-1)/q), mu)`` on epsilon >= 0.
+
+    It is the profile of the pair ``((1-q) N(0,1) + q N(mu,1), N(0,1))``, and for sampling without
+    replacement an upper bound for both directions (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9).
+    """
+
+    def profile(epsilon: Array) -> Array:
+        return q * gaussian_profile(amplified_epsilon(epsilon, q), mu)
+
+    return profile
+
+
+def reversed_sampled_profile(q: float, mu: float) -> Profile:
+    """Profile of ``(N(0,1), (1-q) N(0,1) + q N(mu,1))`` on epsilon >= 0.
+
+    With ``g = e^epsilon`` and ``c = 1 - g (1-q)``: ``c delta_G(log(g q/c), mu)`` where c > 0, else 0.
+    """
+
+    def profile(epsilon: Array) -> Array:
+        rest = np.maximum(q - (1.0 - q) * np.expm1(np.minimum(epsilon, 700.0)), 0.0)
+        safe = np.where(rest > 0.0, rest, 1.0)
+        inner = epsilon + np.log(q) - np.log(safe)
+        return np.where(rest > 0.0, rest * gaussian_profile(inner, mu), 0.0)
+
+    return profile
+
+
+def replaced_poisson_profile(q: float, mu: float) -> Profile:
+    """Profile of a Poisson-sampled step when one record is replaced, on epsilon >= 0.
+
+    ``q [(1-t) delta_G(e', mu) + t delta_G(e', 2 mu)]`` with ``e' = log(1 + (e^epsilon-1)/q)`` and
+    ``t = e^(epsilon - e')``: advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) with
+    the record absent on the common part.
+    """
+
+    def profile(epsilon: Array) -> Array:
+        inner = amplified_epsilon(epsilon, q)
+        t = np.exp(epsilon - inner)
+        return q * ((1.0 - t) * gaussian_profile(inner, mu) + t * gaussian_profile(inner, 2.0 * mu))
+
+    return profile
+
+
+def poisson_add_or_remove(q: float, mu: float) -> StepProfiles:
+    """Both directions of Poisson sampling (Zhu, Dong and Wang 2022), composed separately."""
+    remove, add = sampled_profile(q, mu), reversed_sampled_profile(q, mu)
+    return StepProfiles(((remove, add), (add, remove)), _spread(q, mu))
+
+
+def poisson_replace_one(q: float, mu: float) -> StepProfiles:
+    """Poisson sampling when one record is replaced: one symmetric profile."""
+    profile = replaced_poisson_profile(q, mu)
+    return StepProfiles(((profile, profile),), _spread(q, 2.0 * mu))
+
+
+def without_replacement_replace_one(q: float, mu: float) -> StepProfiles:
+    """Fixed-size batches without replacement when one record is replaced: one symmetric profile."""
+    profile = sampled_profile(q, mu)
+    return StepProfiles(((profile, profile),), _spread(q, mu))
+
+
+def on_the_line(profile: Profile, reverse: Profile, epsilon: Array) -> Array:
+    """Extend a profile to negative epsilon: ``h(-x) = 1 - e^-x + e^-x h_reverse(x)``."""
+    size = np.abs(epsilon)
+    negative = -np.expm1(-size) + np.exp(-size) * reverse(size)
+    return np.where(epsilon >= 0.0, profile(size), negative)
+
+
+def _mills(x: Array) -> Array:
+    """Mills ratio Phi(-x)/phi(x), for x >= 0."""
+    return np.asarray(_SQRT_HALF_PI * erfcx(x / math.sqrt(2.0)), dtype=np.float64)
+
+
+def _spread(q: float, mu: float) -> float:
+    """Standard deviation of the loss for small mu, capped by that of a rare large loss."""
+    chi_square = q * q * math.expm1(min(mu * mu, 50.0))
+    rare = q * mu * mu * (1.0 + mu * mu / 4.0)
+    return math.sqrt(min(chi_square, rare))

@@ -1,0 +1,69 @@
+"""Closed forms for the noise that is left after Laplacian smoothing ``A^-1``, ``A = I - s L`` (circulant).
+
+Smoothing happens after the noise, so it changes the utility and never the guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dperm.accounting._checks import check_non_negative, check_steps
+
+
+def smoothing_gamma(smoothing: float, dimension: int) -> float:
+    """``(1/d) trace(A^-1)``: mean of ``z' A^-1 z / d`` for standard normal z.
+
+    Parameters
+    ----------
+    smoothing : float
+        s, at least 0 (1 at s = 0).
+    dimension : int
+        d, >= 1.
+
+    Returns
+    -------
+    float
+        ``(1 + a^d)/((1 - a^d) sqrt(4 s + 1))``, ``a = (2 s + 1 - sqrt(4 s + 1))/(2 s)``; tends to
+        ``1/sqrt(1 + 4 s)``, not to 0, as d grows.
+
+    Notes
+    -----
+    DP-LSSGD, Proposition 1.
+    """
+    smoothing, dimension = check_non_negative(smoothing, "smoothing"), check_steps(dimension, "dimension")
+    if smoothing == 0.0:
+        return 1.0
+    power = _decay(smoothing) ** dimension
+    return (1.0 + power) / ((1.0 - power) * math.sqrt(4.0 * smoothing + 1.0))
+
+
+def smoothing_beta(smoothing: float, dimension: int) -> float:
+    """``(1/d) trace(A^-2)``: mean of ``||A^-1 z||^2 / d`` for standard normal z.
+
+    Parameters
+    ----------
+    smoothing : float
+        s, at least 0 (1 at s = 0).
+    dimension : int
+        d, >= 1.
+
+    Returns
+    -------
+    float
+        Tends to ``(1 + 2 s)/(1 + 4 s)^(3/2)`` as d grows.
+
+    Notes
+    -----
+    DP-LSSGD, Proposition 2: with ``r = sqrt(4 s + 1)``,
+    ``(2 s + 1)(1 + a^d)/(r^3 (1 - a^d)) + 2 d a^d/(r^2 (1 - a^d)^2)``.
+    """
+    smoothing, dimension = check_non_negative(smoothing, "smoothing"), check_steps(dimension, "dimension")
+    if smoothing == 0.0:
+        return 1.0
+    power, root = _decay(smoothing) ** dimension, math.sqrt(4.0 * smoothing + 1.0)
+    leading = (2.0 * smoothing + 1.0) * (1.0 + power) / (root**3 * (1.0 - power))
+    return leading + 2.0 * dimension * power / (root * root * (1.0 - power) ** 2)
+
+
+def _decay(smoothing: float) -> float:
+    return 2.0 * smoothing / (2.0 * smoothing + 1.0 + math.sqrt(4.0 * smoothing + 1.0))

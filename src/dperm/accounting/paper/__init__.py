@@ -1,0 +1,62 @@
+"""Published calibrations, for reproduction. Each computes the noise as printed and verifies it.
+
+A function raises ValueError where the claimed guarantee is not certified by the tight accounting, and warns
+(`dperm.errors.PrivacyWarning`) where it is, but outside the range that its paper proves.
+"""
+
+from dperm.accounting.paper.baselines import (
+    AgdSplit,
+    PureObjective,
+    dp_agd,
+    objective_perturbation,
+    objective_perturbation_pure,
+    privgene,
+)
+from dperm.accounting.paper.comparison import PaperComparison
+from dperm.accounting.paper.full_batch import (
+    noisy_gd,
+    output_perturbation,
+    smooth_erm_sensitivity,
+    smooth_erm_sigma,
+    textbook_sigma,
+)
+from dperm.accounting.paper.nonsmooth import (
+    BetaChoice,
+    HolderConstants,
+    feasible_beta,
+    holder_constants,
+    sgd_gradient,
+    sgd_output,
+    sgd_output_sensitivity,
+)
+from dperm.accounting.paper.registry import compare_with_paper
+from dperm.accounting.paper.stochastic import dp_lssgd, rrpsgd, sgd_advanced_composition, sgd_moments
+from dperm.accounting.zcdp import zcdp_rho_bun_steinke
+
+__all__ = [
+    "AgdSplit",
+    "BetaChoice",
+    "HolderConstants",
+    "PaperComparison",
+    "PureObjective",
+    "compare_with_paper",
+    "dp_agd",
+    "dp_lssgd",
+    "feasible_beta",
+    "holder_constants",
+    "noisy_gd",
+    "objective_perturbation",
+    "objective_perturbation_pure",
+    "output_perturbation",
+    "privgene",
+    "rrpsgd",
+    "sgd_advanced_composition",
+    "sgd_gradient",
+    "sgd_moments",
+    "sgd_output",
+    "sgd_output_sensitivity",
+    "smooth_erm_sensitivity",
+    "smooth_erm_sigma",
+    "textbook_sigma",
+    "zcdp_rho_bun_steinke",
+]

@@ -1,0 +1,245 @@
+"""Published noise of concentrated-DP gradient descent and of its baselines: splits, selection, objectives."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting.gaussian import gdp_epsilon
+from dperm.accounting.objective_perturbation import (
+    logistic_objective_sigma,
+    logistic_threshold,
+    pure_objective_scale,
+)
+from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting.paper.full_batch import _refuse_replace_one
+from dperm.accounting.privgene import offspring_range, privgene_rate
+from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
+
+# Standard deviation of Laplace over Gumbel noise at equal zCDP cost: sqrt(2) over pi/(2 sqrt 6).
+LAPLACE_OVER_GUMBEL = 4.0 * math.sqrt(3.0) / math.pi
+
+
+class AgdSplit(NamedTuple):
+    """Initial split of the budget of adaptive gradient descent.
+
+    Attributes
+    ----------
+    rho, rho_selection, rho_gradient : float
+        Total, and cost of one selection and of one gradient (zCDP).
+    gradient_sigma : float
+        Noise on the clipped gradient sum.
+    laplace_scale : float
+        Scale of report-noisy-max on the clipped loss sums.
+    first_try_iterations : int
+        Iterations that fit if every first step size is accepted.
+    """
+
+    rho: float
+    rho_selection: float
+    rho_gradient: float
+    gradient_sigma: float
+    laplace_scale: float
+    first_try_iterations: int
+
+
+class PureObjective(NamedTuple):
+    """Pure objective perturbation as published.
+
+    Attributes
+    ----------
+    epsilon_p : float
+        Epsilon left for the noise, whose density is ``exp(-epsilon_p ||b||/2)``.
+    extra_l2 : float
+        What is added to the regulariser (mean scale).
+    """
+
+    epsilon_p: float
+    extra_l2: float
+
+
+def dp_agd(
+    epsilon: float,
+    delta: float,
+    *,
+    clip_gradient: float = 3.0,
+    clip_loss: float = 3.0,
+    splits: int = 60,
+    neighbors: str = "add_or_remove",
+) -> AgdSplit:
+    """Initial parameters of adaptive gradient descent as published.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    clip_gradient, clip_loss : float
+        Clips C of gradients and losses.
+    splits : int, default=60
+        Assumed number of iterations.
+    neighbors : {"add_or_remove"}
+        replace_one is refused: the Laplace scale is half of what it needs.
+
+    Returns
+    -------
+    AgdSplit
+        ``rho_sel = (epsilon/(2 splits))^2/2``, ``rho_ng = (epsilon/(2 splits))^2/(4 log(1.25/delta))``.
+
+    Notes
+    -----
+    Lee and Kifer 2018, inequality (5), Algorithm 2 and Section 6.
+    """
+    _refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    share = epsilon / (2.0 * check_steps(splits, "splits"))
+    selection, gradient = share**2 / 2.0, share**2 / (4.0 * math.log(1.25 / delta))
+    rho = zcdp_rho_bun_steinke(epsilon, delta)
+    return AgdSplit(
+        rho,
+        selection,
+        gradient,
+        check_positive(clip_gradient, "clip_gradient") / math.sqrt(2.0 * gradient),
+        check_positive(clip_loss, "clip_loss") / math.sqrt(2.0 * selection),
+        int(rho / (selection + gradient)),
+    )
+
+
+def compare_dp_agd(epsilon: float, delta: float, *, part: str = "gradient") -> PaperComparison:
+    """Noise at the same share of the budget; `part` is "gradient" or "selection"."""
+    epsilon = check_positive_epsilon(epsilon)
+    published, tight = zcdp_rho_bun_steinke(epsilon, delta), zcdp_rho(epsilon, delta)
+    if part not in ("gradient", "selection"):
+        raise ValueError(f"part must be 'gradient' or 'selection', got {part!r}.")
+    factor = LAPLACE_OVER_GUMBEL if part == "selection" else 1.0
+    # noise is proportional to 1/sqrt(rho); bounded range makes a selection four times cheaper
+    cost = published / 4.0 if part == "selection" else published
+    return PaperComparison(
+        f"dp_agd {part}",
+        factor / math.sqrt(published),
+        1.0 / math.sqrt(tight),
+        epsilon,
+        delta,
+        zcdp_epsilon(cost if part == "selection" else published, delta),
+        "add_or_remove",
+        True,
+    )
+
+
+def objective_perturbation(
+    epsilon: float, delta: float, *, l2: float, row_norm: float = 1.0, beta: float | None = None
+) -> float:
+    """Noise of Gaussian objective perturbation as published; logistic loss, scale of the sum, add_or_remove.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    l2 : float
+        Regulariser on the sum, at least ``2 beta/epsilon``.
+    row_norm : float, default=1.0
+        R.
+    beta : float, optional
+        Smoothness, R^2/4 unless given.
+
+    Returns
+    -------
+    float
+        ``R sqrt(8 log(2/delta) + 4 epsilon)/epsilon``; for an exact minimiser only.
+
+    Notes
+    -----
+    Kifer, Smith and Thakurta 2012, Algorithm 1, as used by Lee and Kifer 2018.
+    """
+    return verified_noise(compare_objective_perturbation(epsilon, delta, l2=l2, row_norm=row_norm, beta=beta))
+
+
+def compare_objective_perturbation(
+    epsilon: float, delta: float, *, l2: float, row_norm: float = 1.0, beta: float | None = None
+) -> PaperComparison:
+    """Published against tight objective perturbation; see `objective_perturbation`."""
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    least = 2.0 * (row_norm * row_norm / 4.0 if beta is None else beta) / epsilon
+    if l2 < least:
+        raise ValueError(f"l2 must be at least 2 beta/epsilon = {least:.6g} (scale of the sum), got {l2!r}.")
+    noise = row_norm * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
+    tight = logistic_objective_sigma(epsilon, delta, l2, row_norm)
+    shift = math.log1p(row_norm * row_norm / 4.0 / l2)
+    gaussian = gdp_epsilon(row_norm / noise, delta)
+    true = min(max(gaussian, logistic_threshold(l2, noise, row_norm)), gaussian + shift)
+    return PaperComparison(
+        "objective_perturbation", noise, tight, epsilon, delta, true, "add_or_remove", True
+    )
+
+
+def objective_perturbation_pure(
+    epsilon: float, *, n_samples: int, l2: float, curvature: float = 0.25
+) -> PureObjective:
+    """Pure objective perturbation as published; rows of norm at most 1, mean scale, replace_one.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0.
+    n_samples : int
+        n.
+    l2 : float
+        Lambda, regulariser on the mean, > 0.
+    curvature : float, default=0.25
+        c, bound on the second derivative of the loss in the margin.
+
+    Notes
+    -----
+    Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2 and Theorem 9; for an exact minimiser only.
+    """
+    epsilon = check_positive_epsilon(epsilon)
+    share = check_positive(curvature, "curvature") / (n_samples * check_positive(l2, "l2"))
+    left = epsilon - math.log1p(2.0 * share + share * share)
+    if left > 0.0:
+        return PureObjective(left, 0.0)
+    return PureObjective(epsilon / 2.0, curvature / (n_samples * math.expm1(epsilon / 4.0)) - l2)
+
+
+def compare_objective_perturbation_pure(epsilon: float, *, n_samples: int, l2: float) -> PaperComparison:
+    """Published against tight scale of b for the logistic loss, R = 1, replace_one."""
+    published = objective_perturbation_pure(epsilon, n_samples=n_samples, l2=l2)
+    tight = pure_objective_scale(epsilon, n_samples * (l2 + published.extra_l2), neighbors="replace_one")
+    scale = 2.0 / published.epsilon_p
+    needed = min(epsilon, max(published.epsilon_p, 2.0 / (n_samples * (l2 + published.extra_l2))))
+    return PaperComparison(
+        "objective_perturbation_pure", scale, tight, epsilon, 0.0, needed, "replace_one", True
+    )
+
+
+def privgene(rho: float, *, generations: int, entry_bound: float, stride: float) -> float:
+    """Rate of the exponential mechanism of PrivGene as published: ``sqrt(2 rho/T)/(4 L_inf h)``.
+
+    Notes
+    -----
+    Lee and Kifer 2018, Section 6; valid for both relations, 2 or 4 times too small.
+    """
+    share = check_positive(rho, "rho") / check_steps(generations, "generations")
+    return math.sqrt(2.0 * share) / (4.0 * entry_bound * stride)
+
+
+def compare_privgene(
+    epsilon: float, delta: float, *, generations: int = 1, neighbors: str = "add_or_remove"
+) -> PaperComparison:
+    """Published against tight scale ``1/c`` of the selection noise, with both conversions of the budget."""
+    epsilon = check_positive_epsilon(epsilon)
+    published = privgene(
+        zcdp_rho_bun_steinke(epsilon, delta), generations=generations, entry_bound=1.0, stride=1.0
+    )
+    score_range = offspring_range(1.0, 1.0, neighbors)
+    tight = privgene_rate(zcdp_rho(epsilon, delta), generations, score_range)
+    spent = generations * (published * score_range) ** 2 / 8.0
+    return PaperComparison(
+        "privgene",
+        1.0 / published,
+        1.0 / tight,
+        epsilon,
+        delta,
+        zcdp_epsilon(spent, delta),
+        neighbors,
+        True,
+    )

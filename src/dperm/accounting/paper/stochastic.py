@@ -1,0 +1,226 @@
+"""Published noise of stochastic gradient methods: random rounds, smoothing, advanced composition, moments."""
+
+from __future__ import annotations
+
+import math
+
+from dperm.accounting._checks import check_delta, check_positive_epsilon, check_rate, check_steps
+from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting.sgd_calibration import noise_multiplier
+from dperm.accounting.subsampling import sgd_epsilon
+
+_WITHOUT_REPLACEMENT = {"sampling": "without_replacement", "neighbors": "replace_one"}
+_POISSON = {"sampling": "poisson", "neighbors": "add_or_remove"}
+
+
+def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> float:
+    """Noise of random-round private SGD per coordinate, over the Lipschitz constant; replace_one.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    n_samples : int
+        n; one uniform record per step, at most n^2 steps.
+
+    Returns
+    -------
+    float
+        ``sigma/L = sqrt(4 log(3n/delta) log(2/delta))/epsilon``.
+
+    Raises
+    ------
+    ValueError
+        Where the accountant does not certify the claim (n = 1000, epsilon = 20, delta = 1e-3).
+
+    Notes
+    -----
+    Zhang et al. 2017, Algorithm 2 and Theorem 4 (epsilon <= 1).
+    """
+    return verified_noise(compare_rrpsgd(epsilon, delta, n_samples=n_samples))
+
+
+def rrpsgd_sigma(epsilon: float, delta: float, n_samples: int) -> float:
+    """Return the noise of `rrpsgd` without verification."""
+    return math.sqrt(4.0 * math.log(3.0 * n_samples / delta) * math.log(2.0 / delta)) / epsilon
+
+
+def compare_rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> PaperComparison:
+    """Published against tight noise of n^2 single-record steps; see `rrpsgd`."""
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    noise = rrpsgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"))
+    return _compare(
+        "rrpsgd", noise, epsilon, delta, 1, n_samples, n_samples**2, epsilon <= 1.0, _WITHOUT_REPLACEMENT
+    )
+
+
+def dp_lssgd(
+    epsilon: float,
+    delta: float,
+    *,
+    batch_size: int,
+    n_samples: int,
+    steps: int,
+    neighbors: str = "replace_one",
+) -> float:
+    """Noise of DP-LSSGD on the *averaged* gradient, over the clip G.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    batch_size, n_samples, steps : int
+        b, n and T.
+    neighbors : {"replace_one", "add_or_remove"}
+        The former with batches without replacement, the latter with Poisson sampling.
+
+    Returns
+    -------
+    float
+        ``nu/G = sqrt(8 T alpha/epsilon)/n``, ``alpha = 2 log(1/delta)/epsilon + 1``.
+
+    Raises
+    ------
+    ValueError
+        Where the accountant does not certify the claim; Theorem 1 is false for few steps.
+
+    Notes
+    -----
+    DP-LSSGD, Theorem 1, claimed for ``epsilon^2 <= 5 T log(1/delta) b^2/n^2``.
+    """
+    return verified_noise(
+        compare_dp_lssgd(
+            epsilon, delta, batch_size=batch_size, n_samples=n_samples, steps=steps, neighbors=neighbors
+        )
+    )
+
+
+def dp_lssgd_sigma(epsilon: float, delta: float, n_samples: int, steps: int) -> float:
+    """Return the noise of `dp_lssgd` without verification."""
+    order = 2.0 * math.log(1.0 / delta) / epsilon + 1.0
+    return math.sqrt(8.0 * steps * order / epsilon) / n_samples
+
+
+def compare_dp_lssgd(
+    epsilon: float,
+    delta: float,
+    *,
+    batch_size: int,
+    n_samples: int,
+    steps: int,
+    neighbors: str = "replace_one",
+) -> PaperComparison:
+    """Published against tight noise, both over G on the averaged gradient; see `dp_lssgd`."""
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    noise = dp_lssgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"), check_steps(steps))
+    rate = check_rate(batch_size / n_samples)
+    claimed = epsilon**2 <= 5.0 * steps * math.log(1.0 / delta) * rate**2
+    scheme = _WITHOUT_REPLACEMENT if neighbors == "replace_one" else _POISSON
+    return _compare(
+        "dp_lssgd",
+        noise,
+        epsilon,
+        delta,
+        batch_size,
+        n_samples,
+        steps,
+        claimed,
+        scheme,
+        unit=1.0 / batch_size,
+    )
+
+
+def sgd_advanced_composition(epsilon: float, delta: float, *, rate: float, steps: int) -> float:
+    """Noise multiplier of SGD with advanced composition as published (SGD-Adv); Poisson, add_or_remove.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    rate : float
+        Sampling rate q.
+    steps : int
+        T.
+
+    Returns
+    -------
+    float
+        ``2 sqrt(2 log(1.25/delta_t)) 2q/epsilon_t``, ``epsilon_t = epsilon/(2 sqrt(2 T log(2/delta)))``,
+        ``delta_t = delta/(2T)``.
+
+    Raises
+    ------
+    ValueError
+        If ``epsilon_t/(2q) >= 1``: the Gaussian mechanism behind it is proved below 1 only.
+
+    Notes
+    -----
+    Lee and Kifer 2018, Section 6; Bassily, Smith and Thakurta 2014.
+    """
+    return verified_noise(compare_sgd_advanced_composition(epsilon, delta, rate=rate, steps=steps))
+
+
+def compare_sgd_advanced_composition(
+    epsilon: float, delta: float, *, rate: float, steps: int, accountant: str = "pld"
+) -> PaperComparison:
+    """Published against tight noise; `accountant` "advanced_composition" stays within the method."""
+    epsilon, delta, rate = check_positive_epsilon(epsilon), check_delta(delta), check_rate(rate)
+    epsilon_t = epsilon / (2.0 * math.sqrt(2.0 * check_steps(steps) * math.log(2.0 / delta)))
+    if epsilon_t / (2.0 * rate) >= 1.0:
+        raise ValueError(
+            f"SGD with advanced composition needs epsilon_t/(2 q) < 1, got {epsilon_t / (2.0 * rate):.4g}: "
+            "the published Gaussian noise is proved for epsilon below 1 only. Use accountant='pld'."
+        )
+    noise = 2.0 * math.sqrt(2.0 * math.log(1.25 * 2.0 * steps / delta)) * 2.0 * rate / epsilon_t
+    n_samples = 10**9
+    scheme = _POISSON | {"accountant": accountant}
+    return _compare("sgd_adv", noise, epsilon, delta, rate * n_samples, n_samples, steps, True, scheme)
+
+
+def sgd_moments(epsilon: float, delta: float, *, rate: float, steps: int, max_moment: int = 32) -> float:
+    """Noise multiplier by the moments accountant with few moments (SGD-MA); Poisson, add_or_remove.
+
+    Notes
+    -----
+    Abadi et al. 2016, Theorem 2; Lee and Kifer 2018 use moments up to 32, which leaves a floor of
+    log(1/delta)/32.
+    """
+    return verified_noise(compare_sgd_moments(epsilon, delta, rate=rate, steps=steps, max_moment=max_moment))
+
+
+def compare_sgd_moments(
+    epsilon: float, delta: float, *, rate: float, steps: int, max_moment: int = 32
+) -> PaperComparison:
+    """Moments accountant against privacy-loss distributions; see `sgd_moments`."""
+    n_samples = 10**9
+    batch_size = check_rate(rate) * n_samples
+    noise = noise_multiplier(
+        epsilon,
+        delta,
+        batch_size=batch_size,
+        n_samples=n_samples,
+        steps=steps,
+        accountant="moments",
+        max_moment=max_moment,
+    )
+    return _compare("sgd_ma", noise, epsilon, delta, batch_size, n_samples, steps, True, _POISSON)
+
+
+def _compare(
+    algorithm: str,
+    noise: float,
+    epsilon: float,
+    delta: float,
+    batch_size: float,
+    n_samples: int,
+    steps: int,
+    proved: bool,
+    scheme: dict[str, str],
+    unit: float = 1.0,
+) -> PaperComparison:
+    """Compare noise given in `unit` times (clip, on the sum) with what the accountant asks for."""
+    settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps}
+    tight = noise_multiplier(epsilon, delta, **settings, **scheme)  # type: ignore[arg-type]
+    scheme = scheme | {"accountant": "pld"}
+    true = sgd_epsilon(noise / unit, delta, **settings, **scheme)  # type: ignore[arg-type]
+    return PaperComparison(algorithm, noise, tight * unit, epsilon, delta, true, scheme["neighbors"], proved)

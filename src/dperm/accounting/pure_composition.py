@@ -1,0 +1,216 @@
+"""Composition of (epsilon, delta) guarantees that are known only as such: basic, advanced, optimal.
+
+For Gaussian noise these are baselines; `sgd_epsilon` with ``accountant="pld"`` needs far less noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dperm.accounting._checks import check_delta, check_epsilon, check_probability, check_rate, check_steps
+from dperm.accounting.gaussian import gaussian_sigma, gdp_epsilon
+
+
+def basic_composition(epsilon: float, delta: float, steps: int) -> tuple[float, float]:
+    """Total guarantee of `steps` (epsilon, delta)-DP releases, by addition.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    delta : float
+        In [0, 1].
+    steps : int
+        At least 1.
+
+    Returns
+    -------
+    epsilon, delta : float
+        ``steps * epsilon`` and ``min(1, steps * delta)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Dwork and Roth 2014, Theorem 3.16; adaptive choices are covered.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
+    steps = check_steps(steps)
+    return steps * epsilon, min(1.0, steps * delta)
+
+
+def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
+    """Epsilon of `steps` epsilon-DP releases at the price of `slack` in delta.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of one release, at least 0.
+    steps : int
+        At least 1.
+    slack : float
+        Strictly between 0 and 1, added to the deltas of the releases.
+
+    Returns
+    -------
+    float
+        ``epsilon sqrt(2 T log(1/slack)) + T epsilon (e^epsilon - 1)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Dwork, Rothblum and Vadhan 2010, Theorem III.3.
+    """
+    epsilon, steps, slack = check_epsilon(epsilon), check_steps(steps), check_delta(slack, "slack")
+    if epsilon > 700.0:
+        return math.inf
+    return epsilon * math.sqrt(-2.0 * steps * math.log(slack)) + steps * epsilon * math.expm1(epsilon)
+
+
+def optimal_composition_delta(epsilon: float, delta: float, steps: int, total_epsilon: float) -> float:
+    """Smallest total delta that any `steps` (epsilon, delta)-DP releases can be promised.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of one release, finite, at least 0.
+    delta : float
+        Of one release, in [0, 1].
+    steps : int
+        At least 1.
+    total_epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float
+        Total delta in [0, 1].
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Kairouz, Oh and Viswanath 2015, Theorem 3.3: ``1 - (1-delta)^T (1 - D)``, D the divergence of T
+    rounds of randomised response, whose loss is ``(2 K - T) epsilon`` with K binomial.
+    """
+    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
+    steps, total_epsilon = check_steps(steps), check_epsilon(total_epsilon, "total_epsilon")
+    from scipy.stats import binom
+
+    rounds = np.arange(steps + 1, dtype=np.float64)
+    losses = (2.0 * rounds - steps) * epsilon
+    above = losses > total_epsilon
+    weights = binom.pmf(rounds[above], steps, 1.0 / (1.0 + math.exp(-epsilon)))
+    divergence = float(weights @ -np.expm1(total_epsilon - losses[above])) if above.any() else 0.0
+    kept = steps * math.log1p(-delta) if delta < 1.0 else -math.inf
+    return min(1.0, -math.expm1(kept) + math.exp(kept) * divergence)
+
+
+def amplified_epsilon(epsilon: float, rate: float) -> float:
+    """Epsilon of an epsilon-DP release on a Poisson sample: ``log(1 + q (e^epsilon - 1))``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the release on the sample, at least 0.
+    rate : float
+        Sampling rate q, in (0, 1].
+
+    Returns
+    -------
+    float
+        Rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Balle, Barthe and Gaboardi 2018, Theorem 8; add_or_remove neighbours.
+    """
+    epsilon, rate = check_epsilon(epsilon), check_rate(rate)
+    if epsilon > 30.0:
+        return min(epsilon, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)) + 1e-12)
+    return math.log1p(rate * math.expm1(epsilon)) * (1.0 + 1e-13)
+
+
+def sgd_advanced_epsilon(multiplier: float, delta: float, rate: float, steps: int) -> float:
+    """Epsilon of subsampled Gaussian steps by amplification and advanced composition.
+
+    Parameters
+    ----------
+    multiplier : float
+        Standard deviation of the noise over the sensitivity of the batch sum, > 0.
+    delta : float
+        Strictly between 0 and 1.
+    rate : float
+        Sampling rate q, in (0, 1].
+    steps : int
+        At least 1.
+
+    Returns
+    -------
+    float
+        epsilon >= 0.
+
+    Notes
+    -----
+    Half of delta goes to the composition, the other half to T steps of ``q delta_0``. One step is
+    ``(log(1 + q (e^epsilon_0 - 1)), q delta_0)``-DP (Balle, Barthe and Gaboardi 2018, Theorem 9).
+    """
+    delta_0 = delta / (2.0 * steps * rate)
+    epsilon_0 = gdp_epsilon(1.0 / multiplier, min(delta_0, 1.0 - 2.0**-53))
+    if epsilon_0 > 700.0:
+        return math.inf
+    return advanced_composition(amplified_epsilon(epsilon_0, rate), steps, delta / 2.0)
+
+
+def sgd_advanced_step_epsilon(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """Largest epsilon_0 before amplification whose composition meets (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The target, epsilon > 0, delta strictly between 0 and 1.
+    rate : float
+        Sampling rate q, in (0, 1].
+    steps : int
+        At least 1.
+
+    Returns
+    -------
+    float
+        Root of ``advanced_composition(log(1 + q (e^epsilon_0 - 1)), steps, delta/2) = epsilon``.
+    """
+    epsilon, delta, steps = check_epsilon(epsilon), check_delta(delta), check_steps(steps)
+    rate = check_rate(rate)
+
+    def excess(epsilon_1: float) -> float:
+        return advanced_composition(epsilon_1, steps, delta / 2.0) - epsilon
+
+    epsilon_1 = (
+        float(brentq(excess, 0.0, epsilon, xtol=1e-300, rtol=8.9e-16)) if excess(epsilon) > 0 else epsilon
+    )
+    return math.log1p(math.expm1(epsilon_1) / rate) * (1.0 - 1e-13)
+
+
+def sgd_advanced_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """Noise over sensitivity that meets (epsilon, delta) by advanced composition; see the functions above."""
+    epsilon_0 = sgd_advanced_step_epsilon(epsilon, delta, rate, steps)
+    delta_0 = min(delta / (2.0 * steps * rate), 1.0 - 2.0**-53)
+    return gaussian_sigma(epsilon_0, delta_0)

@@ -1,0 +1,157 @@
+"""Noise for stochastic gradient descent: the inverse of `sgd_epsilon`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from scipy.optimize import brentq
+
+from dperm.accounting import _pld
+from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
+from dperm.accounting.gaussian import gaussian_sigma
+from dperm.accounting.pure_composition import sgd_advanced_noise
+from dperm.accounting.subsampling import (
+    SgdPlan,
+    SubsamplingAccountant,
+    first_guess,
+    make_plan,
+    parse_accountant,
+    plan_epsilon,
+    step_profiles,
+)
+
+# The result meets the target, and this much less noise (relative) misses it.
+TOLERANCE = 1e-3
+_ROOT_TOLERANCE = 1e-4
+_CAP = 50.0
+
+
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    *,
+    batch_size: float,
+    n_samples: int,
+    steps: int,
+    sampling: str = "poisson",
+    neighbors: str = "add_or_remove",
+    accountant: str = "pld",
+    max_moment: int = 32,
+) -> float:
+    """Smallest noise for which stochastic gradient descent is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Greater than 0; infinite gives 0 (no noise, no privacy).
+    delta : float
+        Strictly between 0 and 1.
+    batch_size, n_samples, steps, sampling, neighbors, accountant, max_moment
+        As in `sgd_epsilon`.
+
+    Returns
+    -------
+    float
+        ``sigma / C``, the standard deviation of the noise on the *sum* of clipped gradients over the
+        clipping norm C, for every relation. ``sgd_epsilon(result, delta, ...) <= epsilon``, and 0.1 % less
+        noise exceeds epsilon. Full batches and permutations are exact to 1e-9.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range, the combination has no valid accounting, or the accountant
+        certifies the target for no amount of noise (``"moments"`` has a floor, log(1/delta)/max_moment).
+
+    Notes
+    -----
+    See `sgd_epsilon` for the theorems.
+
+    Examples
+    --------
+    >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 1)
+    1.0
+    """
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
+    kind = parse_accountant(accountant, plan)
+    return plan_noise(plan, epsilon, delta, kind, check_steps(max_moment, "max_moment"))
+
+
+@lru_cache(maxsize=4096)
+def plan_noise(
+    plan: SgdPlan, epsilon: float, delta: float, accountant: SubsamplingAccountant, max_moment: int = 32
+) -> float:
+    """Noise multiplier of a checked plan; see `noise_multiplier`."""
+    if epsilon == math.inf:
+        return 0.0
+    if plan.is_gaussian():
+        return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
+    if accountant is SubsamplingAccountant.ADVANCED_COMPOSITION:
+        noise = sgd_advanced_noise(epsilon, delta, plan.rate, plan.steps)
+        return plan.sensitivity() * noise * (1.0 + 1e-11)
+    floor = -math.log(delta) / max_moment
+    if accountant is SubsamplingAccountant.MOMENTS and epsilon <= floor:
+        raise ValueError(
+            f"accountant='moments' with max_moment={max_moment} reports at least log(1/delta)/max_moment = "
+            f"{floor:.4g} for any noise, so epsilon={epsilon!r} cannot be met. Raise max_moment or use 'pld'."
+        )
+
+    def certified(multiplier: float) -> float:
+        return plan_epsilon(plan, multiplier, delta, accountant, max_moment)
+
+    guess = first_guess(plan, epsilon, delta)
+    quick = _quick_epsilon(plan, delta, guess) if accountant is SubsamplingAccountant.PLD else certified
+    return _settle(certified, _solve(quick, epsilon, guess), epsilon)
+
+
+def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float], float]:
+    """Epsilon on one grid and the worst direction only, as they settled at `guess`: for the search."""
+    settled, grid = _pld.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
+    if settled == math.inf or plan.steps == 1:
+        fallback = SubsamplingAccountant.RDP if settled == math.inf else SubsamplingAccountant.PLD
+        return lambda multiplier: plan_epsilon(plan, multiplier, delta, fallback)
+
+    def epsilon_on_grid(multiplier: float) -> float:
+        profiles = step_profiles(plan, multiplier)
+        epsilon = max(_pld.composed_epsilons(profiles, plan.steps, delta, grid))
+        if epsilon < math.inf:
+            return epsilon
+        return plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.PLD)
+
+    return epsilon_on_grid
+
+
+def _solve(epsilon_of: Callable[[float], float], target: float, guess: float) -> float:
+    """Root of ``epsilon_of(z) = target`` (decreasing in z), from a guess: secant steps, then bisection."""
+
+    def excess(log_multiplier: float) -> float:
+        epsilon = epsilon_of(math.exp(log_multiplier))
+        return min(_CAP, max(-_CAP, math.log(epsilon / target))) if epsilon > 0.0 else -_CAP
+
+    x, value, slope = math.log(guess), 0.0, -1.5
+    for _ in range(8):
+        old_x, old_value, value = x, value, excess(x)
+        if abs(value) < _ROOT_TOLERANCE:
+            return math.exp(x)
+        if old_value != 0.0 and old_value != value:
+            slope = min(-0.2, (value - old_value) / (x - old_x)) if x != old_x else slope
+        x = old_x - min(0.5, max(-0.5, value / slope))
+    low, high, stride = x, x, 0.05
+    while excess(high) > 0.0:
+        high, stride = high + stride, 1.5 * stride
+    while excess(low) < 0.0:
+        low, stride = low - stride, 1.5 * stride
+    return math.exp(float(brentq(excess, low, high, xtol=_ROOT_TOLERANCE, rtol=8.9e-16)))
+
+
+def _settle(certified: Callable[[float], float], start: float, target: float) -> float:
+    """Move `start` until it meets the target and 0.1 % less does not."""
+    noise, stride = start * (1.0 + _ROOT_TOLERANCE), 1e-4
+    while certified(noise) > target:
+        noise *= 1.0 + stride
+        stride *= 1.5
+    while certified(noise * (1.0 - 0.95 * TOLERANCE)) <= target:
+        noise *= 1.0 - 0.95 * TOLERANCE
+    return noise

@@ -1,0 +1,281 @@
+"""Noise and epsilon of stochastic gradient descent: every sampling scheme, relation and accountant.
+
+Each of `steps` steps draws a batch, sums the clipped gradients of its records (norm at most C each) and
+adds N(0, sigma^2) to every coordinate of the sum. ``noise_multiplier = sigma / C`` for *every* scheme and
+relation. With rate ``q = batch_size / n_samples`` and z the noise multiplier:
+
+=====================  ===============  =====================================================================
+sampling               neighbors        what one step costs
+=====================  ===============  =====================================================================
+"poisson"              add_or_remove    ``(1-q) N(0,1) + q N(1/z,1)`` against N(0,1), both directions
+"poisson"              replace_one      a mixture of Gaussian profiles at 1/z (record absent) and 2/z
+"without_replacement"  replace_one      ``q delta_G(log(1 + (e^epsilon - 1)/q), 2/z)``, symmetrised
+"without_replacement"  add_or_remove    refused
+"permutation"          both             no amplification: one Gaussian release per epoch, mu = s/z, s = 1 or 2
+=====================  ===============  =====================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from dperm.accounting import _pld, _profiles
+from dperm.accounting._checks import (
+    check_delta,
+    check_non_negative,
+    check_positive,
+    check_steps,
+)
+from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.pure_composition import sgd_advanced_epsilon
+from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
+
+
+class Sampling(StrEnum):
+    """How the batch of a step is drawn.
+
+    Attributes
+    ----------
+    POISSON
+        Every record is in the batch with probability q, independently. The sample is secret.
+    WITHOUT_REPLACEMENT
+        A uniformly random batch of fixed size, fresh in every step. The sample is secret.
+    PERMUTATION
+        Batches of fixed size from shuffled epochs: every record at most once per epoch.
+    """
+
+    POISSON = "poisson"
+    WITHOUT_REPLACEMENT = "without_replacement"
+    PERMUTATION = "permutation"
+
+
+class SubsamplingAccountant(StrEnum):
+    """How the cost of the steps is added up.
+
+    Attributes
+    ----------
+    PLD
+        Privacy-loss distributions; the tightest.
+    RDP
+        Renyi divergences at fixed orders.
+    MOMENTS
+        The original moments accountant (Abadi et al. 2016, Theorem 2), with moments up to `max_moment`.
+    ADVANCED_COMPOSITION
+        Amplification of (epsilon, delta), then advanced composition.
+    """
+
+    PLD = "pld"
+    RDP = "rdp"
+    MOMENTS = "moments"
+    ADVANCED_COMPOSITION = "advanced_composition"
+
+
+@dataclass(frozen=True)
+class SgdPlan:
+    """The public numbers that a guarantee of stochastic gradient descent depends on, checked.
+
+    Parameters
+    ----------
+    rate : float
+        q, in (0, 1].
+    steps : int
+        Number of noisy sums; for ``"permutation"`` the number of epochs, rounded up.
+    sampling : Sampling
+    neighbors : Neighbours
+    """
+
+    rate: float
+    steps: int
+    sampling: Sampling
+    neighbors: Neighbours
+
+    def sensitivity(self) -> float:
+        """Largest change of a batch sum that contains the record, in units of the clip C."""
+        return float(self.neighbors.sum_factor)
+
+    def is_gaussian(self) -> bool:
+        """Whether every step is a plain Gaussian release, so that the cost is exact."""
+        return self.rate == 1.0 or self.sampling is Sampling.PERMUTATION
+
+
+def sgd_epsilon(
+    noise_multiplier: float,
+    delta: float,
+    *,
+    batch_size: float,
+    n_samples: int,
+    steps: int,
+    sampling: str = "poisson",
+    neighbors: str = "add_or_remove",
+    accountant: str = "pld",
+    max_moment: int = 32,
+) -> float:
+    """Epsilon of noisy stochastic gradient descent; all intermediate iterates may be published.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        ``sigma / C``: standard deviation of the noise on the *sum* of the batch's clipped gradients over
+        the clipping norm C, >= 0 (0: infinite epsilon). The same definition for every relation: under
+        ``replace_one`` the sum moves by 2 C, and the accounting (not the caller) doubles.
+    delta : float
+        Strictly between 0 and 1.
+    batch_size : float
+        Batch size, > 0 and at most `n_samples`. The rate is ``batch_size / n_samples``; for ``"poisson"``
+        it is the expected size and may be fractional, otherwise an integer.
+    n_samples : int
+        Public number of records (under ``add_or_remove`` a declared constant, never the private count).
+    steps : int
+        Number of steps, >= 1.
+    sampling : {"poisson", "without_replacement", "permutation"}
+        How batches are drawn. ``"permutation"`` claims no amplification; its steps are counted in epochs
+        of ``floor(n_samples / batch_size)`` steps, rounded up. Under ``add_or_remove`` it means that a
+        record is replaced by a null record, with gradient zero.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    accountant : {"pld", "rdp", "moments", "advanced_composition"}
+        How costs add up. ``"moments"`` exists for Poisson sampling under ``add_or_remove`` only.
+    max_moment : int, default=32
+        Largest moment of ``accountant="moments"``; ignored by the others.
+
+    Returns
+    -------
+    float
+        An upper bound on epsilon; infinite where none can be certified. Exact for full batches
+        (``batch_size == n_samples``) and for permutations.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is outside its range, or the combination has no valid accounting.
+
+    Notes
+    -----
+    Profiles: see the table of this module. ``"pld"``: Doroshenko et al. 2022 on grids refined until
+    epsilon moves by less than 0.1 %; where double precision cannot certify a composition (huge numbers of
+    steps, tiny delta) the Renyi bound is reported.
+
+    Examples
+    --------
+    >>> round(sgd_epsilon(1.0, 1e-5, batch_size=10, n_samples=1000, steps=1000), 2)
+    1.83
+    """
+    plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
+    kind = parse_accountant(accountant, plan)
+    noise_multiplier = check_non_negative(noise_multiplier, "noise_multiplier")
+    return plan_epsilon(
+        plan, noise_multiplier, check_delta(delta), kind, check_steps(max_moment, "max_moment")
+    )
+
+
+def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neighbors: str) -> SgdPlan:
+    """Check the public numbers and return them as a plan; see `sgd_epsilon` for the arguments."""
+    scheme, relation = _parse_sampling(sampling), Neighbours.parse(neighbors)
+    batch_size, n_samples = check_positive(batch_size, "batch_size"), check_steps(n_samples, "n_samples")
+    steps = check_steps(steps)
+    if batch_size > n_samples:
+        raise ValueError(f"batch_size must be at most n_samples={n_samples}, got {batch_size!r}.")
+    if scheme is not Sampling.POISSON and batch_size != math.floor(batch_size):
+        raise ValueError(
+            f"batch_size must be an integer for sampling={str(scheme)!r}, got {batch_size!r}; "
+            "only Poisson samples have a fractional expected size."
+        )
+    if scheme is Sampling.WITHOUT_REPLACEMENT and relation is Neighbours.ADD_OR_REMOVE:
+        raise ValueError(
+            "Batches of fixed size without replacement have no accounting under 'add_or_remove': one record "
+            "more changes which records are drawn, so the batch changes as if one were replaced. Use "
+            "neighbors='replace_one', or sampling='poisson'."
+        )
+    if scheme is Sampling.PERMUTATION:
+        steps = -(-steps // (n_samples // int(batch_size)))
+    return SgdPlan(batch_size / n_samples, steps, scheme, relation)
+
+
+@lru_cache(maxsize=4096)
+def plan_epsilon(
+    plan: SgdPlan, multiplier: float, delta: float, accountant: SubsamplingAccountant, max_moment: int = 32
+) -> float:
+    """Epsilon of a checked plan; see `sgd_epsilon`."""
+    if multiplier in (0.0, math.inf):
+        return math.inf if multiplier == 0.0 else 0.0
+    # Sampling never hurts, so this is a bound for every scheme; it is exact for full batches.
+    unsampled = gdp_epsilon(plan.sensitivity() / multiplier * math.sqrt(plan.steps), delta)
+    if plan.is_gaussian():
+        return unsampled
+    if accountant is SubsamplingAccountant.ADVANCED_COMPOSITION:
+        scaled = multiplier / plan.sensitivity()
+        return sgd_advanced_epsilon(scaled, delta, plan.rate, plan.steps)
+    if accountant is SubsamplingAccountant.MOMENTS:
+        orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))
+        return _moments_epsilon(orders, poisson_rdp(plan.rate, 1.0 / multiplier, orders), plan.steps, delta)
+    if accountant is SubsamplingAccountant.PLD:
+        epsilon, _ = _pld.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
+        if epsilon < math.inf:
+            return min(epsilon, unsampled)
+    return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
+
+
+def step_profiles(plan: SgdPlan, multiplier: float) -> _profiles.StepProfiles:
+    """Profiles of one step of a plan."""
+    if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
+        return _profiles.without_replacement_replace_one(plan.rate, 2.0 / multiplier)
+    if plan.neighbors is Neighbours.REPLACE_ONE:
+        return _profiles.poisson_replace_one(plan.rate, 1.0 / multiplier)
+    return _profiles.poisson_add_or_remove(plan.rate, 1.0 / multiplier)
+
+
+def first_guess(plan: SgdPlan, epsilon: float, delta: float) -> float:
+    """Noise multiplier by the central limit theorem (Dong, Roth and Su 2022, Section 5.2): a guess."""
+    mu = gdp_mu(epsilon, delta)
+    ratio = mu * mu / (plan.rate * plan.rate * plan.steps)
+    if plan.sampling is Sampling.POISSON and plan.neighbors is Neighbours.REPLACE_ONE:
+        ratio /= 2.0
+    factor = 2.0 if plan.sampling is Sampling.WITHOUT_REPLACEMENT else 1.0
+    return factor / math.sqrt(math.log1p(ratio))
+
+
+def _rdp_epsilon(plan: SgdPlan, multiplier: float, delta: float) -> float:
+    if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
+        rdp = symmetric_rdp(plan.rate, 2.0 / multiplier)
+    elif plan.neighbors is Neighbours.REPLACE_ONE:
+        rdp = symmetric_rdp(plan.rate, 1.0 / multiplier, poisson=True)
+    else:
+        rdp = poisson_rdp(plan.rate, 1.0 / multiplier)
+    return rdp_to_epsilon(RDP_ORDERS, [plan.steps * divergence for divergence in rdp], delta)[0]
+
+
+def _moments_epsilon(orders: tuple[float, ...], rdp: tuple[float, ...], steps: int, delta: float) -> float:
+    """``min over moments l of (T l D_(l+1) + log(1/delta)) / l`` (Abadi et al. 2016, Theorem 2)."""
+    log_inverse = -math.log(delta)
+    return min(
+        (steps * (order - 1.0) * divergence + log_inverse) / (order - 1.0)
+        for order, divergence in zip(orders, rdp, strict=True)
+    )
+
+
+def _parse_sampling(value: str) -> Sampling:
+    try:
+        return Sampling(value)
+    except ValueError:
+        names = ", ".join(repr(str(member)) for member in Sampling)
+        raise ValueError(f"sampling must be one of {names}, got {value!r}.") from None
+
+
+def parse_accountant(value: str, plan: SgdPlan) -> SubsamplingAccountant:
+    """Return the accountant named by `value` if it covers the plan."""
+    try:
+        kind = SubsamplingAccountant(value)
+    except ValueError:
+        names = ", ".join(repr(str(member)) for member in SubsamplingAccountant)
+        raise ValueError(f"accountant must be one of {names}, got {value!r}.") from None
+    poisson = plan.sampling is Sampling.POISSON and plan.neighbors is Neighbours.ADD_OR_REMOVE
+    if kind is SubsamplingAccountant.MOMENTS and not poisson:
+        raise ValueError(
+            "accountant='moments' covers Poisson sampling under 'add_or_remove' only (Abadi et al. 2016 "
+            "prove nothing else); use 'rdp' or 'pld'."
+        )
+    return kind

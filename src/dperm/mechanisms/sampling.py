@@ -1,0 +1,140 @@
+"""Samples of records and random orders, exact, from cryptographic bits.
+
+A sample that amplifies privacy is **secret**: do not publish which records it holds, nor how many. Divide a
+sum by the public ``rate * n``, and release an empty batch like any other.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm._kernels import samplers
+from dperm._kernels.samplers import RandomBits
+from dperm.mechanisms.random_source import RandomState, random_bits
+
+_WORDS = 1 << 64
+
+
+def poisson_rate(q: float | Fraction) -> Fraction:
+    """Return the probability that Poisson sampling really uses: a multiple of 2^-64, at or below `q`.
+
+    Account with this number. A float stands for itself or for the decimal number that it prints as,
+    whichever is smaller: 0.01 becomes 184467440737095516 / 2^64.
+
+    Raises
+    ------
+    ValueError
+        If `q` is not a number from 0 to 1.
+    """
+    return Fraction(_threshold(q), _WORDS)
+
+
+def _threshold(q: float | Fraction) -> int:
+    if not 0 <= q <= 1:
+        raise ValueError(f"q must be a number from 0 to 1, got {q}")
+    rate = q if isinstance(q, Fraction) else min(Fraction(float(q)), Fraction(repr(float(q))))
+    return math.floor(rate * _WORDS)
+
+
+def poisson_sample(
+    bits: RandomState | RandomBits, q: float | Fraction, n: int
+) -> NDArray[np.int32] | NDArray[np.int64]:
+    """Sample each of `n` records independently with probability ``poisson_rate(q)``, exactly.
+
+    Parameters
+    ----------
+    bits : RandomBits, or a random_state
+        None draws cryptographic bits. Anything seeded is reproducible and **protects nobody**.
+    q : float or Fraction
+        Sampling rate, 0 to 1.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    ndarray of int32 (up to 2^31 records) or int64
+        Indices of the sampled records, ascending. Their number is random, and as secret as they are.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Notes
+    -----
+    A record is in if and only if a 64-bit word of its own is below ``floor(q 2^64)``; whether it is does
+    not depend on any other record. A word is drawn as far as the comparison needs it, 16 bits in most
+    cases: this changes no probability. Nothing is skipped by floating-point geometric gaps, which are not
+    exact.
+    """
+    threshold, n = _threshold(q), operator.index(n)
+    if not 0 <= n < 1 << 62:
+        raise ValueError(f"n must be from 0 to below 2^62, got {n}")
+    source = random_bits(bits)
+    if threshold == _WORDS:
+        return np.arange(n, dtype=np.int32) if n <= 1 << 31 else np.arange(n, dtype=np.int64)
+    mean = n * (threshold / _WORDS)
+    return samplers.poisson_sample(source, threshold, n, math.ceil(mean + 8 * math.sqrt(mean) + 8))
+
+
+def uniform_integers(
+    bits: RandomState | RandomBits, bound: int, size: int | Sequence[int]
+) -> NDArray[np.int64]:
+    """Draw independent integers, each of ``0 .. bound - 1`` with the same probability, exactly.
+
+    Parameters
+    ----------
+    bits : RandomBits, or a random_state
+    bound : int
+        1 to 2^63.
+    size : int or sequence of ints
+        Shape of the result.
+
+    References
+    ----------
+    D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29(1), 2019.
+    """
+    return samplers.uniform_integers(random_bits(bits), operator.index(bound), size)
+
+
+def permutation(bits: RandomState | RandomBits, n: int) -> NDArray[np.int32] | NDArray[np.int64]:
+    """Return ``0 .. n - 1`` in random order, every order with the same probability, exactly (Fisher-Yates).
+
+    int32 up to 2^31 entries, else int64.
+    """
+    n = operator.index(n)
+    if n < 0:
+        raise ValueError(f"n must be at least 0, got {n}")
+    return samplers.permutation(random_bits(bits), n, n <= 1 << 31)
+
+
+def sample_without_replacement(bits: RandomState | RandomBits, n: int, size: int) -> NDArray[np.int64]:
+    """Draw a set of `size` of `n` records, every set with the same probability, exactly.
+
+    Parameters
+    ----------
+    bits : RandomBits, or a random_state
+    n : int
+        Number of records, at most 2^62.
+    size : int
+        Number of records to draw, at most `n`. Memory and time grow with `size` only.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        Indices, ascending.
+
+    References
+    ----------
+    R. W. Floyd, in J. Bentley, "Programming Pearls: a sample of brilliance", CACM 30(9), 1987.
+    """
+    n, size = operator.index(n), operator.index(size)
+    if not 0 <= size <= n <= 1 << 62:
+        raise ValueError(f"size must be from 0 to n, and n at most 2^62; got size={size}, n={n}")
+    return samplers.sample_without_replacement(random_bits(bits), n, size)

@@ -1,0 +1,131 @@
+"""Epsilon of Poisson-sampled steps next to dp-accounting's own accountants, on a grid of 200 settings."""
+
+import itertools
+import math
+
+import pytest
+
+from dperm.accounting import noise_multiplier, sgd_epsilon
+from dperm.accounting.subsampling import first_guess, make_plan
+
+pytestmark = pytest.mark.slow
+
+RATES = (1e-3, 1e-2, 0.1, 0.5)
+STEPS = (1, 10, 100, 1000, 5000)
+TARGETS = (0.1, 0.5, 1.0, 3.0, 8.0)
+DELTAS = (1e-5, 1e-8)
+GRID = list(itertools.product(RATES, STEPS, TARGETS, DELTAS))
+
+
+@pytest.fixture(scope="module")
+def dp_accounting():
+    return pytest.importorskip("dp_accounting")
+
+
+def event_epsilon(dp, accountant, q, multiplier, steps, delta):
+    event = dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(multiplier))
+    accountant.compose(dp.SelfComposedDpEvent(event, steps))
+    return accountant.get_epsilon(delta)
+
+
+def optimistic_epsilon(q, multiplier, steps, delta, step):
+    """A certified lower bound: losses rounded down."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    one = pld.from_gaussian_mechanism(
+        multiplier,
+        pessimistic_estimate=False,
+        value_discretization_interval=step,
+        sampling_prob=q,
+        use_connect_dots=False,
+    )
+    return one.self_compose(steps).get_epsilon_for_delta(delta)
+
+
+def test_the_grid_has_200_settings():
+    assert len(GRID) == 200
+
+
+@pytest.mark.parametrize("q", RATES)
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("steps", STEPS)
+def test_between_the_lower_bound_and_the_tightest_upper_bound(dp_accounting, q, steps, delta):
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
+
+    n_samples = 10**6
+    for target in TARGETS:
+        settings = {"batch_size": q * n_samples, "n_samples": n_samples, "steps": steps}
+        plan = make_plan(sampling="poisson", neighbors="add_or_remove", **settings)
+        multiplier = max(0.4, first_guess(plan, target, delta))
+        ours = sgd_epsilon(multiplier, delta, **settings)
+        rdp = event_epsilon(dp_accounting, RdpAccountant(), q, multiplier, steps, delta)
+        pld = event_epsilon(
+            dp_accounting,
+            PLDAccountant(value_discretization_interval=max(2e-4, ours / 2e3)),
+            q,
+            multiplier,
+            steps,
+            delta,
+        )
+        assert ours <= 1.01 * min(rdp, pld) + 1e-12
+        assert sgd_epsilon(multiplier, delta, accountant="rdp", **settings) <= 1.01 * rdp
+        step = max(1e-4, ours / 2e3)
+        lower = optimistic_epsilon(q, multiplier, steps, delta, step)
+        assert ours >= lower * (1 - 1e-6)
+        # rounding down loses at most one grid step per composition
+        assert ours <= 1.01 * lower + steps * step or math.isinf(lower)
+
+
+@pytest.mark.parametrize("q", [1e-3, 0.05])
+@pytest.mark.parametrize("multiplier", [0.8, 3.0])
+@pytest.mark.parametrize("steps", [50, 2000])
+def test_replace_one_is_above_the_explicit_pair(q, multiplier, steps):
+    # the pair "mixture against one Gaussian" is one pair of neighbours, so it is a lower bound
+    settings = {"n_samples": 1000, "steps": steps}
+    explicit = sgd_epsilon(multiplier / 2, 1e-6, batch_size=q * 1000, **settings)
+    replaced = sgd_epsilon(
+        multiplier,
+        1e-6,
+        batch_size=q * 1000,
+        sampling="without_replacement",
+        neighbors="replace_one",
+        **settings,
+    )
+    poisson = sgd_epsilon(multiplier, 1e-6, batch_size=q * 1000, neighbors="replace_one", **settings)
+    assert explicit <= replaced * (1 + 1e-3)
+    assert sgd_epsilon(multiplier, 1e-6, batch_size=q * 1000, **settings) < poisson < replaced
+
+
+def test_noise_is_that_of_an_independent_calibration(dp_accounting):
+    from dp_accounting.pld import PLDAccountant
+
+    def make_event(multiplier):
+        event = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(multiplier))
+        return dp_accounting.SelfComposedDpEvent(event, 500)
+
+    def fine_accountant():
+        return PLDAccountant(value_discretization_interval=1e-4)
+
+    theirs = dp_accounting.calibrate_dp_mechanism(fine_accountant, make_event, 1.0, 1e-6, tol=1e-5)
+    ours = noise_multiplier(1.0, 1e-6, batch_size=10, n_samples=1000, steps=500)
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+@pytest.mark.parametrize("q", [1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("steps", [100, 2000])
+@pytest.mark.parametrize("delta", [1e-5, 1e-8])
+def test_within_the_certified_interval_of_the_prv_accountant(q, steps, delta):
+    dpsgd = pytest.importorskip("prv_accountant.dpsgd")
+    settings = {"batch_size": q * 10**6, "n_samples": 10**6, "steps": steps}
+    plan = make_plan(sampling="poisson", neighbors="add_or_remove", **settings)
+    multiplier = max(0.5, first_guess(plan, 1.0, delta))
+    theirs = dpsgd.DPSGDAccountant(
+        noise_multiplier=multiplier,
+        sampling_probability=q,
+        eps_error=0.01,
+        delta_error=delta / 1000,
+        max_steps=steps,
+    )
+    low, _, high = theirs.compute_epsilon(delta=delta, num_steps=steps)
+    assert low <= sgd_epsilon(multiplier, delta, **settings) <= 1.01 * high

@@ -1,0 +1,327 @@
+"""Damaged files and disks that refuse: an error that says what to do, and nothing charged unseen."""
+
+import contextlib
+import os
+import pickle
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dperm.accounting import _ledger_connections as connections
+from dperm.accounting import open_ledger
+from dperm.errors import (
+    LedgerCorruptError,
+    LedgerError,
+    LedgerFullError,
+    LedgerInDoubtError,
+    LedgerReadOnlyError,
+)
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def closed(tmp_path):
+    """A ledger file with 60 charges that no process has open."""
+    path = tmp_path / "budget.db"
+    ledger = open_ledger(path, "adult", 3.0, DELTA)
+    for number in range(60):
+        ledger.charge(epsilon=0.05, delta=DELTA, description=f"fit {number}", statement={"n": number})
+    connections.discard(ledger.path)
+    assert not Path(f"{path}-wal").exists()
+    return ledger
+
+
+def outcome(ledger, known):
+    """What a process finds that comes later: the error, or the very charges that were made."""
+    connections.discard(ledger.path)
+    try:
+        found = open_ledger(Path(ledger.path), "adult").history()
+    except LedgerError as error:
+        return error
+    finally:
+        connections.discard(ledger.path)
+    assert found == known
+    return None
+
+
+def test_flipped_bytes_are_detected_or_harmless(closed):
+    path, known, rng = Path(closed.path), closed.history(), random.Random(0)
+    connections.discard(closed.path)
+    intact = path.read_bytes()
+    detected = 0
+    for trial in range(300):
+        damaged = bytearray(intact)
+        # Half of the trials aim at the header and the schema.
+        offset = rng.randrange(4096 if trial % 2 else len(intact))
+        damaged[offset] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        error = outcome(closed, known)
+        detected += error is not None
+        assert error is None or error.advice
+    assert detected > 100
+    path.write_bytes(intact)
+    assert outcome(closed, known) is None
+
+
+def test_overwritten_stretches_are_detected_or_harmless(closed):
+    path, known, rng = Path(closed.path), closed.history(), random.Random(1)
+    connections.discard(closed.path)
+    intact = path.read_bytes()
+    for _ in range(60):
+        damaged = bytearray(intact)
+        offset, length = rng.randrange(len(intact)), rng.choice([4, 64, 512, 4096])
+        damaged[offset : offset + length] = rng.choice([bytes, rng.randbytes])(length)
+        path.write_bytes(damaged)
+        outcome(closed, known)
+
+
+def test_a_damaged_or_deleted_log_is_detected(tmp_path):
+    path = tmp_path / "budget.db"
+    ledger = open_ledger(path, "adult", 3.0, DELTA)
+    for _ in range(10):
+        ledger.charge(epsilon=0.05, delta=DELTA)
+    known = ledger.history()
+    crashed = tmp_path / "crashed"  # what is on disk while the file is open, as after a kill
+    crashed.mkdir()
+    for name in ("budget.db", "budget.db-wal", "budget.db-count"):
+        shutil.copy(tmp_path / name, crashed)
+    log = crashed / "budget.db-wal"
+    intact, rng = log.read_bytes(), random.Random(2)
+    main = (crashed / "budget.db").read_bytes()
+    moved = pickle.loads(pickle.dumps(ledger))
+    moved._file.path = str(crashed / "budget.db")
+    for _ in range(60):
+        damaged = bytearray(intact)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        (crashed / "budget.db").write_bytes(main)
+        log.write_bytes(damaged)
+        Path(f"{moved.path}-shm").unlink(missing_ok=True)
+        outcome(moved, known)
+    (crashed / "budget.db").write_bytes(main)
+    log.unlink(missing_ok=True)
+    assert isinstance(outcome(moved, known), LedgerError)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 15, 100, 4096, 5000, 8192, 0.5, 0.9, 0.999])
+def test_truncated_files(closed, keep):
+    known = closed.history()
+    connections.discard(closed.path)
+    size = os.stat(closed.path).st_size
+    os.truncate(closed.path, int(keep * size) if isinstance(keep, float) else keep)
+    error = outcome(closed, known)
+    assert isinstance(error, LedgerCorruptError)
+    assert "restore a copy" in str(error)
+    with pytest.raises(LedgerError):
+        open_ledger(Path(closed.path), "adult", 3.0, DELTA)  # is not created anew
+    with pytest.raises(LedgerError):
+        closed.charge(epsilon=0.05, delta=DELTA)
+
+
+def test_not_a_database(tmp_path):
+    path = tmp_path / "budget.db"
+    path.write_text("not a database, but longer than the header of one " * 100)
+    with pytest.raises(LedgerCorruptError, match="damaged, or no database"):
+        open_ledger(path, "adult", 1.0, DELTA)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LedgerError):
+        open_ledger(path, "adult", 1.0, DELTA)
+
+
+def fill(ledger):
+    """Charge until the disk refuses; return how many charges were stored, and the error."""
+    for number in range(2000):
+        try:
+            ledger.charge(epsilon=1e-4, delta=DELTA, description="x" * 500)
+        except LedgerError as error:
+            return number, error
+    pytest.fail("never full")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("mount"), reason="needs mount")
+def test_full_disk(small_disk):
+    ledger = open_ledger(small_disk / "budget.db", "adult", 3.0, DELTA)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(60_000))
+    stored, error = fill(ledger)
+    assert isinstance(error, LedgerFullError)
+    assert "No space is left" in str(error)
+    ballast.unlink()
+    assert len(ledger.history()) == stored > 0
+    ledger.charge(epsilon=1e-4, delta=DELTA)
+    assert len(ledger.history()) == stored + 1
+    connections.discard(ledger.path)
+
+
+def test_full_disk_at_creation(tmp_path):
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limit[1]))
+    try:
+        with pytest.raises(LedgerError):
+            open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert os.listdir(tmp_path) == []
+
+
+def test_file_size_limit(tmp_path):
+    ledger = open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
+    try:
+        stored, error = fill(ledger)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    # The commit failed: the charge may count, and nothing may be released for it.
+    assert isinstance(error, LedgerInDoubtError)
+    assert "may have been stored" in str(error)
+    assert stored <= len(ledger.history()) <= stored + 1
+    ledger.charge(epsilon=1e-4, delta=DELTA)
+
+
+def test_page_limit(tmp_path, monkeypatch):
+    configured = connections._configured
+
+    def limited(path, mode):
+        connection = configured(path, mode)
+        connection.execute("PRAGMA max_page_count = 20")
+        return connection
+
+    monkeypatch.setattr(connections, "_configured", limited)
+    ledger = open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
+    stored, error = fill(ledger)
+    assert isinstance(error, LedgerFullError)
+    assert len(ledger.history()) == stored
+    connections.discard(ledger.path)
+
+
+class FailingCommit:
+    """A connection whose commit reports an error, before or after it has happened."""
+
+    def __init__(self, connection, happens):
+        self.connection = connection
+        self.happens = happens
+
+    def execute(self, statement, *arguments):
+        if statement == "COMMIT":
+            if self.happens:
+                self.connection.execute(statement)
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+        return self.connection.execute(statement, *arguments)
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+
+@pytest.mark.parametrize("happens", [False, True])
+def test_a_commit_of_unknown_outcome_raises(closed, happens):
+    closed.charge(epsilon=0.05, delta=DELTA)
+    kept = connections._KEPT[closed.path]
+    kept.connection = FailingCommit(kept.connection, happens)
+    with pytest.raises(LedgerInDoubtError, match=r"at the commit.*may have been stored.*Nothing may be"):
+        closed.charge(epsilon=0.05, delta=DELTA, description="in doubt")
+    descriptions = [entry.description for entry in closed.history()]
+    assert descriptions.count("in doubt") == happens
+    closed.charge(epsilon=0.05, delta=DELTA)
+
+
+def test_an_interrupt_undoes_the_charge(closed, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr("dperm.accounting._ledger_chain.append", interrupt)
+        closed.charge(epsilon=0.05, delta=DELTA)
+    assert len(closed.history()) == 60
+    closed.charge(epsilon=0.05, delta=DELTA)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.parametrize("name", ["budget.db", "rollback.db"])
+def test_read_only(what, name, monkeypatch):
+    """Permissions do not bind the superuser, so the attempt is made as nobody."""
+    if name == "rollback.db":
+        monkeypatch.setattr(connections, "on_local_file_system", lambda path: False)
+    folder = Path(tempfile.mkdtemp())
+    try:
+        ledger = open_ledger(folder / name, "adult", 3.0, DELTA)
+        ledger.charge(epsilon=1.0, delta=DELTA)
+        connections.discard(ledger.path)
+        folder.chmod(0o555 if what == "folder" else 0o777)
+        for file in folder.iterdir():
+            file.chmod(0o666 if what == "folder" else 0o444)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                if os.getuid() == 0:
+                    os.setuid(65534)
+                ledger.charge(epsilon=1.0, delta=DELTA)
+            except LedgerReadOnlyError as error:
+                status = 0 if "cannot be written" in str(error) else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        folder.chmod(0o755)
+        assert ledger.spent == 1.0
+    finally:
+        connections.discard(str(folder / name))
+        shutil.rmtree(folder)
+
+
+class TestNetworkFileSystems:
+    @pytest.mark.parametrize(
+        ("path", "local"),
+        [
+            ("/srv/budget.db", True),
+            ("/home/ada/budget.db", False),
+            ("/home/budget.db", False),
+            ("/homes/budget.db", True),
+            ("/mnt/with space/budget.db", False),
+        ],
+    )
+    def test_mounts(self, tmp_path, path, local):
+        mounts = tmp_path / "mountinfo"
+        mounts.write_text(
+            "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+            "28 27 0:5 / /home rw - nfs4 server:/home rw\n"
+            "29 27 0:6 / /mnt/with\\040space rw shared:1 - fuse.sshfs ada@host: rw\n"
+        )
+        assert connections.on_local_file_system(path, str(mounts)) is local
+
+    def test_unknown_is_not_local(self, tmp_path):
+        assert not connections.on_local_file_system("/srv/budget.db", str(tmp_path / "missing"))
+
+    def test_no_shared_memory_is_used(self, tmp_path, monkeypatch):
+        path = tmp_path / "budget.db"
+        local = open_ledger(path, "adult", 3.0, DELTA)
+        local.charge(epsilon=0.1, delta=DELTA)
+        connections.discard(local.path)
+        monkeypatch.setattr(connections, "on_local_file_system", lambda path: False)
+        for ledger in (open_ledger(path, "adult"), open_ledger(tmp_path / "new.db", "adult", 3.0, DELTA)):
+            ledger.charge(epsilon=0.1, delta=DELTA)
+            assert not Path(f"{ledger.path}-shm").exists()
+            assert connections._journal(connections._KEPT[ledger.path].connection) == "delete"
+        assert len(local.history()) == 2

@@ -1,0 +1,355 @@
+import math
+
+import pytest
+
+from dperm.accounting import compare_with_paper, noise_multiplier, paper, sgd_epsilon, zcdp_rho
+from dperm.accounting.paper import baselines, nonsmooth, stochastic
+from dperm.accounting.pure_composition import sgd_advanced_step_epsilon
+from dperm.errors import PrivacyWarning
+
+
+def near(value):
+    return pytest.approx(value, rel=1e-9)
+
+
+def test_gaussian_substitutes():
+    assert paper.textbook_sigma(0.1, 1e-5) == near(48.44805263)
+    assert paper.smooth_erm_sigma(1, 1e-5) == near(4.940864832)
+    with pytest.warns(PrivacyWarning, match="outside the range"):
+        assert paper.textbook_sigma(8, 1e-5) == near(0.6056006578)
+    for function in (paper.textbook_sigma, paper.smooth_erm_sigma):
+        with pytest.raises(ValueError, match=r"is not \(20, 0.001\)-DP"):
+            function(20, 1e-3)
+
+
+OUTPUT = [
+    ({"n_samples": 1000, "steps": 50, "eta": 0.5}, 1, 1e-5, 0.3705648624),
+    ({"n_samples": 45211, "steps": 200, "eta": 2}, 0.1, 1e-3, 1.034867410),
+    ({"n_samples": 32561, "steps": 100, "eta": 4}, 2, 1e-3, 0.07184575180),
+]
+
+
+@pytest.mark.parametrize(("settings", "epsilon", "delta", "sigma"), OUTPUT)
+def test_output_perturbation_vectors(settings, epsilon, delta, sigma):
+    assert paper.output_perturbation(epsilon, delta, lipschitz=1, beta=0.25, **settings) == near(sigma)
+
+
+def test_published_sensitivities():
+    assert paper.smooth_erm_sensitivity(1000, 50, 0.5, 1, 0.25) == near(0.075)
+    assert paper.smooth_erm_sensitivity(45211, 200, 2, 1, 0.25, 0.01) == near(0.01148461147)
+    assert paper.smooth_erm_sensitivity(32561, 100, 4, 1, 0.25) == near(0.03685390498)
+    assert paper.smooth_erm_sensitivity(1000, 30, 4, 1, 0.25, 0.1) == near(0.06428571429)
+
+
+def test_output_perturbation_refuses_and_warns():
+    settings = {"n_samples": 1000, "steps": 50, "lipschitz": 1, "beta": 0.25}
+    with pytest.raises(ValueError, match=r"is not \(20, 0.001\)-DP"):
+        paper.output_perturbation(20, 1e-3, eta=0.5, **settings)
+    with pytest.raises(ValueError, match="eta must be at most"):
+        paper.output_perturbation(1, 1e-3, eta=8.1, **settings)
+    with pytest.warns(PrivacyWarning, match="outside the range"):
+        paper.output_perturbation(1, 1e-3, eta=6, **settings)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "delta", "sigma"),
+    [(1000, 1, 1e-5, 30.87095131), (10000, 0.5, 1e-5, 65.28208694), (30000, 0.1, 1e-6, 382.5979454)],
+)
+def test_rrpsgd_vectors(n, epsilon, delta, sigma):
+    assert stochastic.rrpsgd_sigma(epsilon, delta, n) == near(sigma)
+
+
+@pytest.mark.slow
+def test_rrpsgd_is_verified():
+    assert paper.rrpsgd(1, 1e-5, n_samples=100) == near(stochastic.rrpsgd_sigma(1, 1e-5, 100))
+    comparison = compare_with_paper("rrpsgd", epsilon=0.5, delta=1e-5, n_samples=1000)
+    assert comparison.tight_noise / 2 == pytest.approx(7.436, rel=3e-3)
+    assert comparison.ratio == pytest.approx(4.15, rel=3e-3)
+    assert comparison.true_epsilon == pytest.approx(0.1011, rel=3e-3)
+    with pytest.warns(PrivacyWarning, match="outside the range"):
+        paper.rrpsgd(10, 1e-3, n_samples=100)
+    with pytest.raises(ValueError, match="is not"):
+        paper.rrpsgd(20, 1e-3, n_samples=1000)
+
+
+def test_noisy_gd():
+    settings = {"n_samples": 1000, "steps": 100}
+    assert paper.noisy_gd(0.5, 1e-5, **settings) == near(10 * math.sqrt(2 * math.log(1.25e5)) / 500)
+    with pytest.raises(ValueError, match="half of the noise"):
+        paper.noisy_gd(0.5, 1e-5, neighbors="replace_one", **settings)
+    with pytest.warns(PrivacyWarning):
+        paper.noisy_gd(2.0, 1e-5, **settings)
+    with pytest.raises(ValueError, match="is not"):
+        paper.noisy_gd(30.0, 1e-5, **settings)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rho", "selection", "gradient", "sigma", "laplace", "iterations", "cks", "quarter"),
+    [
+        (0.1, 1e-8, 1.353498885e-4, 3.472222222e-7, 9.311990306e-9, 21982.90076, 3600, 379, 585, 2172),
+        (0.4, 1e-8, 2.148211134e-3, 5.555555556e-6, 1.489918449e-7, 5495.725189, 900, 376, 523, 1941),
+        (1.6, 1e-12, 2.251508061e-2, 8.888888889e-5, 1.595612181e-6, 1679.355285, 225, 248, 294, 1119),
+    ],
+)
+def test_dp_agd_vectors(epsilon, delta, rho, selection, gradient, sigma, laplace, iterations, cks, quarter):
+    split = paper.dp_agd(epsilon, delta)
+    assert split[:5] == near((rho, selection, gradient, sigma, laplace))
+    assert split.first_try_iterations == iterations
+    tight = zcdp_rho(epsilon, delta)
+    assert int(tight / (split.rho_selection + split.rho_gradient)) == cks
+    assert int(tight / (split.rho_selection / 4 + split.rho_gradient)) == quarter
+    with pytest.raises(ValueError, match="half of the noise"):
+        paper.dp_agd(epsilon, delta, neighbors="replace_one")
+
+
+MNIST = {"batch_size": 128, "n_samples": 50000, "steps": 19550}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "noise", "multiplier", "lower", "upper", "poisson", "ratio", "poisson_ratio"),
+    [
+        (0.1, 0.3803620951, 24.34317409, 0.0418, 0.0425, 0.025, 2.13, 4.34),
+        (0.2, 0.1905917, 12.1979, 0.0897, 0.0927, 0.045, 1.96, 4.12),
+        (0.3, 0.1273344343, 8.149403795, 0.1398, 0.1468, 0.068, 1.84, 3.97),
+        (1.0, 0.038769, 2.4812, 0.535, 0.617, 0.243, 1.42, 3.28),
+        (2.0, 0.019784, 1.2662, 1.292, 1.634, 0.522, 1.13, 2.60),
+    ],
+)
+def test_dp_lssgd_at_the_published_setting(
+    epsilon, noise, multiplier, lower, upper, poisson, ratio, poisson_ratio
+):
+    digits = 1e-9 if epsilon in (0.1, 0.3) else 3e-5
+    comparison = compare_with_paper("dp_lssgd", epsilon=epsilon, delta=1e-5, **MNIST)
+    assert comparison.paper_noise == pytest.approx(noise, rel=digits)
+    assert comparison.paper_noise * 128 / 2 == pytest.approx(multiplier, rel=digits)
+    assert lower <= comparison.true_epsilon <= upper * 1.002
+    assert comparison.ratio == pytest.approx(ratio, abs=0.0151)
+    assert comparison.holds
+    other = compare_with_paper("dp_lssgd", epsilon=epsilon, delta=1e-5, neighbors="add_or_remove", **MNIST)
+    assert 0.75 * poisson <= other.true_epsilon <= 1.01 * poisson  # printed: upper bounds on a coarser grid
+    assert poisson_ratio * 0.995 <= other.ratio <= poisson_ratio * 1.02  # printed for slightly too much noise
+
+
+def test_dp_lssgd_other_noise():
+    assert stochastic.dp_lssgd_sigma(0.1, 1e-5, 60000, 23450) == near(0.3471474884)
+
+
+@pytest.mark.parametrize(
+    ("n", "b", "delta", "epsilon", "noise"),
+    [
+        (1000, 10, 1e-6, 0.083, 0.1793976182),
+        (50000, 500, 1e-5, 0.075, 0.003625164468),
+        (1000, 100, 1e-5, 0.75, 0.01838873121),
+    ],
+)
+def test_dp_lssgd_counterexamples_are_refused(n, b, delta, epsilon, noise):
+    comparison = compare_with_paper(
+        "dp_lssgd", epsilon=epsilon, delta=delta, batch_size=b, n_samples=n, steps=1
+    )
+    assert comparison.paper_noise == near(noise)
+    assert comparison.proved  # the condition of the theorem is met
+    assert not comparison.holds
+    with pytest.raises(ValueError, match="'dp_lssgd' is not"):
+        paper.dp_lssgd(epsilon, delta, batch_size=b, n_samples=n, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("n", "b", "steps", "delta", "epsilon", "true"),
+    [
+        (1000, 10, 20, 1e-6, 0.37, 0.987),
+        (50000, 128, 10, 1e-5, 0.061, 0.118),
+        (50000, 128, 40, 1e-5, 0.122, 0.182),
+    ],
+)
+def test_dp_lssgd_counterexamples_with_several_steps(n, b, steps, delta, epsilon, true):
+    settings = {"batch_size": b, "n_samples": n, "steps": steps}
+    assert (
+        compare_with_paper("dp_lssgd", epsilon=epsilon, delta=delta, **settings).true_epsilon >= true * 0.995
+    )
+    with pytest.raises(ValueError, match="'dp_lssgd' is not"):
+        paper.dp_lssgd(epsilon, delta, **settings)
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "epsilon", "delta", "inner", "published"),
+    [
+        (0.01, 100, 1, 1e-5, 1.087069093, 23.07125423),
+        (0.0052, 125, 1.6, 1e-8, 1.672436110, None),
+        (0.00256, 1000, 0.5, 1e-6, 0.7556854252, 45.90159112),
+    ],
+)
+def test_sgd_advanced_vectors(rate, steps, epsilon, delta, inner, published):
+    assert sgd_advanced_step_epsilon(epsilon, delta, rate, steps) == near(inner)
+    if published is None:
+        with pytest.raises(ValueError, match="needs epsilon_t"):
+            paper.sgd_advanced_composition(epsilon, delta, rate=rate, steps=steps)
+    else:
+        assert paper.sgd_advanced_composition(epsilon, delta, rate=rate, steps=steps) == near(published)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "row", "l2", "sigma"),
+    [(1, 1e-5, 1, 1, 10.08209210), (0.1, 1e-8, 1, 10, 123.8186672), (0.5, 1e-6, 2, 8, 43.46387225)],
+)
+def test_objective_perturbation_vectors(epsilon, delta, row, l2, sigma):
+    assert paper.objective_perturbation(epsilon, delta, l2=l2, row_norm=row) == near(sigma)
+    comparison = compare_with_paper(
+        "objective_perturbation", epsilon=epsilon, delta=delta, l2=l2, row_norm=row
+    )
+    assert comparison.ratio == pytest.approx(2.70, abs=0.006)
+    with pytest.raises(ValueError, match="l2 must be at least"):
+        paper.objective_perturbation(epsilon, delta, l2=0.4 * row**2 / epsilon, row_norm=row)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "l2", "left", "extra"),
+    [
+        (1000, 0.5, 0.01, 0.4506147748, 0),
+        (1000, 0.1, 0.001, 0.05, 0.008875520828),
+        (45211, 1, 1e-4, 0.8923568816, 0),
+    ],
+)
+def test_pure_objective_vectors(n, epsilon, l2, left, extra):
+    assert paper.objective_perturbation_pure(epsilon, n_samples=n, l2=l2) == near((left, extra))
+
+
+@pytest.mark.parametrize(
+    ("rho", "generations", "stride", "rate"),
+    [(0.001, 1, 0.5, 0.02236067977), (2.088163809e-4, 20, 0.475, 0.002405075317), (0.01, 50, 0.25, 0.02)],
+)
+def test_privgene_vectors(rho, generations, stride, rate):
+    assert paper.privgene(rho, generations=generations, entry_bound=1, stride=stride) == near(rate)
+
+
+def test_sgd_output_vectors():
+    settings = {"n_samples": 1000, "steps": 1000, "eta": 0.01, "alpha": 0, "holder": 2, "gradient_at_zero": 1}
+    assert paper.sgd_output_sensitivity(5e-7, radius=1, **settings) == near(6.587000465)
+    with pytest.warns(PrivacyWarning, match="outside the range"):
+        assert paper.sgd_output(1, 1e-6, radius=1, **settings) == near(35.75449250)
+    smooth = settings | {"alpha": 1, "holder": 0.25, "gradient_at_zero": 0.5, "eta": 0.05, "steps": 10000}
+    assert paper.sgd_output_sensitivity(5e-7, radius=1, **smooth) == near(9.242842746)
+    assert compare_with_paper("dp_sgd_output", epsilon=1, delta=1e-6, radius=1, **smooth).paper_noise == near(
+        50.17050680
+    )
+
+
+def test_sgd_output_vectors_between():
+    assert paper.holder_constants(0.5, 1.5, 1.5, 1) == near((1.889881575, 0.6495190528, 3.6875))
+    settings = {
+        "n_samples": 1000,
+        "steps": 1000,
+        "eta": 0.02,
+        "alpha": 0.5,
+        "holder": 1.5,
+        "gradient_at_zero": 1.5,
+    }
+    assert paper.sgd_output_sensitivity(5e-7, **settings) == near(25.56369436)
+    assert paper.sgd_output_sensitivity(5e-7, radius=1, **settings) == near(13.00789118)
+    unbounded = compare_with_paper("dp_sgd_output", epsilon=1, delta=1e-6, **settings)
+    bounded = compare_with_paper("dp_sgd_output", epsilon=1, delta=1e-6, radius=1, **settings)
+    assert (unbounded.paper_noise, bounded.paper_noise) == near((138.7607186, 70.60733490))
+    assert unbounded.holds
+    assert unbounded.ratio > 10
+    assert not unbounded.proved
+    growth = paper.holder_constants(0.5, 1.5, 1.5, 1).growth
+    assert math.sqrt(growth * 1000 * 0.02) == near(8.587782019)
+    with pytest.raises(ValueError, match="eta must be below"):
+        paper.sgd_output_sensitivity(5e-7, **(settings | {"eta": 0.7}))
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "delta", "beta", "order", "sigma"),
+    [
+        (1000, 1000, 1e-6, 0.003812913743, 14.86838953, 7.388690801),
+        (10**4, 10**6, 1e-8, 0.09753938283, None, 5.543687646),
+        (10**4, 10**8, 1e-8, 0.3528512011, None, 34.19139132),
+    ],
+)
+def test_sgd_gradient_vectors(n, steps, delta, beta, order, sigma):
+    choice = nonsmooth.feasible_beta(1, delta, n_samples=n, steps=steps)
+    assert choice.beta == pytest.approx(beta, rel=1e-8)
+    assert choice.sigma == near(sigma)
+    if order is not None:
+        assert choice.order == near(order)
+
+
+def test_sgd_gradient_is_verified_and_refused():
+    assert paper.sgd_gradient(1, 1e-6, n_samples=1000, steps=1000, gradient_bound=3) == near(3 * 7.388690801)
+    comparison = compare_with_paper("dp_sgd_gradient", epsilon=1, delta=1e-6, n_samples=1000, steps=1000)
+    assert comparison.tight_noise == pytest.approx(1.399, rel=2e-3)
+    with pytest.raises(ValueError, match="No beta is feasible"):
+        paper.sgd_gradient(1, 1e-6, n_samples=1000, steps=10**6)
+
+
+def test_half_is_infeasible_where_the_audit_says():
+    # beta = 1/2 regardless of the conditions breaks the guarantee
+    half = math.sqrt(14 * 1000 * (math.log(1e6) * 2 + 1) / (0.5 * 1e6))
+    assert half == pytest.approx(0.895, abs=6e-4)
+    true = sgd_epsilon(
+        half,
+        1e-6,
+        batch_size=1,
+        n_samples=1000,
+        steps=1000,
+        sampling="without_replacement",
+        neighbors="replace_one",
+    )
+    assert true > 2
+
+
+TABLE = [
+    ("output_perturbation_gd", {"epsilon": 0.1, "delta": 1e-3, "steps": 50, "eta": 0.5}, 3.4),
+    ("output_perturbation_gd", {"epsilon": 1, "delta": 1e-3, "steps": 50, "eta": 0.5}, 2.3),
+    ("output_perturbation_gd", {"epsilon": 0.1, "delta": 1e-3, "steps": 10, "eta": 1, "refined": True}, 5.3),
+    ("output_perturbation_gd", {"epsilon": 1, "delta": 1e-3, "steps": 10, "eta": 1, "refined": True}, 3.6),
+    ("output_perturbation_gd", {"epsilon": 0.1, "delta": 1e-8, "steps": 50, "eta": 0.5}, 2.0),
+    ("output_perturbation_gd", {"epsilon": 1, "delta": 1e-8, "steps": 50, "eta": 0.5}, 1.8),
+    ("output_perturbation_gd", {"epsilon": 1, "delta": 0, "steps": 50, "eta": 0.5}, 1.5),
+    ("noisy_gd", {"epsilon": 0.1, "delta": 1e-5, "steps": 1000}, 1.58),
+    ("noisy_gd", {"epsilon": 1, "delta": 1e-5, "steps": 1000}, 1.30),
+    ("dp_agd", {"epsilon": 0.1, "delta": 1e-8}, 1.24),
+    ("dp_agd", {"epsilon": 0.8, "delta": 1e-8}, 1.15),
+    ("dp_agd", {"epsilon": 0.1, "delta": 1e-8, "part": "selection"}, 2.74),
+    ("dp_agd", {"epsilon": 0.8, "delta": 1e-8, "part": "selection"}, 2.54),
+    ("sgd_ma", {"epsilon": 0.6, "delta": 1e-8, "rate": 0.0052, "steps": 1000}, 2.7),
+    ("sgd_ma", {"epsilon": 1, "delta": 1e-8, "rate": 0.0052, "steps": 1000}, 1.3),
+    ("sgd_adv", {"epsilon": 1, "delta": 1e-5, "rate": 0.01, "steps": 100}, 26),
+    (
+        "sgd_adv",
+        {"epsilon": 1, "delta": 1e-5, "rate": 0.01, "steps": 100, "accountant": "advanced_composition"},
+        6.4,
+    ),
+    ("objective_perturbation", {"epsilon": 1, "delta": 1e-5, "l2": 1}, 2.7),
+    ("privgene", {"epsilon": 0.1, "delta": 1e-8, "neighbors": "replace_one"}, 2.5),
+    ("privgene", {"epsilon": 0.1, "delta": 1e-8}, 5.0),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "settings", "ratio"), TABLE)
+def test_table_of_overheads(algorithm, settings, ratio):
+    if algorithm == "output_perturbation_gd":
+        settings = settings | {"n_samples": 1000, "lipschitz": 1, "beta": 0.25}
+    if algorithm == "noisy_gd":
+        settings = settings | {"n_samples": 1000}
+    comparison = compare_with_paper(algorithm, **settings)
+    assert comparison.ratio == pytest.approx(ratio, rel=0.03)
+    assert comparison.holds
+    assert comparison.true_epsilon < comparison.epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "ratio"), [(0.1, 7.2), (1, 4.9)])
+def test_strongly_convex_overheads(epsilon, ratio):
+    # mu = 0.1, beta = 0.35 with the regulariser, many steps
+    settings = {"n_samples": 1000, "steps": 2000, "eta": 1 / 0.45, "lipschitz": 1, "beta": 0.25, "l2": 0.1}
+    comparison = compare_with_paper("output_perturbation_gd", epsilon=epsilon, delta=1e-3, **settings)
+    assert comparison.ratio == pytest.approx(ratio, rel=0.03)
+
+
+def test_laplace_over_gumbel():
+    assert pytest.approx(2.205, abs=5e-4) == baselines.LAPLACE_OVER_GUMBEL
+
+
+def test_unknown_algorithm():
+    with pytest.raises(ValueError, match="algorithm must be one of 'output_perturbation_gd'"):
+        compare_with_paper("adam", epsilon=1, delta=1e-5)
+    assert noise_multiplier(1.0, 1e-5, batch_size=1, n_samples=1, steps=1) > 3.7

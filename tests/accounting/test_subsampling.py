@@ -1,0 +1,384 @@
+import math
+import os
+import subprocess
+import sys
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dperm.accounting import (
+    _pld,
+    _profiles,
+    gaussian_sigma,
+    gdp_epsilon,
+    noise_multiplier,
+    poisson_rdp,
+    rdp_to_epsilon,
+    sgd_epsilon,
+    symmetric_rdp,
+)
+
+VECTOR = 1e-9
+PLD_VECTOR = 1e-3
+WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}
+ORDERS = tuple(float(a) for a in (*range(2, 65), 80, 96, 128, 160, 192, 256))
+
+
+def at(profile, epsilon):
+    return float(profile(np.array([float(epsilon)]))[0])
+
+
+@pytest.mark.parametrize(
+    ("q", "mu", "epsilon", "value"),
+    [
+        (0.01, 1, 0.1, 7.290037696e-5),
+        (0.00256, 0.5, 0.01, 5.333636604e-7),
+        (0.1, 0.5, 0.5, 8.449708149e-7),
+        (1e-4, 0.25, 1e-4, 2.928766173e-8),
+        (1e-3, 2 / 1.4, 0, 5.249494759e-4),
+        (1e-3, 2 / 1.4, 0.01, 7.508615766e-5),
+        (1e-3, 2 / 1.4, 0.1, 1.705717321e-6),
+        (1e-3, 2 / 1.4, 1, 7.707722661e-10),
+    ],
+)
+def test_sampled_profile_vectors(q, mu, epsilon, value):
+    assert at(_profiles.sampled_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+
+
+def test_profile_at_negative_epsilon():
+    profile = _profiles.sampled_profile(1e-3, 2 / 1.4)
+    assert _profiles.on_the_line(profile, profile, np.array([-1.0]))[0] == pytest.approx(
+        0.6321205591, rel=VECTOR
+    )
+
+
+@pytest.mark.parametrize(
+    ("q", "mu", "epsilon", "value"),
+    [
+        (0.01, 1, 0.1, 3.161696975e-4),
+        (0.1, 0.5, 0.5, 4.482335871e-4),
+        (0.00256, 0.5, 0.01, 2.544847963e-5),
+    ],
+)
+def test_replaced_poisson_profile_vectors(q, mu, epsilon, value):
+    assert at(_profiles.replaced_poisson_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+
+
+@pytest.mark.parametrize(("q", "mu", "epsilon"), [(0.1, 1.0, 0.05), (0.01, 0.5, 0.003), (0.5, 2.0, 0.6)])
+def test_both_poisson_directions_against_integrals(q, mu, epsilon):
+    def mixture(t):
+        return (1 - q) * mp.npdf(t) + q * mp.npdf(t - mu)
+
+    factor = mp.exp(epsilon)
+    switch = mp.log((mp.exp(-epsilon) - (1 - q)) / q) / mu + mu / 2
+    add = mp.quad(lambda t: mp.npdf(t) - factor * mixture(t), [-40, -10, -3, switch])
+    assert at(_profiles.reversed_sampled_profile(q, mu), epsilon) == pytest.approx(float(add), rel=VECTOR)
+    switch = mp.log((factor - (1 - q)) / q) / mu + mu / 2
+    remove = mp.quad(
+        lambda t: mixture(t) - factor * mp.npdf(t), [switch, switch + 3, switch + 10, switch + 40]
+    )
+    assert at(_profiles.sampled_profile(q, mu), epsilon) == pytest.approx(float(remove), rel=VECTOR)
+
+
+@pytest.mark.parametrize("q", [1e-6, 1e-3, 0.3, 1.0])
+@pytest.mark.parametrize("mu", [1e-3, 0.3, 3.0, 60.0])
+def test_profiles_are_decreasing_and_far_out_finite(q, mu):
+    epsilon = np.array([0.0, 1e-9, 1e-4, 0.1, 1.0, 10.0, 29.9, 30.1, 500.0, 800.0])
+    for profile in (_profiles.sampled_profile, _profiles.replaced_poisson_profile):
+        values = profile(q, mu)(epsilon)
+        assert np.all(np.isfinite(values))
+        assert np.all(np.diff(values) <= 0)
+        assert np.all(values <= q * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "order", "value"),
+    [
+        (0.01, 1, 8, 8.936439076e-4),
+        (0.00256, 0.9, 4, 3.268300786e-5),
+        (0.00256, 24.343, 64, 3.542945055e-7),
+        (0.1, 2, 16, 0.04529183908),
+    ],
+)
+def test_poisson_rdp_vectors(q, multiplier, order, value):
+    assert poisson_rdp(q, 1 / multiplier, (order,))[0] == pytest.approx(value, rel=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("q", "mu", "order", "value"),
+    [
+        (0.01, 1, 4, 5.678626598e-4),
+        (0.00256, 0.5, 16, 2.061254549e-5),
+        (0.00256, 1 / 24.343, 64, 3.657749647e-7),
+        (0.1, 0.5, 8, 0.01579296639),
+        (1e-3, 2 / 1.4, 2, 1.223016301e-5),
+        (1e-3, 2 / 1.4, 4, 2.474197024e-5),
+        (1e-3, 2 / 1.4, 8, 0.2895955747),
+    ],
+)
+def test_symmetric_rdp_vectors(q, mu, order, value):
+    assert symmetric_rdp(q, mu, (order,))[0] == pytest.approx(value, rel=VECTOR)
+
+
+@pytest.mark.parametrize("order", [1.5, 3.25, 11.0])
+@pytest.mark.parametrize(("q", "mu"), [(0.01, 1.0), (0.3, 0.2)])
+def test_symmetric_rdp_is_that_of_the_explicit_pair(q, mu, order):
+    def p(t):
+        return (1 - q) * mp.npdf(t) + q * mp.npdf(t - mu)
+
+    def loss(t):
+        return mp.log(1 - q + q * mp.exp(mu * t - mp.mpf(mu) ** 2 / 2))
+
+    points = [mp.mpf(mu) / 2, 1, 3, 6, order * mu + 2, order * mu + 8, order * mu + 40]
+    moment = (
+        mp.quad(lambda t: p(t) * mp.exp((order - 1) * loss(t)), points)
+        + mp.quad(lambda t: mp.npdf(t) * mp.exp(-(order - 1) * loss(t)), points)
+        + (1 - q) * (1 - 2 * mp.ncdf(-mp.mpf(mu) / 2))
+    )
+    computed = symmetric_rdp(q, mu, (order,))[0]
+    assert computed == pytest.approx(float(mp.log(moment) / (order - 1)), rel=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "steps", "delta", "epsilon", "order"),
+    [
+        (0.01, 1, 1000, 1e-5, 2.107753075, 8),
+        (0.00256, 1.5117, 19550, 1e-5, 1.094364546, 16),
+        (0.05, 4, 500, 1e-6, 1.345177494, 17),
+    ],
+)
+def test_composed_poisson_rdp_vectors(q, multiplier, steps, delta, epsilon, order):
+    rdp = [steps * cost for cost in poisson_rdp(q, 1 / multiplier, ORDERS)]
+    assert rdp_to_epsilon(ORDERS, rdp, delta) == pytest.approx((epsilon, order), rel=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("q", "mu", "steps", "delta", "epsilon", "order"),
+    [
+        (0.00256, 0.2, 19550, 1e-5, 0.2862577307, 51),
+        (0.001, 0.25, 10**6, 1e-5, 1.136057248, 16),
+        (0.05, 0.25, 500, 1e-6, 1.438753305, 16),
+    ],
+)
+def test_composed_symmetric_rdp_vectors(q, mu, steps, delta, epsilon, order):
+    rdp = [steps * cost for cost in symmetric_rdp(q, mu, ORDERS)]
+    assert rdp_to_epsilon(ORDERS, rdp, delta) == pytest.approx((epsilon, order), rel=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "steps", "delta", "epsilon"),
+    [
+        (0.01, 1, 1000, 1e-5, 1.8282),
+        (0.00256, 1.5117, 19550, 1e-5, 0.9997),
+        (0.05, 4, 500, 1e-6, 1.2452),
+        (0.00256, 11.2153, 19550, 1e-5, 0.0983),
+    ],
+)
+def test_poisson_pld_vectors(q, multiplier, steps, delta, epsilon):
+    n_samples = 10**6
+    computed = sgd_epsilon(multiplier, delta, batch_size=q * n_samples, n_samples=n_samples, steps=steps)
+    assert computed == pytest.approx(epsilon, rel=PLD_VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_samples", "mu", "steps", "delta", "epsilon"),
+    [
+        (128, 50000, 0.2, 19550, 1e-5, 0.25925),
+        (1, 1000, 0.25, 10**6, 1e-5, 1.0405),
+        (5, 100, 0.25, 500, 1e-6, 1.33575),
+        (128, 50000, 1 / 24.34317409, 19550, 1e-5, 0.042522),
+        (1, 1000, 2 / 1.4, 1000, 1e-6, 0.99620),
+        (64, 10**4, 1 / 1.0543, 156, 1e-8, 0.99986),
+    ],
+)
+def test_without_replacement_pld_vectors(batch_size, n_samples, mu, steps, delta, epsilon):
+    computed = sgd_epsilon(2 / mu, delta, batch_size=batch_size, n_samples=n_samples, steps=steps, **WOR)
+    assert computed == pytest.approx(epsilon, rel=PLD_VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "steps", "delta", "epsilon"),
+    [
+        (0.0052, 4, 1, 1e-8, 0.5756753564),
+        (0.01, 1, 1000, 1e-5, 2.538347545),
+        (0.0052, 4, 1000, 1e-8, 0.6047294106),
+        (0.00256, 1.1, 19550, 1e-5, 2.085505456),
+    ],
+)
+def test_moments_vectors(q, multiplier, steps, delta, epsilon):
+    n_samples = 10**6
+    settings = {"batch_size": q * n_samples, "n_samples": n_samples, "steps": steps, "accountant": "moments"}
+    assert sgd_epsilon(multiplier, delta, **settings) == pytest.approx(epsilon, rel=VECTOR)
+
+
+def test_moments_floor():
+    settings = {"batch_size": 52, "n_samples": 10**4, "steps": 1}
+    assert sgd_epsilon(4.0, 1e-8, **settings) == pytest.approx(0.0092, rel=0.01)
+    assert sgd_epsilon(1e6, 1e-8, accountant="moments", **settings) == pytest.approx(0.5756462732, rel=1e-6)
+    with pytest.raises(ValueError, match="at least log"):
+        noise_multiplier(0.5, 1e-8, accountant="moments", **settings)
+    settings["steps"] = 1000
+    published = noise_multiplier(0.6, 1e-8, accountant="moments", **settings)
+    assert published == pytest.approx(4.36, rel=2e-3)
+    assert noise_multiplier(0.6, 1e-8, **settings) == pytest.approx(1.60, rel=4e-3)
+    assert noise_multiplier(1.0, 1e-8, accountant="moments", **settings) == pytest.approx(1.53, rel=4e-3)
+    assert noise_multiplier(1.0, 1e-8, **settings) == pytest.approx(1.16, rel=4e-3)
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "epsilon", "delta", "multiplier", "tight"),
+    [
+        (0.01, 100, 1, 1e-5, 3.598215544, 0.902),
+        (0.0052, 125, 1.6, 1e-8, 3.164810139, 0.879),
+        (0.00256, 1000, 0.5, 1e-6, 5.918178329, 1.006),
+    ],
+)
+def test_advanced_composition_vectors(rate, steps, epsilon, delta, multiplier, tight):
+    settings = {"batch_size": rate * 10**6, "n_samples": 10**6, "steps": steps}
+    computed = noise_multiplier(epsilon, delta, accountant="advanced_composition", **settings)
+    assert computed == pytest.approx(multiplier, rel=VECTOR)
+    assert sgd_epsilon(computed, delta, accountant="advanced_composition", **settings) <= epsilon
+    assert noise_multiplier(epsilon, delta, **settings) == pytest.approx(tight, rel=2e-3)
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "moments", "advanced_composition"])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "batch_size", "n_samples", "steps"),
+    [(1.0, 1e-5, 64, 1000, 100), (8.0, 1e-5, 10, 10**4, 2000), (1.5, 1e-6, 0.5, 100, 1)],
+)
+def test_calibration_meets_the_target_and_a_little_less_noise_misses_it(
+    accountant, epsilon, delta, batch_size, n_samples, steps
+):
+    settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, "accountant": accountant}
+    noise = noise_multiplier(epsilon, delta, **settings)
+    assert sgd_epsilon(noise, delta, **settings) <= epsilon
+    assert sgd_epsilon(0.999 * noise, delta, **settings) > epsilon
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "advanced_composition"])
+@pytest.mark.parametrize(
+    ("sampling", "neighbors"),
+    [
+        ("poisson", "replace_one"),
+        ("without_replacement", "replace_one"),
+        ("permutation", "replace_one"),
+        ("permutation", "add_or_remove"),
+    ],
+)
+def test_every_pair_calibrates(accountant, sampling, neighbors):
+    settings = {"batch_size": 20, "n_samples": 1000, "steps": 120, "accountant": accountant}
+    settings |= {"sampling": sampling, "neighbors": neighbors}
+    noise = noise_multiplier(1.0, 1e-6, **settings)
+    assert sgd_epsilon(noise, 1e-6, **settings) <= 1.0
+    assert sgd_epsilon(0.999 * noise, 1e-6, **settings) > 1.0
+
+
+def test_full_batches_are_exact():
+    for neighbors, factor in (("add_or_remove", 1), ("replace_one", 2)):
+        settings = {"batch_size": 50, "n_samples": 50, "steps": 16, "neighbors": neighbors}
+        assert sgd_epsilon(3.0, 1e-6, **settings) == pytest.approx(
+            gdp_epsilon(4 * factor / 3.0, 1e-6), rel=1e-12
+        )
+        exact = gaussian_sigma(0.7, 1e-6, 4 * factor)
+        assert noise_multiplier(0.7, 1e-6, **settings) == pytest.approx(exact, rel=1e-12)
+
+
+def test_permutations_count_epochs_rounded_up():
+    settings = {"batch_size": 10, "n_samples": 100, "sampling": "permutation", "neighbors": "replace_one"}
+    assert sgd_epsilon(5.0, 1e-6, steps=1, **settings) == gdp_epsilon(0.4, 1e-6)
+    assert sgd_epsilon(5.0, 1e-6, steps=10, **settings) == gdp_epsilon(0.4, 1e-6)
+    assert sgd_epsilon(5.0, 1e-6, steps=31, **settings) == pytest.approx(gdp_epsilon(0.8, 1e-6), rel=1e-12)
+    settings |= {
+        "batch_size": 30,
+        "neighbors": "add_or_remove",
+    }  # three batches per epoch, ten records left out
+    assert sgd_epsilon(5.0, 1e-6, steps=4, **settings) == pytest.approx(gdp_epsilon(math.sqrt(2) / 5, 1e-6))
+
+
+def test_an_almost_full_batch_comes_close_to_the_gaussian():
+    settings = {"batch_size": 9999, "n_samples": 10000, "steps": 10}
+    exact = gdp_epsilon(math.sqrt(10) / 8, 1e-6)
+    assert sgd_epsilon(8.0, 1e-6, **settings) == pytest.approx(exact, rel=2e-3)
+    exact = gdp_epsilon(2 * math.sqrt(10) / 8, 1e-6)
+    for sampling in ("poisson", "without_replacement"):
+        computed = sgd_epsilon(8.0, 1e-6, sampling=sampling, neighbors="replace_one", **settings)
+        assert computed == pytest.approx(exact, rel=2e-3)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"neighbors": "replace_one"}, WOR])
+def test_monotone(sampling):
+    base = {"batch_size": 20, "n_samples": 2000, "steps": 300, **sampling}
+    epsilon = sgd_epsilon(1.5, 1e-6, **base)
+    assert sgd_epsilon(1.6, 1e-6, **base) < epsilon
+    assert sgd_epsilon(1.5, 1e-5, **base) < epsilon
+    assert sgd_epsilon(1.5, 1e-6, **(base | {"steps": 330})) > epsilon
+    assert sgd_epsilon(1.5, 1e-6, **(base | {"batch_size": 22})) > epsilon
+    assert epsilon <= sgd_epsilon(1.5, 1e-6, accountant="rdp", **base)
+    assert epsilon <= sgd_epsilon(1.5, 1e-6, accountant="advanced_composition", **base)
+
+
+def test_one_step_is_the_profile():
+    profile = _profiles.sampled_profile(0.01, 0.5)
+    delta = at(profile, 0.02)
+    assert sgd_epsilon(4.0, delta, batch_size=1, n_samples=100, steps=1, **WOR) == pytest.approx(
+        0.02, rel=1e-7
+    )
+    assert sgd_epsilon(2.0, delta, batch_size=1, n_samples=100, steps=1) == pytest.approx(0.02, rel=1e-7)
+
+
+def test_every_grid_is_an_upper_bound_and_finer_is_tighter():
+    profiles = _profiles.without_replacement_replace_one(0.00256, 0.2)
+    values = [
+        _pld.composed_epsilons(profiles, 19550, 1e-5, _pld.Grid(step, (0,)))[0]
+        for step in (2, 1, 0.5, 0.2, 0.1, 0.02)
+    ]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == pytest.approx(0.25925, rel=1e-4)
+
+
+def test_what_double_precision_cannot_certify_is_not_guessed():
+    profiles = _profiles.without_replacement_replace_one(0.01, 0.5)
+    assert _pld.refined_epsilon(profiles, 10**5, 1e-12)[0] == math.inf
+    assert _pld.refined_epsilon(profiles, 10**9, 1e-5)[0] == math.inf
+    settings = {"batch_size": 1, "n_samples": 10**4, "steps": 10**8, **WOR}
+    reported = sgd_epsilon(11.59, 1e-8, **settings)  # falls back to Renyi divergences
+    assert reported == pytest.approx(1.0, rel=2e-3)
+
+
+def test_ends_of_the_range():
+    settings = {"batch_size": 1, "n_samples": 10, "steps": 3}
+    assert sgd_epsilon(0.0, 1e-6, **settings) == math.inf
+    assert sgd_epsilon(math.inf, 1e-6, **settings) == 0.0
+    assert noise_multiplier(math.inf, 1e-6, **settings) == 0.0
+    assert sgd_epsilon(1e9, 1e-6, **settings) == 0.0
+    assert 1e3 < sgd_epsilon(0.01, 1e-6, **settings) < math.inf
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"sampling": "without_replacement"}, ValueError, "as if one were replaced"),
+        ({"sampling": "shuffle"}, ValueError, "sampling must be one of 'poisson'"),
+        ({"neighbors": "none"}, ValueError, "neighbors must be"),
+        ({"accountant": "magic"}, ValueError, "accountant must be one of 'pld'"),
+        ({"accountant": "moments", **WOR}, ValueError, "'moments' covers Poisson sampling"),
+        ({"batch_size": 101}, ValueError, "at most n_samples=100"),
+        ({"batch_size": 0}, ValueError, "batch_size must be a finite number > 0"),
+        ({"batch_size": 2.5, **WOR}, ValueError, "must be an integer"),
+        ({"steps": 0}, ValueError, "steps must be an integer >= 1, got 0"),
+        ({"steps": 1.5}, TypeError, "steps must be an integer >= 1, got 1.5"),
+        ({"n_samples": 10.0}, TypeError, "n_samples must be an integer"),
+    ],
+)
+def test_refusals(settings, error, words):
+    settings = {"batch_size": 10, "n_samples": 100, "steps": 10} | settings
+    with pytest.raises(error, match=words):
+        sgd_epsilon(1.0, 1e-6, **settings)
+    with pytest.raises(error, match=words):
+        noise_multiplier(1.0, 1e-6, **settings)
+
+
+def test_importing_the_accounting_does_not_import_dp_accounting():
+    code = "import sys, dperm.accounting; assert 'dp_accounting' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

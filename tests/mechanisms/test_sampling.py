@@ -1,0 +1,419 @@
+import itertools
+import math
+import sys
+import threading
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest, kstest
+
+from dperm._kernels import row_kernels, samplers
+from dperm.mechanisms.noise import norm_laplace
+from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.sampling import (
+    permutation,
+    poisson_rate,
+    poisson_sample,
+    sample_without_replacement,
+    uniform_integers,
+)
+from reference import sampling as twin
+from reference.bit_reader import BitReader, ScriptedSource, pack
+from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
+
+awkward_digits = st.lists(
+    st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]) | st.integers(0, 2**32 - 1), max_size=60
+)
+
+
+def scripted(digits, seed):
+    return ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
+
+
+# --- Poisson ---
+
+
+@pytest.mark.parametrize(
+    ("q", "threshold"),
+    [(0.01, 184467440737095516), (0.00256, 47223664828696452), (0.5, 1 << 63), (2.0**-65, 0)],
+)
+def test_rate_is_rounded_down_to_64_bits(q, threshold):
+    assert poisson_rate(q) == Fraction(threshold, 1 << 64)
+    assert poisson_rate(np.float64(q)) == Fraction(threshold, 1 << 64)
+    assert poisson_rate(Fraction(repr(q))) == Fraction(threshold, 1 << 64)
+
+
+@given(st.floats(0, 1))
+def test_rate_is_never_above_the_float_nor_the_decimal(q):
+    rate = poisson_rate(q)
+    assert rate <= Fraction(q)
+    assert rate <= Fraction(repr(q))
+    assert Fraction(q) - rate <= Fraction(1, 1 << 64) + Fraction(math.ulp(q))
+
+
+def test_rate_at_the_ends():
+    assert poisson_rate(0) == 0
+    assert poisson_rate(1) == 1
+    assert poisson_rate(Fraction(1, 1 << 64)) == Fraction(1, 1 << 64)
+    assert poisson_rate(1 - Fraction(1, 1 << 60)) == 1 - Fraction(1, 1 << 60)
+    assert poisson_sample(1, 0, 1000).tolist() == []
+    assert poisson_sample(1, 1, 1000).tolist() == list(range(1000))
+    assert poisson_sample(1, 0.5, 0).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("q", "n", "samples"),
+    [
+        (1e-7, 4_000_000, 100),
+        (1e-4, 100_000, 2000),
+        (0.00256, 5000, 5000),
+        (0.01, 3000, 5000),
+        (0.3, 200, 20_000),
+        (0.5, 64, 20_000),
+        (0.97, 130, 20_000),
+    ],
+)
+def test_sizes_are_binomial(q, n, samples):
+    bits = random_bits(1)
+    sizes = [poisson_sample(bits, q, n).size for _ in range(samples)]
+    probabilities = binom.pmf(np.arange(n + 1), n, q)
+    assert chi_square_p_value(np.bincount(sizes, minlength=n + 1), probabilities) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("q", [0.01, 1 / 3, 0.9])
+def test_every_row_has_the_same_rate(q):
+    n, samples, bits = 2500, 4000, random_bits(2)  # two blocks, the second not full
+    counts = np.zeros(n)
+    for _ in range(samples):
+        counts[poisson_sample(bits, q, n)] += 1
+    z = (counts - samples * q) / math.sqrt(samples * q * (1 - q))
+    assert abs(z).max() < 6.5  # P(|z| > 6.5) = 8e-11, times 2500 rows; skewness at q = .01 is small
+    assert abs((z**2).sum() - n) < 5.2 * math.sqrt(2 * n)
+
+
+def test_neighbouring_rows_are_independent():
+    chosen = poisson_sample(3, 0.4, 4_000_000)
+    flags = np.zeros(4_000_000, int)
+    flags[chosen] = 1
+    patterns = np.bincount(flags.reshape(-1, 4) @ [8, 4, 2, 1], minlength=16)
+    expected = [0.4 ** (p.bit_count()) * 0.6 ** (4 - p.bit_count()) for p in range(16)]
+    assert chi_square_p_value(patterns, expected) > FALSE_ALARM
+    gaps = np.diff(chosen)
+    lengths = np.arange(1, 60)
+    assert chi_square_p_value(np.bincount(gaps, minlength=60)[1:60], 0.4 * 0.6 ** (lengths - 1)) > FALSE_ALARM
+
+
+def test_one_per_cent_of_the_rate_would_be_noticed():
+    assert binomtest(poisson_sample(4, 0.0101, 20_000_000).size, 20_000_000, 0.01).pvalue < FALSE_ALARM
+
+
+@settings(max_examples=60, deadline=None)
+@given(awkward_digits, st.integers(0, 2**32), st.integers(0, 2**64 - 1), st.integers(0, 5000))
+def test_poisson_equals_twin(digits, seed, threshold, n):
+    source = scripted(digits, seed)
+    compiled = samplers.poisson_sample(samplers.RandomBits(source), threshold, n, 10)
+    assert compiled.tolist() == twin.poisson_sample(BitReader(source.given), threshold, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 2047, 2048, 2049])
+@pytest.mark.parametrize("low_bits", [0, 1, 0x123456789ABC, (1 << 48) - 1])
+def test_ties_are_resolved_by_more_bits(n, low_bits):
+    # Every lane equals that of the threshold; the words that follow are around its other 48 bits.
+    lane = 0xA5A5
+    threshold = lane << 48 | low_bits
+    fields, expected = [], []
+    for first in range(0, n, 2048):
+        rows = min(2048, n - first)
+        fields += [(16, lane)] * (rows + rows % 2)
+        for row in range(first, first + rows):
+            rest = [max(low_bits - 1, 0), low_bits, min(low_bits + 1, (1 << 48) - 1)][row % 3]
+            word = rest << 16 | (0xFFFF if row % 2 else 0)
+            fields += [(32, word >> 32), (32, word & 0xFFFFFFFF)]
+            if rest < low_bits:
+                expected.append(first + row - first)
+    source = ScriptedSource(pack(fields), tail_seed=0)
+    assert samplers.poisson_sample(samplers.RandomBits(source), threshold, n, n).tolist() == expected
+
+
+@pytest.mark.parametrize("threshold", [1 << 48, (1 << 48) - 1, (1 << 48) + 1, 0xFFFF << 48, (1 << 64) - 1, 1])
+def test_poisson_with_a_threshold_at_the_edge_of_a_lane(threshold):
+    lanes = np.array([0, 1, 2, 0xFFFE, 0xFFFF] * 600, dtype="<u2")
+    source = ScriptedSource(lanes.tobytes(), tail_seed=5)
+    compiled = samplers.poisson_sample(samplers.RandomBits(source), threshold, 3000, 0)
+    assert compiled.tolist() == twin.poisson_sample(BitReader(source.given), threshold, 3000)
+
+
+def test_poisson_is_the_same_on_every_instruction_set_and_with_any_room():
+    used = samplers.instruction_set()
+    cases = [(q, n) for q in (0.002, 0.5, 0.999) for n in (1, 64, 100, 2048, 70_001)]
+    expected = [poisson_sample(6, q, n).tolist() for q, n in cases]
+    try:
+        for name in row_kernels.instruction_sets():
+            samplers.use_instruction_set(name)
+            assert samplers.instruction_set() == name
+            assert [poisson_sample(6, q, n).tolist() for q, n in cases] == expected
+    finally:
+        samplers.use_instruction_set(used)
+    assert samplers.poisson_sample(random_bits(6), 1 << 63, 70_001, 0).tolist() == expected[9]
+
+
+def test_types_of_indices():
+    assert poisson_sample(1, 0.5, 100).dtype == np.int32
+    assert poisson_sample(1, 1.0, 100).dtype == np.int32
+    large = poisson_sample(1, 1e-6, (1 << 31) + 1_000_000)
+    assert large.dtype == np.int64
+    assert np.all(np.diff(large) > 0)
+    assert binomtest(large.size, (1 << 31) + 1_000_000, 1e-6).pvalue > FALSE_ALARM
+    assert kstest(large / ((1 << 31) + 1_000_000), "uniform").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, math.nan, math.inf])
+def test_bad_rate(q):
+    with pytest.raises(ValueError, match="q must be"):
+        poisson_sample(1, q, 10)
+
+
+@pytest.mark.parametrize("n", [-1, 1 << 62])
+def test_bad_number_of_rows(n):
+    with pytest.raises(ValueError, match="n must be"):
+        poisson_sample(1, 0.1, n)
+
+
+# --- bounded integers ---
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 6, 10, 255, 1000])
+def test_small_bounds(bound):
+    draws = uniform_integers(1, bound, 200_000)
+    assert draws.min() >= 0
+    assert chi_square_p_value(np.bincount(draws, minlength=bound), np.full(bound, 1 / bound)) > FALSE_ALARM
+
+
+# Bounds for which a product or remainder without rejection would favour some results by a half.
+@pytest.mark.parametrize("bound", [3 << 30, (3 << 30) - 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 3 << 61])
+def test_large_bounds(bound):
+    draws = uniform_integers(2, bound, 200_000)
+    assert 0 <= draws.min() <= draws.max() < bound
+    assert kstest(draws / bound, "uniform").pvalue > FALSE_ALARM
+    for modulus in (2, 3, 4, 7):
+        # Remainders of a uniform number below such a bound are uniform but for less than 1e-9.
+        remainders = np.bincount(draws % modulus, minlength=modulus)
+        assert chi_square_p_value(remainders, np.full(modulus, 1 / modulus)) > FALSE_ALARM
+
+
+def test_a_product_without_rejection_would_be_noticed():
+    bound = 3 << 30
+    biased = (np.random.default_rng(0).integers(0, 1 << 32, 200_000) * bound) >> 32
+    assert chi_square_p_value(np.bincount(biased % 3, minlength=3), np.full(3, 1 / 3)) < FALSE_ALARM
+
+
+bounds = st.sampled_from([1, 2, 3, 3 << 30, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 3 << 61, 1 << 63])
+
+
+@settings(max_examples=100, deadline=None)
+@given(awkward_digits, st.integers(0, 2**32), bounds | st.integers(1, 2**63))
+def test_integers_equal_twin(digits, seed, bound):
+    source = scripted(digits, seed)
+    compiled = samplers.uniform_integers(samplers.RandomBits(source), bound, 30)
+    reader = BitReader(source.given)
+    assert compiled.tolist() == [twin.below(reader, bound) for _ in range(30)]
+
+
+def test_shapes_and_bad_bounds():
+    assert uniform_integers(1, 5, (2, 3)).shape == (2, 3)
+    assert uniform_integers(1, 5, 0).size == 0
+    for bound in (0, -1, (1 << 63) + 1):
+        with pytest.raises(ValueError, match="bound"):
+            uniform_integers(1, bound, 1)
+
+
+# --- permutations ---
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_all_orders_are_equally_likely(n):
+    bits, index = random_bits(1), {p: i for i, p in enumerate(itertools.permutations(range(n)))}
+    drawn = [index[tuple(permutation(bits, n).tolist())] for _ in range(30_000)]
+    counts = np.bincount(drawn, minlength=len(index))
+    assert chi_square_p_value(counts, np.full(len(index), 1 / len(index))) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_long_permutations(narrow):
+    n, bits = 300, random_bits(2)  # three batches
+    orders = np.array([samplers.permutation(bits, n, narrow) for _ in range(6000)])
+    assert orders.dtype == (np.int32 if narrow else np.int64)
+    assert np.array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (6000, 1)))
+    uniform = np.full(n, 1 / n)
+    for position in (0, 1, 127, 128, 171, 172, 299):
+        assert chi_square_p_value(np.bincount(orders[:, position], minlength=n), uniform) > FALSE_ALARM
+    pairs = 10 * (orders[:, 0] // 30) + orders[:, 299] // 30
+    same = 30 * 29 / (300 * 299)
+    expected = np.where(np.eye(10), same, 900 / (300 * 299)).ravel()
+    assert chi_square_p_value(np.bincount(pairs, minlength=100), expected) > FALSE_ALARM
+
+
+@settings(max_examples=60, deadline=None)
+@given(awkward_digits, st.integers(0, 2**32), st.integers(0, 400), st.booleans())
+def test_permutation_equals_twin(digits, seed, n, narrow):
+    source = scripted(digits, seed)
+    compiled = samplers.permutation(samplers.RandomBits(source), n, narrow)
+    assert compiled.tolist() == twin.permutation(BitReader(source.given), n)
+
+
+def test_bad_permutations():
+    with pytest.raises(ValueError, match="n must be"):
+        permutation(1, -1)
+    with pytest.raises(ValueError, match="int32"):
+        samplers.permutation(random_bits(1), (1 << 31) + 1, True)
+
+
+# --- without replacement ---
+
+
+@pytest.mark.parametrize(("n", "size"), [(5, 1), (6, 3), (7, 7), (7, 5), (4, 0)])
+def test_all_sets_are_equally_likely(n, size):
+    bits, index = random_bits(1), {s: i for i, s in enumerate(itertools.combinations(range(n), size))}
+    drawn = [index[tuple(sample_without_replacement(bits, n, size).tolist())] for _ in range(20_000)]
+    counts = np.bincount(drawn, minlength=len(index))
+    assert chi_square_p_value(counts, np.full(len(index), 1 / len(index))) > FALSE_ALARM
+
+
+def test_sets_from_a_table_are_uniform():
+    n, size, bits = 4000, 3, random_bits(2)
+    drawn = np.array([sample_without_replacement(bits, n, size) for _ in range(20_000)])
+    assert (np.diff(drawn, axis=1) > 0).all()
+    counts = np.bincount(drawn.ravel() // 40, minlength=100)
+    assert chi_square_p_value(counts, np.full(100, 1 / 100)) > FALSE_ALARM
+    assert kstest(drawn[:, 0] / n, lambda x: 1 - (1 - x) ** 3).pvalue > FALSE_ALARM  # up to 1/4000
+
+
+sizes = st.tuples(st.integers(0, 3000), st.integers(0, 200)).filter(lambda s: s[1] <= s[0])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    awkward_digits,
+    st.integers(0, 2**32),
+    sizes | st.tuples(st.integers(10**5, 2**62), st.integers(0, 100)),
+)
+def test_sets_equal_twin(digits, seed, case):
+    n, size = case
+    source = scripted(digits, seed)
+    compiled = samplers.sample_without_replacement(samplers.RandomBits(source), n, size)
+    assert compiled.dtype == np.int64
+    assert compiled.tolist() == twin.sample_without_replacement(BitReader(source.given), n, size)
+
+
+@pytest.mark.parametrize("n", [100, 1_000_000])
+def test_repeated_numbers_are_replaced(n):
+    zeros = ScriptedSource(b"\x00" * 200_000)  # a zero is rejected unless the bound is a power of two
+    with pytest.raises(RuntimeError, match="broken"):
+        samplers.sample_without_replacement(samplers.RandomBits(zeros), n, 40)
+    same = pack([(32, 0x40000000), (32, 0x40000001)] * 2000)
+    source = ScriptedSource(same, tail_seed=0)
+    compiled = samplers.sample_without_replacement(samplers.RandomBits(source), n, 40)
+    assert len(set(compiled.tolist())) == 40
+    assert compiled.tolist() == twin.sample_without_replacement(BitReader(source.given), n, 40)
+
+
+@pytest.mark.parametrize(("n", "size"), [(3, 4), (-1, 0), (3, -1), ((1 << 62) + 1, 1)])
+def test_bad_sizes(n, size):
+    with pytest.raises(ValueError, match="size must be"):
+        sample_without_replacement(1, n, size)
+
+
+# --- all of them ---
+
+LONG = {
+    "poisson": lambda bits: poisson_sample(bits, 0.01, 60_000_000),
+    "permutation": lambda bits: permutation(bits, 3_000_000),
+    "integers": lambda bits: uniform_integers(bits, 1000, 5_000_000),
+    "without replacement": lambda bits: sample_without_replacement(bits, 10_000_000, 1_000_000),
+    "norm-Laplace, float": lambda bits: norm_laplace(1.0, 6_000_000, bits),
+    "norm-Laplace, exact": lambda bits: norm_laplace(1.0, 100_000, bits, noise="exact", grid=2.0**-20),
+    "discrete Laplace": lambda bits: samplers.discrete_laplace(bits, 1, 5, 400_000),
+}
+
+
+class RepeatingSource:
+    """The same bytes over and over, from a single call that keeps the GIL."""
+
+    block = np.random.default_rng(0).bytes(65536)
+
+    def fill(self, buffer):
+        buffer[:] = self.block[: len(buffer)]
+        return len(buffer)
+
+
+def share_of_time_without_others(draw):
+    """How much of the time that `draw` took had passed when another thread first ran."""
+    bits, running, done = samplers.RandomBits(RepeatingSource()), threading.Event(), threading.Event()
+    ends = []
+
+    def work():
+        running.set()
+        ends.append(time.perf_counter())
+        draw(bits)
+        ends.append(time.perf_counter())
+        done.set()
+
+    # No thread is made to give way, and this source (unlike OpenSSL's) never does: another thread can run
+    # only where the sampler lets go of the GIL.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+        running.wait()
+        time.sleep(0)
+        first_turn = time.perf_counter()
+        while not done.is_set():
+            time.sleep(0.001)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    return (first_turn - ends[0]) / (ends[1] - ends[0])
+
+
+@pytest.mark.parametrize("draw", LONG.values(), ids=LONG)
+def test_other_threads_run_meanwhile(draw):
+    # Several attempts, as the machine may be busy; a sampler that keeps the GIL leaves the others the end.
+    assert any(share_of_time_without_others(draw) < 0.3 for _ in range(10))
+
+
+@pytest.mark.parametrize("draw", LONG.values(), ids=LONG)
+def test_failure_of_the_source_comes_out(draw):
+    error = OSError("no entropy")
+    script = np.random.default_rng(0).bytes(256 + 512 + 1024)
+    with pytest.raises(OSError, match="no entropy") as caught:
+        draw(samplers.RandomBits(ScriptedSource(script, error=error)))
+    assert caught.value is error
+
+
+SHORT = {
+    "poisson": lambda bits: poisson_sample(bits, 0.1, 5000),
+    "permutation": lambda bits: permutation(bits, 1000),
+    "integers": lambda bits: uniform_integers(bits, 1000, 500),
+    "without replacement": lambda bits: sample_without_replacement(bits, 10_000, 100),
+    "discrete Laplace": lambda bits: samplers.discrete_laplace(bits, 1, 5, 400),
+}
+
+
+@pytest.mark.parametrize("draw", SHORT.values(), ids=SHORT)
+def test_seeded_samples_repeat_and_others_differ(draw):
+    assert np.array_equal(draw(random_bits(5)), draw(random_bits(5)))
+    bits = random_bits(5)
+    first, second = draw(bits), draw(bits)
+    assert first.shape != second.shape or not np.array_equal(first, second)
+    third, fourth = draw(random_bits()), draw(random_bits())
+    assert third.shape != fourth.shape or not np.array_equal(third, fourth)
+
+
+def test_unknown_instruction_set():
+    with pytest.raises(ValueError, match="sse9"):
+        samplers.use_instruction_set("sse9")
