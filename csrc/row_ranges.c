@@ -1,4 +1,5 @@
 /* See row_ranges.h. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,7 @@ struct ranges {
     int n_threads;   /* no more than there are ranges */
     void *partial;   /* n_ranges * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
+    _Atomic int64_t next;
 };
 
 static int64_t round_up(int64_t value, int64_t multiple) {
@@ -43,6 +45,7 @@ static int64_t round_up(int64_t value, int64_t multiple) {
 static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels,
                        const struct dense_rows *rows, int n_threads, int64_t partial_size) {
     ranges->n_rows = rows->n_rows;
+    atomic_init(&ranges->next, 0);
     ranges->rows_per_range =
         round_up((rows->n_rows + MOST_RANGES - 1) / MOST_RANGES, ROWS_PER_RANGE);
     if (ranges->rows_per_range < ROWS_PER_RANGE)
@@ -66,12 +69,16 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
     return end < ranges->n_rows ? end : ranges->n_rows;
 }
 
-/* Run CALL(begin, end, partial, workspace) for every range. Each thread takes one
- * contiguous share of the ranges, which the hardware prefetcher likes best. */
+static int64_t take_range(struct ranges *ranges) {
+    return atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+}
+
+/* Run CALL(begin, end, partial, workspace) for every range. A thread takes the next range when it
+ * is free, so that one on a busy core holds nobody up. */
 /* clang-format off */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
-    _Pragma("omp parallel for schedule(dynamic) num_threads((ranges).n_threads)")                   \
-    for (int64_t range = 0; range < (ranges).n_ranges; range++) {                                  \
+    _Pragma("omp parallel num_threads((ranges).n_threads)")                                        \
+    for (int64_t range; (range = take_range(&(ranges))) < (ranges).n_ranges;) {                    \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
         partial_type *partial = (partial_type *)(ranges).partial + range * (ranges).partial_size;  \
