@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit.faults import CONFIGURATIONS, PRIVATE
+from audit_faults import CONFIGURATIONS, PRIVATE
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours

@@ -28,6 +28,14 @@ def test_log_ratio_of_a_noisy_sum_is_that_of_the_densities(relation):
     assert -fits._gaussian_log_ratio(door, one, other, released, 1.5) == pytest.approx(expected.sum())
 
 
+def test_log_ratio_of_norm_laplace_noise_is_that_of_the_densities():
+    door = SimpleNamespace(neighbors="replace_one")
+    one, other, released = bounded([4, -8]), bounded([0, -8]), np.array([1.0, 2.0])
+    expected = (np.hypot(1.0, 4.0) - 4.0) * 3.0 / 4.0  # scale: sensitivity 4 over epsilon 3
+    assert fits._norm_laplace_log_ratio(door, one, other, released, 3.0) == pytest.approx(expected)
+    assert fits._norm_laplace_log_ratio(door, other, one, released, 3.0) == pytest.approx(-expected)
+
+
 @pytest.mark.parametrize(("relation", "rate"), [("add_or_remove", 0.5), ("replace_one", 0.25)])
 def test_log_ratio_of_a_selection_is_that_of_the_probabilities(relation, rate):
     door = SimpleNamespace(neighbors=relation)

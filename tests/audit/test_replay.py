@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from audit.faults import CONFIGURATIONS, PRIVATE, skipped_clip
+from audit_faults import CONFIGURATIONS, PRIVATE, skipped_clip
 from dperm import Objective, algorithms
 from dperm.accounting import Budget
 from dperm.audit import replay_check, worst_case_neighbours

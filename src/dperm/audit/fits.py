@@ -62,7 +62,7 @@ class Transcript:
 
     Notes
     -----
-    Each pass over the data is made on both data sets. Gaussian releases and selections by the exponential
+    Each pass over the data is made on both data sets. Noisy sums and selections by the exponential
     mechanism count; selections with Laplace noise, kept for published settings, do not.
     """
 
@@ -110,6 +110,8 @@ class _Twins:
         twin = self._sums[id(private)][1]
         if method.__name__ == "gaussian_sum":
             self.log_ratio += _gaussian_log_ratio(releaser, private, twin, released, *args)
+        elif method.__name__ == "norm_laplace_sum":
+            self.log_ratio += _norm_laplace_log_ratio(releaser, private, twin, released, *args)
         elif method.__name__ == "select":
             self.log_ratio += _selection_log_ratio(releaser, private, twin, released, *args)
         return released
@@ -125,6 +127,15 @@ def _gaussian_log_ratio(
     if sigma == 0.0:
         return math.inf if difference.any() else 0.0
     return float((0.5 * difference - noise) @ difference) / sigma**2
+
+
+def _norm_laplace_log_ratio(
+    releaser: Releaser, own: Bounded, other: Bounded, released: Array, epsilon: float
+) -> float:
+    distances = [np.linalg.norm(released - release_without_privacy(exact)) for exact in (own, other)]
+    if epsilon == math.inf:
+        return math.inf if distances[1] > 0.0 else 0.0
+    return float(distances[1] - distances[0]) * epsilon / own.sensitivity(releaser.neighbors)
 
 
 def _selection_log_ratio(
