@@ -157,9 +157,9 @@ def test_far_more_records_than_the_grid_was_made_for():
 
 def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
     """Sums stay below 2^62: 2^30 records of 2^32 grid steps are the most. The number is made up here."""
-    objective = Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1)
-    monkeypatch.setattr(objective, "_n_rows", 2**30)
-    objective.clipped_gradient_sum([-9.0], 0.25)
+    full, objective = (Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1) for _ in range(2))
+    monkeypatch.setattr(full, "_n_rows", 2**30)
+    full.clipped_gradient_sum([-9.0], 0.25)
     monkeypatch.setattr(objective, "_n_rows", 2**30 + 1)
     with pytest.raises(DataError, match="n_public = 1 is far below"):
         objective.clipped_gradient_sum([-9.0], 0.25)
