@@ -19,6 +19,50 @@ ALWAYS_INLINE int64_t NAME(rounded_loss_sum)(const REAL *value, double clip, dou
     return sum;
 }
 
+/* A block's part of the sums: losses of a batch of steps at a time. */
+ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const double *q,
+                                    const double *target, const double *steps, int64_t n_steps,
+                                    double clip, double grid, struct memory_range next,
+                                    int64_t *sum_out) {
+    REAL at[STEPS_PER_BATCH * ROWS_PER_BLOCK], value[STEPS_PER_BATCH * ROWS_PER_BLOCK];
+    REAL y[STEPS_PER_BATCH * ROWS_PER_BLOCK];
+    for (int b = 0; b < STEPS_PER_BATCH; b++)
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            y[b * ROWS_PER_BLOCK + i] = (REAL)target[i];
+    for (int64_t j = 0; j < n_steps; j += STEPS_PER_BATCH) {
+        prefetch_part(next, j / STEPS_PER_BATCH, (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH);
+        for (int b = 0; b < STEPS_PER_BATCH; b++) {
+            const double step = j + b < n_steps ? steps[j + b] : 0.0;
+            for (int i = 0; i < ROWS_PER_BLOCK; i++)
+                at[b * ROWS_PER_BLOCK + i] = (REAL)(p[i] - step * q[i]);
+        }
+        NAME(loss_values)(loss, at, y, STEPS_PER_BATCH, value);
+        for (int b = 0; b < STEPS_PER_BATCH && j + b < n_steps; b++)
+            sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, clip, grid);
+    }
+}
+
+#if !REAL_IS_F32
+/* The same for the logistic loss at evenly spaced steps. Rows that do not fit the geometric
+ * sequence, if there are any, are evaluated one by one as above. */
+static void add_losses_evenly(struct loss loss, const double *p, const double *q, const double *y,
+                              const double *steps, int64_t n_steps, double clip, double grid,
+                              struct memory_range next, int64_t *sum_out) {
+    struct logistic_line line;
+    double value[ROWS_PER_BLOCK];
+    logistic_line_open(&line, p, q, y, steps, n_steps);
+    for (int64_t j = 0; j < n_steps; j++) {
+        prefetch_part(next, j, n_steps);
+        logistic_line_next(&line, p, q, y, steps[j], value);
+        for (int i = 0; i < ROWS_PER_BLOCK && !line.all_fit; i++)
+            if (!line.fits[i])
+                value[i] =
+                    loss_value_f64(LOSS_LOGISTIC, loss.threshold, p[i] - steps[j] * q[i], y[i]);
+        sum_out[j] += rounded_loss_sum_f64(value, clip, grid);
+    }
+}
+#endif
+
 static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                     struct loss loss, const double *w, const double *direction,
                                     const double *steps, int64_t n_steps, double clip, double grid,
@@ -27,14 +71,14 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
     const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
+#if !REAL_IS_F32
+    const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
+#endif
     NAME(pack_weights)(&layout, w, scratch.weights);
-    const int64_t n_batches = (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH;
     NAME(pack_weights)(&layout, direction, scratch.direction);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
-        REAL at[STEPS_PER_BATCH * ROWS_PER_BLOCK], value[STEPS_PER_BATCH * ROWS_PER_BLOCK];
-        REAL y[STEPS_PER_BATCH * ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             p[i] = (double)NAME(dot)(block.row[i], scratch.weights, &layout);
@@ -43,20 +87,15 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             p[i] = block.scale[i] * (p[i] + w_intercept);
             q[i] = block.scale[i] * (q[i] + d_intercept);
-            for (int b = 0; b < STEPS_PER_BATCH; b++)
-                y[b * ROWS_PER_BLOCK + i] = (REAL)block.y[i];
         }
-        for (int64_t j = 0; j < n_steps; j += STEPS_PER_BATCH) {
-            NAME(prefetch_next_block)(rows, first, end, j / STEPS_PER_BATCH, n_batches);
-            for (int b = 0; b < STEPS_PER_BATCH; b++) {
-                const double step = j + b < n_steps ? steps[j + b] : 0.0;
-                for (int i = 0; i < ROWS_PER_BLOCK; i++)
-                    at[b * ROWS_PER_BLOCK + i] = (REAL)(p[i] - step * q[i]);
-            }
-            NAME(loss_values)(loss, at, y, STEPS_PER_BATCH, value);
-            for (int b = 0; b < STEPS_PER_BATCH && j + b < n_steps; b++)
-                sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, clip, grid);
+        const struct memory_range next = NAME(next_block)(rows, first, end);
+#if !REAL_IS_F32
+        if (evenly) {
+            add_losses_evenly(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
+            continue;
         }
+#endif
+        NAME(add_losses)(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
     }
 }
 

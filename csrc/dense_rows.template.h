@@ -88,16 +88,15 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         }
 }
 
-/* Ask for part `part` of `parts` of the block after the one at `first`, while arithmetic
- * on this one keeps the memory idle. */
-ALWAYS_INLINE void NAME(prefetch_next_block)(const struct dense_rows *rows, int64_t first,
-                                             int64_t end, int64_t part, int64_t parts) {
+/* Where the block after the one at `first` lies. */
+ALWAYS_INLINE struct memory_range NAME(next_block)(const struct dense_rows *rows, int64_t first,
+                                                   int64_t end) {
     const int64_t next = first + ROWS_PER_BLOCK;
     const int64_t count = end - next < ROWS_PER_BLOCK ? end - next : ROWS_PER_BLOCK;
-    const int64_t bytes = count * rows->n_columns * (int64_t)sizeof(REAL);
-    const char *start = (const char *)((const REAL *)rows->x + next * rows->n_columns);
-    for (int64_t at = bytes * part / parts; at < bytes * (part + 1) / parts; at += 64)
-        __builtin_prefetch(start + at, 0, 2);
+    const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
+    const struct memory_range range = {(uintptr_t)rows->x + (uintptr_t)(next * row_bytes),
+                                       count > 0 ? count * row_bytes : 0};
+    return range;
 }
 
 /* Sum of the LANES partial sums of a unit: lane l gets lane l + LANES/2 added, and so

@@ -17,6 +17,7 @@
 #define REAL_IS_F32 0
 #include "real_types.h"
 #include "loss_values.template.h"
+#include "logistic_line.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1

@@ -45,12 +45,16 @@ ALWAYS_INLINE double atanh_series_f64(double z) {
 }
 #endif
 
-/* log(1 + exp(-m)) = max(0, -m) + log(1 + t), t = exp(-|m|); log(1 + t) = 2 atanh(t/(2 + t)). */
-ALWAYS_INLINE REAL NAME(softplus_of_minus)(REAL m) {
-    REAL t = NAME(exp)(m < 0 ? m : -m);
+/* log(1 + t) = 2 atanh(t/(2 + t)) for t in [0, 1]. */
+ALWAYS_INLINE REAL NAME(log1p_unit)(REAL t) {
     REAL s = t / (2 + t);
     REAL z = s * s;
-    REAL value = 2 * (s + s * (z * NAME(atanh_series)(z)));
+    return 2 * (s + s * (z * NAME(atanh_series)(z)));
+}
+
+/* log(1 + exp(-m)) = max(0, -m) + log(1 + exp(-|m|)). */
+ALWAYS_INLINE REAL NAME(softplus_of_minus)(REAL m) {
+    REAL value = NAME(log1p_unit)(NAME(exp)(m < 0 ? m : -m));
     return m < 0 ? value - m : value;
 }
 

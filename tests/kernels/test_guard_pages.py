@@ -23,7 +23,7 @@ SANITIZERS = {
 LEVELS = {"baseline": ["-DVECTOR_BYTES=16"]}
 if platform.machine() in ("x86_64", "AMD64"):
     LEVELS["avx2"] = ["-DVECTOR_BYTES=32", "-march=x86-64-v3"]
-    LEVELS["avx512"] = ["-DVECTOR_BYTES=64", "-march=x86-64-v4", "-mprefer-vector-width=512"]
+    LEVELS["avx512"] = ["-DVECTOR_BYTES=32", "-march=x86-64-v4", "-mprefer-vector-width=512"]
 DISPATCH = ["-DHAVE_X86_LEVELS"] if len(LEVELS) > 1 else []
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")

@@ -1,0 +1,71 @@
+"""Evenly spaced line searches of the logistic loss take a short cut; it must not show."""
+
+import numpy as np
+import pytest
+
+from dperm._kernels.row_kernels import LOGISTIC, DenseRows
+
+GRID = 2.0**-36
+
+
+def sums(x, y, w, direction, steps, clip=2.0**14):
+    rows = DenseRows(np.ascontiguousarray(x), y, False, 1e9, 1)
+    return rows.clipped_loss_sums(LOGISTIC, 0.0, w, direction, np.asarray(steps), clip, GRID, 1)
+
+
+def exact(x, y, w, direction, steps):
+    margins = y[:, None] * ((x @ w)[:, None] - np.asarray(steps) * (x @ direction)[:, None])
+    return np.logaddexp(np.longdouble(0), -margins.astype(np.longdouble))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 300.0])
+@pytest.mark.parametrize("n_steps", [3, 20, 21, 64])
+def test_losses_are_accurate_whatever_the_margins(instruction_set, scale, n_steps):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(53, 7)), np.where(rng.random(53) < 0.5, 1.0, -1.0)
+    w, direction = scale * rng.normal(size=7), scale * rng.normal(size=7)
+    steps = np.linspace(-0.3, 1.7, n_steps)
+    expected = exact(x, y, w, direction, steps)
+    # the rounding of the margins themselves is part of the error
+    tolerance = 53 * (GRID + 1e-13 + 1e-14 * scale)
+    computed = sums(x, y, w, direction, steps) * GRID
+    np.testing.assert_allclose(computed, expected.sum(axis=0).astype(float), atol=tolerance, rtol=1e-13)
+
+
+def test_even_and_uneven_steps_agree(instruction_set):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(40, 5)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    w, direction = rng.normal(size=5), rng.normal(size=5)
+    even = np.linspace(0.0, 2.0, 21)
+    uneven = np.append(even, 17.0)
+    difference = sums(x, y, w, direction, even) - sums(x, y, w, direction, uneven)[:-1]
+    assert np.abs(difference).max() <= 40  # at most one grid step a record
+
+
+def test_a_wild_neighbour_changes_no_other_record(instruction_set):
+    """Rows beyond the range of exp, not finite or empty, beside each ordinary row of a block."""
+    rng = np.random.default_rng(2)
+    steps = np.linspace(0.0, 2.0, 21)
+    ordinary = rng.normal(size=(16, 4))
+    y = np.where(rng.random(16) < 0.5, 1.0, -1.0)
+    w, direction = rng.normal(size=4), rng.normal(size=4)
+    for wild in (np.full(4, 1e4), np.full(4, -1e6), np.full(4, np.nan), np.zeros(4), np.full(4, 1e300)):
+        alone = sums(wild[None], np.ones(1), w, direction, steps)
+        for place in (0, 7, 15):
+            x, labels = np.insert(ordinary, place, wild, axis=0), np.insert(y, place, 1.0)
+            expected = sums(ordinary, y, w, direction, steps) + alone
+            np.testing.assert_array_equal(sums(x, labels, w, direction, steps), expected)
+
+
+def test_same_integers_on_every_instruction_set(keep_instruction_set):
+    from dperm._kernels import row_kernels
+
+    rng = np.random.default_rng(3)
+    x, y = 100 * rng.normal(size=(100, 9)), np.where(rng.random(100) < 0.5, 1.0, -1.0)
+    w, direction = rng.normal(size=9), rng.normal(size=9)
+    results = []
+    for name in row_kernels.instruction_sets():
+        row_kernels.use_instruction_set(name)
+        results.append(sums(x, y, w, direction, np.linspace(0, 1, 21)))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
