@@ -53,7 +53,7 @@ static void add_losses_evenly(struct loss loss, const double *p, const double *q
     logistic_line_open(&line, p, q, y, steps, n_steps);
     for (int64_t j = 0; j < n_steps; j++) {
         prefetch_part(next, j, n_steps);
-        logistic_line_next(&line, p, q, y, steps[j], value);
+        logistic_line_next(&line, steps[j], value);
         for (int i = 0; i < ROWS_PER_BLOCK && !line.all_fit; i++)
             if (!line.fits[i])
                 value[i] =
