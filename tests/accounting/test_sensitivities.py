@@ -422,6 +422,7 @@ def test_smoothing_vectors(smoothing, dimension, gamma, beta):
         (0.1, 1e-3, 2),
         (0.1, 1e-5, 8),
         (0.1, 1e-6, 12),
+        (0.1, 1e-8, 20),
     ],
 )
 def test_norm_laplace_is_chosen_up_to_the_printed_dimension(epsilon, delta, last):

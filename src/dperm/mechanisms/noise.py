@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from dperm._kernels import samplers
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting.gaussian import gaussian_sigma
 from dperm.mechanisms.random_source import RandomState, random_bits
 from dperm.mechanisms.selection import laplace_rate
 
@@ -308,27 +307,3 @@ def discrete_laplace(
     C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", 2020, algorithm 2.
     """
     return samplers.discrete_laplace(random_bits(random_state), *laplace_rate(scale), size)
-
-
-def choose_mechanism(epsilon: float, delta: float, dimension: int) -> Literal["gaussian", "norm_laplace"]:
-    """Return the noise with the smaller mean square error for one (epsilon, delta)-DP release of a vector.
-
-    Norm-Laplace where ``d + 1 <= (sigma * epsilon / sensitivity)^2``, `sigma` that of the tight Gaussian
-    calibration: ``E||z||^2`` is ``d (d + 1) / epsilon^2`` against ``d sigma^2``, for sensitivity 1. It then
-    gives ``delta = 0`` besides. The choice depends on public numbers only.
-
-    Parameters
-    ----------
-    epsilon : float
-        Greater than 0.
-    delta : float
-        At least 0 and below 1; 0 leaves norm-Laplace only.
-    dimension : int
-        Number of entries ``d`` of the released vector, at least 1.
-    """
-    if dimension < 1:
-        raise ValueError(f"dimension must be at least 1, got {dimension}")
-    if delta == 0:
-        return "norm_laplace"
-    ratio = gaussian_sigma(epsilon, delta) * epsilon if math.isfinite(epsilon) else 0.0
-    return "norm_laplace" if dimension + 1 <= ratio**2 else "gaussian"
