@@ -129,3 +129,24 @@ def test_within_the_certified_interval_of_the_prv_accountant(q, steps, delta):
     )
     low, _, high = theirs.compute_epsilon(delta=delta, num_steps=steps)
     assert low <= sgd_epsilon(multiplier, delta, **settings) <= 1.01 * high
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "steps", "delta"),
+    [(0.01, 1.0, 1000, 1e-5), (0.00256, 1.5117, 19550, 1e-5), (0.05, 4.0, 500, 1e-6), (0.2, 5.0, 50, 1e-8)],
+)
+def test_moments_accountant_is_that_of_autodp(q, multiplier, steps, delta):
+    """autodp converts Renyi divergences as the moments accountant does, over all orders."""
+    rdp_acct = pytest.importorskip("autodp.rdp_acct")
+    from autodp import rdp_bank
+
+    accountant = rdp_acct.anaRDPacct()
+    accountant.compose_poisson_subsampled_mechanisms(
+        lambda order: rdp_bank.RDP_gaussian({"sigma": multiplier}, order), q, coeff=steps
+    )
+    theirs = accountant.get_eps(delta)
+    settings = {"batch_size": q * 10**6, "n_samples": 10**6, "steps": steps}
+    moments = sgd_epsilon(multiplier, delta, accountant="moments", max_moment=128, **settings)
+    assert moments == pytest.approx(theirs, rel=0.01)
+    assert sgd_epsilon(multiplier, delta, accountant="rdp", **settings) <= theirs
+    assert sgd_epsilon(multiplier, delta, **settings) <= theirs
