@@ -233,7 +233,9 @@ class Releaser:
         """Private plus public scores as integers on the grid of the private ones."""
         if not private.scores:
             raise TypeError("only scores can be selected from; release a vector with gaussian_sum()")
-        public = np.broadcast_to(np.rint(np.asarray(public_scores) / private.grid), private.shape)
+        public = np.rint(np.asarray(public_scores) / private.grid)
+        if public.shape not in ((), private.shape):
+            raise ValueError(f"public_scores must have shape {private.shape}, got {public.shape}")
         if not (np.abs(public) < 2.0**61).all():
             raise ValueError("public_scores are too large for exact selection")
         return private._integers + public.astype(np.int64)
