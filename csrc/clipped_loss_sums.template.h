@@ -30,7 +30,7 @@ ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const dou
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             y[b * ROWS_PER_BLOCK + i] = (REAL)target[i];
     for (int64_t j = 0; j < n_steps; j += STEPS_PER_BATCH) {
-        prefetch_part(next, j / STEPS_PER_BATCH, (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH);
+        prefetch_part(next, j / STEPS_PER_BATCH);
         for (int b = 0; b < STEPS_PER_BATCH; b++) {
             const double step = j + b < n_steps ? steps[j + b] : 0.0;
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
@@ -52,7 +52,7 @@ static void add_losses_evenly(struct loss loss, const double *p, const double *q
     double value[ROWS_PER_BLOCK];
     logistic_line_open(&line, p, q, y, steps, n_steps);
     for (int64_t j = 0; j < n_steps; j++) {
-        prefetch_part(next, j, n_steps);
+        prefetch_part(next, j);
         logistic_line_next(&line, steps[j], value);
         for (int i = 0; i < ROWS_PER_BLOCK && !line.all_fit; i++)
             if (!line.fits[i])
@@ -71,6 +71,7 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
     const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
+    const int64_t n_batches = (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH;
 #if !REAL_IS_F32
     const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
 #endif
@@ -88,13 +89,14 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
             p[i] = block.scale[i] * (p[i] + w_intercept);
             q[i] = block.scale[i] * (q[i] + d_intercept);
         }
-        const struct memory_range next = NAME(next_block)(rows, first, end);
 #if !REAL_IS_F32
         if (evenly) {
+            const struct memory_range next = NAME(next_block)(rows, first, end, n_steps);
             add_losses_evenly(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
             continue;
         }
 #endif
+        const struct memory_range next = NAME(next_block)(rows, first, end, n_batches);
         NAME(add_losses)(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
     }
 }

@@ -88,14 +88,16 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         }
 }
 
-/* Where the block after the one at `first` lies. */
+/* Where the block after the one at `first` lies, in `parts` parts of whole units. */
 ALWAYS_INLINE struct memory_range NAME(next_block)(const struct dense_rows *rows, int64_t first,
-                                                   int64_t end) {
+                                                   int64_t end, int64_t parts) {
     const int64_t next = first + ROWS_PER_BLOCK;
     const int64_t count = end - next < ROWS_PER_BLOCK ? end - next : ROWS_PER_BLOCK;
     const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
-    const struct memory_range range = {(uintptr_t)rows->x + (uintptr_t)(next * row_bytes),
-                                       count > 0 ? count * row_bytes : 0};
+    struct memory_range range;
+    range.start = (uintptr_t)rows->x + (uintptr_t)(next * row_bytes);
+    range.bytes = count > 0 ? count * row_bytes : 0;
+    range.part_bytes = (range.bytes / parts / UNIT_BYTES + 1) * UNIT_BYTES;
     return range;
 }
 

@@ -37,14 +37,14 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 
 struct memory_range {
     uintptr_t start;
-    int64_t bytes;
+    int64_t bytes, part_bytes;
 };
 
-/* Ask for part `part` of `parts` of a range, while arithmetic keeps the memory idle. In small
- * parts: a processor forgets what it cannot fetch at once. */
-ALWAYS_INLINE void prefetch_part(struct memory_range range, int64_t part, int64_t parts) {
-    for (int64_t at = range.bytes * part / parts; at < range.bytes * (part + 1) / parts;
-         at += UNIT_BYTES)
+/* Ask for part `part` of a range, while arithmetic keeps the memory idle. In small parts: a
+ * processor forgets what it cannot fetch at once. */
+ALWAYS_INLINE void prefetch_part(struct memory_range range, int64_t part) {
+    const int64_t begin = part * range.part_bytes, end = begin + range.part_bytes;
+    for (int64_t at = begin; at < end && at < range.bytes; at += UNIT_BYTES)
         __builtin_prefetch((const void *)(range.start + (uintptr_t)at), 0, 2);
 }
 

@@ -9,7 +9,7 @@
 
 #include "row_ranges.h"
 
-enum { ROWS_PER_RANGE = 4096, MOST_RANGES = 1024, ALIGNMENT = 64 };
+enum { ROWS_PER_RANGE = 2048, MOST_RANGES = 1024, ALIGNMENT = 64 };
 
 int has_threads(void) {
 #ifdef _OPENMP
