@@ -44,7 +44,7 @@ def pass_ratios(size: str, dtype: str, rounds: int) -> None:
     obj = objective(size, dtype)
     rows, threads = obj._rows, obj._threads()
     norms = np.linalg.norm(X, axis=1)
-    w_real, kind = w.astype(dtype), obj.loss.kernel_kind
+    w_real, spec = w.astype(dtype), obj.loss.kernel
     grid, clip_in = 2.0**-21, CLIP * 0.999
 
     def read() -> object:
@@ -54,10 +54,10 @@ def pass_ratios(size: str, dtype: str, rounds: int) -> None:
         return obj.clipped_gradient_sum(w, CLIP)
 
     def exact_kernel() -> object:
-        return rows.clipped_gradient_sum(kind, 0.0, w, clip_in, grid, threads)
+        return rows.clipped_gradient_sum(spec, w, clip_in, grid, threads)
 
     def float_kernel() -> object:
-        return rows.gradient_sum(kind, 0.0, w, threads, with_loss=False)
+        return rows.gradient_sum(spec, w, threads, with_loss=False)
 
     def line_search() -> object:
         return obj.clipped_loss_sums(w, direction, STEPS, 4.0)

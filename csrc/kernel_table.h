@@ -36,7 +36,8 @@ enum loss_kind {
 
 struct loss {
     enum loss_kind kind;
-    double threshold; /* h of LOSS_HUBER; unused otherwise */
+    double parameter; /* h of LOSS_HUBER; unused otherwise */
+    double curvature; /* of a smoothed kink; infinite for the kink itself */
 };
 
 struct dense_rows {

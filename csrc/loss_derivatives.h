@@ -71,7 +71,7 @@ ALWAYS_INLINE double loss_derivative_one(enum loss_kind kind, double h, double p
 /* derivative[i] = d loss / d p at (p[i], y[i]). */
 static void loss_derivatives(struct loss loss, const double *restrict p, const double *restrict y,
                              double *restrict derivative) {
-    const double h = loss.threshold;
+    const double h = loss.parameter;
 #define DERIVATIVE_LOOP(KIND)                                                                      \
     _Pragma("omp simd") for (int i = 0; i < ROWS_PER_BLOCK; i++) derivative[i] =                   \
         loss_derivative_one(KIND, h, p[i], y[i]);

@@ -74,7 +74,7 @@ ALWAYS_INLINE REAL NAME(loss_value)(enum loss_kind kind, REAL h, REAL p, REAL y)
 /* value[i] = loss at (p[i], y[i]) for whole blocks: a batch of several hides the latency of one. */
 static void NAME(loss_values)(struct loss loss, const REAL *restrict p, const REAL *restrict y,
                               int n_blocks, REAL *restrict value) {
-    const REAL h = (REAL)loss.threshold;
+    const REAL h = (REAL)loss.parameter;
 #define VALUE_LOOP(KIND)                                                                           \
     _Pragma("omp simd") for (int i = 0; i < n_blocks * ROWS_PER_BLOCK; i++) value[i] =             \
         NAME(loss_value)(KIND, h, p[i], y[i]);

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import math
 import pickle
 import pprint
 import re
@@ -121,6 +122,7 @@ def test_public_attributes(vector, scores):
         "grid",
         "contribution",
         "replacement",
+        "rounding",
         "shape",
         "scores",
         "sensitivity",
@@ -158,3 +160,19 @@ def test_only_the_release_opens_a_bounded_value():
     }
     assert "bounded.py" in readers  # the search sees the sources
     assert readers <= allowed
+
+
+@pytest.mark.parametrize("size", [1, 3, 110])
+def test_rounded_results_carry_their_rounding(size):
+    values = np.random.default_rng(size).normal(size=size)
+    rounded = Bounded.rounding(values, contribution=1e-3, replacement=1.5e-3)
+    moved = rounded.grid * math.sqrt(size)
+    assert rounded.sensitivity("add_or_remove") == 1e-3 + moved <= 1e-3 * (1 + 2.0**-10)
+    assert rounded.sensitivity("replace_one") == 1.5e-3 + moved
+    assert np.linalg.norm(rounded._integers * rounded.grid - values) <= moved / 2
+    assert math.frexp(rounded.grid)[0] == 0.5  # a power of two
+
+
+def test_results_beyond_the_grid_stay_inside_it():
+    rounded = Bounded.rounding(np.array([1e30, -1e30, 1.0]), contribution=1e-3, replacement=1e-3)
+    assert rounded._integers.tolist()[:2] == [2**61, -(2**61)]

@@ -170,7 +170,7 @@ MARGINS = np.unique(
 def compiled(loss, p, y):
     """Derivative and value of one record whose prediction is exactly ``p``."""
     rows = row_kernels.DenseRows(np.ones((1, 1)), np.array([y]), False, 1.0, 1)
-    derivative, value = rows.gradient_sum(loss.kernel_kind, loss.threshold, np.array([p]), 1)
+    derivative, value = rows.gradient_sum(loss.kernel, np.array([p]), 1)
     return float(derivative[0]), value
 
 
@@ -201,7 +201,7 @@ def test_compiled_losses_equal_the_numpy_ones(instruction_set, loss):
 def test_compiled_sums_of_one_record_are_the_loss_and_its_slope_on_the_grid(instruction_set, loss):
     """The exact sums evaluate the same functions as the plain ones."""
     rows = row_kernels.DenseRows(np.ones((1, 1)), np.array([1.0]), False, 1.0, 1)
-    arguments = (loss.kernel_kind, loss.threshold)
+    arguments = (loss.kernel,)
     for p in np.linspace(-9, 9, 37):
         derivative, value = compiled(loss, p, 1.0)
         grid = 2.0**-40

@@ -1,6 +1,7 @@
 """Private sums: exact integers with their sensitivity, which only a mechanism may open."""
 
-from typing import Any, NoReturn, SupportsIndex
+import math
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,31 @@ class Bounded:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def rounding(cls, values: NDArray[np.float64], *, contribution: float, replacement: float) -> Self:
+        """The result of a private computation, rounded to a grid that suits its sensitivity.
+
+        Parameters
+        ----------
+        values : ndarray of float64
+            Private numbers, such as the weights that a training on the records ends with. Those beyond
+            2^61 steps of the grid are moved there, which brings no two results further apart.
+        contribution, replacement : float
+            Largest Euclidean distance between the results on two neighbouring data sets, where one
+            record is null on one of them or one record is exchanged. Public, positive, and proved for
+            the program that computed the values, its rounding included. The rounding here is added.
+        """
+        smallest = min(contribution, replacement)
+        grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(values.size)))[1] - 1)
+        steps = np.clip(values / grid, -(2.0**61), 2.0**61)
+        moved = grid * math.sqrt(values.size)  # each of two results moves by half of it
+        return cls(
+            np.rint(steps).astype(np.int64),
+            grid=grid,
+            contribution=contribution + moved,
+            replacement=replacement + moved,
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -20,16 +20,21 @@ Array = NDArray[np.float64]
 
 
 class Loss(ABC):
-    """A convex loss of one prediction ``p`` and target ``y``.
+    """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless it says otherwise.
 
     ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone.
     """
 
     name: str
     classification: bool
+    convex: bool = True
     kernel_kind: int
-    threshold: float = 0.0
     target_bound: float = math.inf  # the objective moves targets beyond it onto it
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """What the kernels call this loss: kind, parameter, curvature of a smoothed kink."""
+        return self.kernel_kind, 0.0, math.inf
 
     @abstractmethod
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:
@@ -174,6 +179,10 @@ class Huber(Loss):
             raise ValueError(f"threshold must be positive and finite, got {self.threshold!r}")
         if not self.target_bound > 0.0:
             raise ValueError(f"target_bound must be positive, got {self.target_bound!r}")
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
+        return self.kernel_kind, self.threshold, math.inf
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         e = np.abs(np.subtract(p, y))

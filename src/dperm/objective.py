@@ -111,6 +111,11 @@ class Objective:
         """Number of weights: columns, and the intercept if there is one."""
         return self.n_columns + self.fit_intercept
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights; algorithms that never ask for more serve every kind of loss."""
+        return (self.dimension,)
+
     # -- not private: for tests and non-private fits -------------------------------------------------
 
     def value(self, w: ArrayLike) -> float:
@@ -125,7 +130,7 @@ class Objective:
         """``F(w)`` and its gradient in one pass over the data. NOT private."""
         weights = self._weights(w, "w")
         loss = self.loss
-        gradient, total = self._rows.gradient_sum(loss.kernel_kind, loss.threshold, weights, self._threads())
+        gradient, total = self._rows.gradient_sum(loss.kernel, weights, self._threads())
         value = total / self.n_public + self.penalty(weights)
         return value, gradient / self.n_public + self.penalty_gradient(weights)
 
@@ -164,7 +169,7 @@ class Objective:
         clip, clip_before_rounding, grid, replacement = known[1]
         loss = self.loss
         integers = self._rows.clipped_gradient_sum(
-            loss.kernel_kind, loss.threshold, weights, clip_before_rounding, grid, self._threads()
+            loss.kernel, weights, clip_before_rounding, grid, self._threads()
         )
         return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
 
@@ -195,7 +200,7 @@ class Objective:
         clip_on_grid = math.floor(clip / grid) * grid
         loss = self.loss
         integers = self._rows.clipped_loss_sums(
-            loss.kernel_kind, loss.threshold, weights, towards, candidates, clip_on_grid, grid,
+            loss.kernel, weights, towards, candidates, clip_on_grid, grid,
             self._threads(),
         )  # fmt: skip
         return Bounded(integers, grid=grid, contribution=clip, scores=True)

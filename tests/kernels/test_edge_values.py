@@ -1,5 +1,6 @@
 """What breaks careless kernels: NaN, infinity, overflow, subnormals, odd memory."""
 
+import math
 import tracemalloc
 import warnings
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from dperm import Objective
+from dperm._kernels import row_kernels
 from dperm.errors import CopyWarning, DataError
 from dperm.losses import Huber
 from reference import awkward_arrays, numpy_kernels
@@ -136,7 +138,7 @@ def test_subnormal_norms_do_not_inflate_the_factor():
     x, y = np.full((1, 2), 5e-324), np.array([1e308])
     rows = bind(x, y, False, 1.0)
     grid = 2.0**-90
-    integers = rows.clipped_gradient_sum(3, 1e308, np.zeros(2), 2.0**-70, grid, 1)
+    integers = rows.clipped_gradient_sum((row_kernels.HUBER, 1e308, math.inf), np.zeros(2), 2.0**-70, grid, 1)
     assert sum(int(v) ** 2 for v in integers) <= 2**40
 
 
@@ -163,7 +165,9 @@ def test_factors_beyond_the_largest_float_count_zero():
     rows = bind(x, y)
     for clip in (2.0**-40, 1.0, 2.0**40):
         grid = clip * 2.0**-22
-        integers = rows.clipped_gradient_sum(3, 1e300, np.array([1e300, 0.0]), clip, grid, 1)
+        integers = rows.clipped_gradient_sum(
+            (row_kernels.HUBER, 1e300, math.inf), np.array([1e300, 0.0]), clip, grid, 1
+        )
         assert sum(int(v) ** 2 for v in integers) <= 2**44
 
 

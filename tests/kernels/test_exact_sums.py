@@ -11,7 +11,7 @@ from dperm import Objective
 from dperm._kernels import row_kernels
 from dperm.errors import DataError
 from reference import awkward_arrays, numpy_kernels
-from reference.kernel_calls import KINDS, all_integers, bind, gradient_integers, loss_integers
+from reference.kernel_calls import all_integers, bind, gradient_integers, loss_integers, spec
 
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
 losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
@@ -47,7 +47,7 @@ def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
     results = []
     for threads in (1, 2, 3, 7):
         rows = bind(x, y, True, 1.5, threads)
-        gradient, loss = rows.gradient_sum(KINDS["logistic"], 0.0, w, threads)
+        gradient, loss = rows.gradient_sum(spec("logistic"), w, threads)
         results.append(np.concatenate([rows.norms, gradient, [loss], rows.predictions(w, threads)]))
     assert all(np.array_equal(results[0], other) for other in results[1:])
 

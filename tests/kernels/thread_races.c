@@ -1,6 +1,7 @@
 /* Row ranges in many threads under ThreadSanitizer. The compiler's own OpenMP library is unknown to
  * the sanitizer and gives false alarms, so this file stands in for the three functions of it that
  * row_ranges.c needs, on plain threads. "race" as argument shows that a race is seen. */
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ struct sums {
 
 static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct dense_rows rows = {x, y, norms, N_ROWS, N_COLUMNS, 1, 1.0};
-    const struct loss loss = {LOSS_LOGISTIC, 0.0};
+    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
     const double w[DIMENSION] = {0.5, -1.0, 2.0, 0.1}, steps[N_STEPS] = {0, 1, 2, 3, 4};
     struct sums sums;
     memset(&sums, 0, sizeof sums);

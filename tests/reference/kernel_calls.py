@@ -1,5 +1,7 @@
 """The bindings of the kernels with the losses by name."""
 
+import math
+
 import numpy as np
 
 from dperm._kernels import row_kernels
@@ -14,6 +16,11 @@ KINDS = {
 STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3, 7.0])  # not a multiple of the batch of four
 
 
+def spec(loss):
+    """``Loss.kernel`` of the losses of the numpy twin."""
+    return KINDS[loss], HUBER_THRESHOLD, math.inf
+
+
 def bind(x, y, intercept=False, row_norm=1.0, threads=1):
     return row_kernels.DenseRows(x, y, intercept, row_norm, threads)
 
@@ -25,16 +32,16 @@ def weights(w, rows_or_x, intercept):
 
 
 def gradient_integers(rows, loss, w, clip_in, grid, threads=1):
-    return rows.clipped_gradient_sum(KINDS[loss], HUBER_THRESHOLD, w, clip_in, grid, threads)
+    return rows.clipped_gradient_sum(spec(loss), w, clip_in, grid, threads)
 
 
 def plain_sums(rows, loss, w, threads=1):
-    return rows.gradient_sum(KINDS[loss], HUBER_THRESHOLD, w, threads)
+    return rows.gradient_sum(spec(loss), w, threads)
 
 
 def loss_integers(rows, loss, w, direction, clip, grid, threads=1, steps=STEPS):
     return rows.clipped_loss_sums(
-        KINDS[loss], HUBER_THRESHOLD, w, direction, steps, clip, grid, threads
+        spec(loss), w, direction, steps, clip, grid, threads
     )  # fmt: skip
 
 

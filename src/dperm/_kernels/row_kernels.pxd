@@ -12,7 +12,8 @@ cdef extern from "kernel_table.h" nogil:
 
     struct loss:
         loss_kind kind
-        double threshold
+        double parameter
+        double curvature
 
     struct dense_rows:
         const void *x

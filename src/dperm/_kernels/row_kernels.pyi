@@ -1,6 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+LossSpec = tuple[int, float, float]  # kind, parameter, curvature
+
 LOGISTIC: int
 HINGE: int
 SQUARED_HINGE: int
@@ -25,8 +27,7 @@ class DenseRows:
     ) -> None: ...
     def clipped_gradient_sum(
         self,
-        kind: int,
-        threshold: float,
+        loss_spec: LossSpec,
         w: NDArray[np.float64],
         clip_in: float,
         grid: float,
@@ -34,8 +35,7 @@ class DenseRows:
     ) -> NDArray[np.int64]: ...
     def gradient_sum(
         self,
-        kind: int,
-        threshold: float,
+        loss_spec: LossSpec,
         w: NDArray[np.float64],
         n_threads: int,
         with_loss: bool = True,
@@ -43,8 +43,7 @@ class DenseRows:
     def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(
         self,
-        kind: int,
-        threshold: float,
+        loss_spec: LossSpec,
         w: NDArray[np.float64],
         direction: NDArray[np.float64],
         steps: NDArray[np.float64],

@@ -77,12 +77,12 @@ cdef class DenseRows:
         self.rows.n_rows = x.shape[0]
         self.rows.n_columns = x.shape[1]
 
-    def clipped_gradient_sum(self, int kind, double threshold, const double[::1] w, double clip_in,
-                             double grid, int n_threads):
+    def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
+                             int n_threads):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``."""
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
-        cdef loss kernel_loss = loss(<loss_kind>kind, threshold)
+        cdef loss kernel_loss = loss_of(loss_spec)
         cdef int status
         with nogil:
             status = all_clipped_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss,
@@ -90,13 +90,12 @@ cdef class DenseRows:
         check(status)
         return result
 
-    def gradient_sum(self, int kind, double threshold, const double[::1] w, int n_threads,
-                     bint with_loss=True):
+    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True):
         """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
         result = np.empty(w.shape[0])
         cdef double[::1] sum_out = result
         cdef double loss_out = 0
-        cdef loss kernel_loss = loss(<loss_kind>kind, threshold)
+        cdef loss kernel_loss = loss_of(loss_spec)
         cdef int status
         with nogil:
             status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
@@ -104,13 +103,13 @@ cdef class DenseRows:
         check(status)
         return result, loss_out
 
-    def clipped_loss_sums(self, int kind, double threshold, const double[::1] w,
+    def clipped_loss_sums(self, tuple loss_spec, const double[::1] w,
                           const double[::1] direction, const double[::1] steps, double clip,
                           double grid, int n_threads):
         """Integers (n_steps,): the clipped losses' sums along a line in units of ``grid``."""
         result = np.empty(steps.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
-        cdef loss kernel_loss = loss(<loss_kind>kind, threshold)
+        cdef loss kernel_loss = loss_of(loss_spec)
         cdef int status
         with nogil:
             status = all_clipped_loss_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
@@ -137,6 +136,12 @@ cdef class DenseRows:
             status = all_predictions(chosen, self.type, &self.rows, n_threads, &w[0], &p_out[0])
         check(status)
         return result
+
+
+cdef loss loss_of(tuple loss_spec):
+    """``(kind, parameter, curvature)``, see ``Loss.kernel``."""
+    kind, parameter, curvature = loss_spec
+    return loss(<loss_kind><int>kind, parameter, curvature)
 
 
 cdef int check(int status) except -1:

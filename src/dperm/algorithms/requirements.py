@@ -1,0 +1,87 @@
+"""What an algorithm needs of the objective that it minimises.
+
+Theorems assume: that gradients are bounded, that they change slowly, that the loss is convex. Each
+algorithm declares what its guarantee (or, where it says so, its usefulness) rests on, and is not run on an
+objective that lacks it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dperm.objective import Objective
+
+Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Properties that an algorithm requires of an objective.
+
+    Attributes
+    ----------
+    convex : bool
+        The loss is convex in the weights.
+    smooth : bool
+        The gradient of the loss is Lipschitz continuous.
+    lipschitz : bool
+        The gradient of the loss is bounded.
+    strongly_convex : bool
+        ``l2 > 0`` and the ridge term covers every weight.
+    linear_prediction : bool
+        The loss depends on one linear prediction: no softmax.
+    losses : tuple of str
+        Names of the only losses that will do; empty for all that have the properties.
+    """
+
+    convex: bool = False
+    smooth: bool = False
+    lipschitz: bool = False
+    strongly_convex: bool = False
+    linear_prediction: bool = False
+    losses: tuple[str, ...] = ()
+
+    def refusal(self, objective: Objective) -> str | None:
+        """Why the objective will not do, as the end of a sentence; None where it will."""
+        loss, row_norm = objective.loss, objective.row_norm
+        if self.losses and loss.name not in self.losses:
+            return f"works with the {_listed(self.losses)} loss only, got {loss.name}"
+        if self.linear_prediction and len(objective.shape) != 1:
+            return f"needs a loss of one linear prediction, and {loss.name} has one per class"
+        if self.convex and not loss.convex:
+            return f"needs a convex loss, and {loss.name} is not"
+        if self.smooth and loss.smoothness(row_norm) == math.inf:
+            return f"needs a smooth loss, and {loss.name} has a kink"
+        if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
+            return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
+        if self.strongly_convex and not objective.l2 > 0.0:
+            return "needs a strongly convex objective: pass l2 > 0"
+        if self.strongly_convex and objective.fit_intercept and not objective.penalize_intercept:
+            return "needs a ridge term on every weight: pass penalize_intercept=True"
+        return None
+
+
+def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
+    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs."""
+    required = Needs(**properties)
+
+    def declare(algorithm: Algorithm) -> Algorithm:
+        @functools.wraps(algorithm)
+        def checked(objective: Objective, *args: Any, **kwargs: Any) -> Any:
+            reason = required.refusal(objective)
+            if reason is not None:
+                raise ValueError(f"{algorithm.__name__} {reason}")
+            return algorithm(objective, *args, **kwargs)
+
+        checked.needs = required  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
+
+    return declare
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
