@@ -36,6 +36,7 @@ from dperm.accounting.renyi_budget import (
     sampled_selection_eta,
     sampled_selection_units,
 )
+from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,
@@ -85,6 +86,7 @@ __all__ = [
     "PureRelease",
     "RenyiBudget",
     "Sampling",
+    "ScheduledBudget",
     "SqliteLedger",
     "SubsamplingAccountant",
     "Units",

@@ -54,10 +54,11 @@ def majority(
     """
     if not (objective.loss.classification and objective.fit_intercept):
         raise ValueError("majority needs a classification loss and fit_intercept=True")
+    budget = Budget.from_epsilon(epsilon, delta, "gdp")
     releaser = Releaser(
         epsilon,
         delta,
-        Budget.from_epsilon(epsilon, delta, "gdp"),
+        budget,
         neighbors=neighbors,
         ledger=ledger,
         random_state=random_state,
@@ -65,7 +66,7 @@ def majority(
         statement=public_facts(objective),
     )
     label_sum = objective.label_sum()
-    multiplier = gaussian_noise_multiplier(releaser.budget.share(parts=1), "gdp")
+    multiplier = gaussian_noise_multiplier(budget.share(parts=1), "gdp")
     noisy_sum = float(releaser.gaussian_sum(label_sum, multiplier)[0])
     # Share of positive labels, kept half a record away from 0 and 1: post-processing.
     n = objective.n_public

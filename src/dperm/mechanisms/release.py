@@ -17,6 +17,7 @@ from dperm.accounting.budget import Budget
 from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.bounded import Bounded
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.random_source import RandomState, random_source
@@ -69,7 +70,7 @@ class Releaser:
     ----------
     epsilon, delta : float
         Guarantee of the whole fit; ``epsilon = inf`` draws no noise and protects nothing.
-    budget : Budget
+    budget : Budget or ScheduledBudget
         What the releases of this fit may cost together; full use must be (epsilon, delta)-DP.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
@@ -92,7 +93,7 @@ class Releaser:
         self,
         epsilon: float,
         delta: float,
-        budget: Budget,
+        budget: Budget | ScheduledBudget,
         *,
         neighbors: Neighbours | str,
         ledger: PrivacyLedger | None,

@@ -1,0 +1,83 @@
+"""Budget of a run whose accesses are all fixed before it starts.
+
+Sampling amplifies privacy, and the accountants that show it (privacy loss distributions, moments) know
+no filter: number, noise and sampling of all accesses go into one computation made beforehand. What is left to
+check while running is that nothing else happens.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+
+from dperm.accounting._checks import check_steps
+from dperm.accounting.events import PrivacyEvent
+from dperm.accounting.units import Units
+from dperm.errors import BudgetExceededError
+
+
+class ScheduledBudget:
+    """`count` releases of one kind, which together meet the guarantee of the fit.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+        The release: its noise multiplier is relative to the sensitivity of the sum over a batch. That
+        the batch is a secret sample is what `accountant` counted.
+    count : int
+        How often it happens at most.
+    accountant : str
+        What showed that the schedule meets the guarantee, such as "pld".
+
+    Examples
+    --------
+    >>> from dperm.accounting import GaussianRelease
+    >>> budget = ScheduledBudget(GaussianRelease(1.1), count=100, accountant="pld")
+    >>> budget.spend(GaussianRelease(1.1), count=100)
+    >>> budget.fits(GaussianRelease(1.1))
+    False
+    """
+
+    def __init__(self, event: PrivacyEvent, count: int, accountant: str) -> None:
+        self.event = event
+        self.accountant = accountant
+        self._count = check_steps(count, "count")
+        self._spent = 0
+        self._lock = threading.Lock()
+
+    @property
+    def total_units(self) -> Units:
+        """Number of scheduled releases."""
+        return self._count
+
+    @property
+    def spent_units(self) -> Units:
+        """Number of releases made."""
+        return self._spent
+
+    def fits(self, cost: PrivacyEvent | Units, count: int = 1) -> bool:
+        """Return whether `count` releases of this kind are scheduled and left."""
+        return cost == self.event and self._spent + count <= self._count
+
+    def spend(self, cost: PrivacyEvent | Units, count: int = 1) -> None:
+        """Make `count` releases. Call it before the data are touched.
+
+        Raises
+        ------
+        BudgetExceededError
+            If they are not on the schedule. The budget is unchanged.
+        """
+        with self._lock:
+            if not self.fits(cost, count):
+                raise BudgetExceededError(
+                    total=self._count,
+                    spent=self._spent,
+                    remaining=self._count - self._spent if cost == self.event else 0,
+                    requested=count if cost == self.event else math.inf,
+                    unit="scheduled releases",
+                )
+            self._spent += count
+
+    def __repr__(self) -> str:
+        """Show how much of the schedule was used."""
+        return f"ScheduledBudget({self.event!r}, {self._spent} of {self._count}, {self.accountant!r})"
