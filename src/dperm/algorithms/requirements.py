@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dperm.losses import Loss
 from dperm.objective import Objective
 
 Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
@@ -65,7 +66,7 @@ class Needs:
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
         if self.smooth and loss.smoothness(row_norm) == math.inf:
-            return f"needs a smooth loss, and {loss.name} has a kink"
+            return f"needs a smooth loss, and {loss.name} is not{_remedy(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
             return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
         if self.strongly_convex and not objective.l2 > 0.0:
@@ -91,6 +92,10 @@ def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
         return checked  # type: ignore[return-value]
 
     return declare
+
+
+def _remedy(loss: Loss) -> str:
+    return ": pass its smoothed(curvature)" if loss.kink_jump > 0.0 else ""
 
 
 def _listed(names: tuple[str, ...]) -> str:
