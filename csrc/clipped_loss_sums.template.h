@@ -51,9 +51,7 @@ static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, stru
         REAL value[ROWS_PER_BLOCK];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const REAL at = (REAL)(p[i] - steps[j] * q[i]);
-            value[i] = line->fits[i]
-                           ? 0
-                           : NAME(loss_value)(loss.kind, (REAL)loss.parameter, at, (REAL)y[i]);
+            value[i] = line->fits[i] ? 0 : NAME(loss_value)(loss, LOSS_LOGISTIC, at, (REAL)y[i]);
         }
         sum_out[j] += NAME(rounded_loss_sum)(value, clip, grid);
     }
