@@ -138,6 +138,23 @@ def test_infinite_targets_stay_infinite_under_a_bound():
     assert sums[0] == sums[1]
 
 
+def test_another_loss_on_the_same_records():
+    x, y, w, _ = awkward_arrays.ordinary(50, 4, np.float64)
+    hinge = Objective("hinge", x, y, l2=0.1)
+    smooth = hinge.with_loss("huberized_hinge")
+    fresh = Objective("huberized_hinge", x, y, l2=0.1)
+    assert smooth._rows is hinge._rows
+    assert smooth.value(w[:4]) == fresh.value(w[:4]) != hinge.value(w[:4])
+    hinge.clipped_gradient_sum(w[:4], 0.3)
+    bounded, same = smooth.clipped_gradient_sum(w[:4], 0.3), fresh.clipped_gradient_sum(w[:4], 0.3)
+    assert bounded.sensitivity("add_or_remove") == same.sensitivity("add_or_remove")
+    for other in ("huber", Huber(target_bound=3.0)):
+        with pytest.raises(ValueError, match="has other targets"):
+            hinge.with_loss(other)
+    with pytest.raises(ValueError, match="has other targets"):
+        Objective(Huber(target_bound=1.0), x, y).with_loss(Huber(target_bound=2.0))
+
+
 # -- errors ------------------------------------------------------------------------------------------
 
 X, Y = np.ones((3, 2)), np.array([1.0, -1.0, 1.0])

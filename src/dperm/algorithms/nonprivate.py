@@ -52,9 +52,9 @@ def nonprivate(
     -----
     With the kinks of slope jump J replaced by ramps of curvature s, the loss exceeds the original by
     between 0 and ``bias = J^2 / (8 s)``. So at weights ``w`` where the smoothed objective ``F_s`` has the
-    gradient ``g``, every other ``v`` has ``F(v) >= F_s(v) - bias >= F(w) - bias + <g, v - w>``. Curvatures grow
-    from one run of L-BFGS to the next, each starting where the last one ended (Madsen and Nielsen, "A finite
-    smoothing algorithm for linear l1 estimation", 1993).
+    gradient ``g``, every other ``v`` has ``F(v) >= F_s(v) - bias >= F(w) - bias + <g, v - w>``. Curvatures
+    grow from one run of L-BFGS to the next, each starting where the last one ended (Madsen and Nielsen,
+    "A finite smoothing algorithm for linear l1 estimation", 1993).
 
     References
     ----------
@@ -104,7 +104,7 @@ def nonprivate(
 
 
 def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
-    """Objectives that L-BFGS can minimise, each closer to the one asked for, and by how much they exceed it."""
+    """Objectives that L-BFGS can minimise, each closer to the one asked for; by how much they exceed it."""
     loss = objective.loss
     if loss.kink_jump == 0.0:
         return [(objective, 0.0)]
