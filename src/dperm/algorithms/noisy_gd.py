@@ -237,7 +237,7 @@ def _descend(
     radius: float,
     callback: Callback | None,
 ) -> tuple[Array, list[dict[str, Any]], float]:
-    w = np.zeros(objective.dimension)
+    w = np.zeros(objective.shape)
     velocity = np.zeros_like(w)
     averaged = math.ceil(schedule.tail * (schedule.steps + 1))
     total = w.copy() if averaged > schedule.steps else np.zeros_like(w)
@@ -252,14 +252,14 @@ def _descend(
         w = _project(w + velocity, radius)
         if t > schedule.steps - averaged:
             total += w
-        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
+        history.append({"gradient_norm": math.sqrt(np.vdot(gradient, gradient))})
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
     return total / averaged, history, sensitivity
 
 
 def _project(w: Array, radius: float) -> Array:
-    length = math.sqrt(w @ w) if radius < math.inf else 0.0
+    length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
 
 

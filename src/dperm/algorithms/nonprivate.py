@@ -49,10 +49,14 @@ def nonprivate(
         nonlocal iteration
         iteration += 1
         if callback is not None:
-            callback({"iteration": iteration, "coef": w.copy()})
+            callback({"iteration": iteration, "coef": w.reshape(objective.shape).copy()})
+
+    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = objective.value_and_gradient(w.reshape(objective.shape))
+        return value, gradient.ravel()
 
     result = minimize(
-        objective.value_and_gradient,
+        value_and_gradient,
         np.zeros(objective.dimension),
         jac=True,
         method="L-BFGS-B",
@@ -70,4 +74,4 @@ def nonprivate(
         non_finite=objective.non_finite,
         public=public_facts(objective),
     )
-    return FitResult(coef=result.x, privacy=privacy, n_iter=int(result.nit))
+    return FitResult(coef=result.x.reshape(objective.shape), privacy=privacy, n_iter=int(result.nit))
