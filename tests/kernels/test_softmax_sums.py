@@ -222,7 +222,9 @@ def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits):
 def test_a_bad_entry_or_target_makes_its_row_count_zero(instruction_set, dtype, bad, width):
     x, y, w, direction = ordinary(40, width, dtype, 6)
     for place in (0, 15, 16, 31, 32, 39):
-        expected = all_integers(np.delete(x, place, axis=0), np.delete(y, place), w, direction, intercept=True)
+        expected = all_integers(
+            np.delete(x, place, axis=0), np.delete(y, place), w, direction, intercept=True
+        )
         spoilt = x.copy()
         spoilt[place, width // 2] = bad
         assert np.array_equal(all_integers(spoilt, y, w, direction, intercept=True), expected)
