@@ -1,5 +1,8 @@
 """The empirical risk of a linear model on a data set, and its private sums."""
 
+from __future__ import annotations
+
+import copy
 import math
 from numbers import Integral
 
@@ -118,7 +121,7 @@ class Objective:
 
     @property
     def dimension(self) -> int:
-        """Number of weights: of columns, and the intercept if there is one; times the classes of a softmax."""
+        """Number of weights: columns, and the intercept if there is one, for each class of a softmax."""
         return math.prod(self.shape)
 
     @property
@@ -129,6 +132,22 @@ class Objective:
         """
         per_class = self.n_columns + self.fit_intercept
         return (per_class,) if self.loss.n_classes is None else (per_class, self.loss.n_classes)
+
+    def with_loss(self, loss: str | Loss) -> Objective:
+        """The same records under another loss for the same targets; nothing is copied.
+
+        Raises
+        ------
+        ValueError
+            For a loss of another kind of target, or with another ``target_bound``.
+        """
+        other = copy.copy(self)
+        other.loss = get_loss(loss)
+        other._gradient_bounds = None
+        targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
+        if targets[0] != targets[1]:
+            raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
 
     # -- not private: for tests and non-private fits -------------------------------------------------
 
@@ -324,8 +343,8 @@ def _check_codes(y: NDArray[np.float32] | NDArray[np.float64], n_classes: int, n
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"y must hold class codes 0 .. {n_classes - 1} (n_classes={n_classes}), got {y[row]!r} at row {row}. "
-            "The estimators accept any labels."
+            f"y must hold class codes 0 .. {n_classes - 1} (n_classes={n_classes}), got {y[row]!r} "
+            f"at row {row}. The estimators accept any labels."
         )
 
 

@@ -86,6 +86,11 @@ class Loss(ABC):
         return 0.0
 
     @property
+    def least_curvature(self) -> float:
+        """The smallest argument of :meth:`smoothed`."""
+        return 2.0**-64
+
+    @property
     def value_at_zero(self) -> float:
         """Largest loss of the prediction 0."""
         y = 1.0 if self.classification else self.target_bound

@@ -30,11 +30,16 @@ def kink_slope(t: ArrayLike, low: float, high: float, curvature: float) -> Array
 
 def kink_value(t: ArrayLike, low: float, high: float, curvature: float) -> Array:
     """The function with that slope."""
-    lines = np.where(np.greater(t, 0.0), np.multiply(high, t), np.multiply(-low, t))
+    t = np.asarray(t, dtype=np.float64)
+    lines: Array = high * np.maximum(t, 0.0)
+    if low > 0.0:
+        lines = lines + low * np.maximum(-t, 0.0)
     if curvature == math.inf:
         return lines
-    ramp = (kink_slope(t, low, high, curvature) + low) ** 2 / (2.0 * curvature) - np.multiply(low, t)
-    return np.where(np.less(np.abs(t), 0.5 * (low + high) / curvature), ramp, lines)
+    half_width = 0.5 * (low + high) / curvature
+    inside = np.clip(t, -half_width, half_width)
+    ramp: Array = (kink_slope(inside, low, high, curvature) + low) ** 2 / (2.0 * curvature) - low * inside
+    return np.where(np.abs(t) < half_width, ramp, lines)
 
 
 @dataclass(frozen=True)

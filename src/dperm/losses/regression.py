@@ -161,11 +161,15 @@ class EpsilonInsensitive(Kinked):
         super().__post_init__()
         check_positive("width", self.width)
         check_positive("target_bound", self.target_bound, finite=False)
-        if not 2.0 * self.width * self.curvature >= 1.0:
+        if not self.curvature >= self.least_curvature:
             raise ValueError(
-                f"curvature must be at least 1/(2 width) = {0.5 / self.width:g}, so that the two ramps "
+                f"curvature must be at least 1/(2 width) = {self.least_curvature:g}, so that the two ramps "
                 f"do not overlap, got {self.curvature!r}"
             )
+
+    @property
+    def least_curvature(self) -> float:  # noqa: D102
+        return 0.5 / self.width
 
     @property
     def parameter(self) -> float:  # noqa: D102
