@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.algorithms.fit_result import FitResult
-from dperm.estimators.input_checks import check_epsilon_delta, row_scales
+from dperm.estimators.input_checks import check_epsilon_delta, is_private, row_scales
 from dperm.estimators.solvers import check_solver, run_solver
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
@@ -122,4 +124,68 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
+        return tags
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A linear regressor: a subclass says which loss, given the bound on the targets."""
+
+    target_bound: float | None
+
+    @abstractmethod
+    def _loss(self, target_bound: float) -> Loss:
+        """The loss, for targets in ``[-target_bound, target_bound]``."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to records ``X`` with targets ``y``.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array_like
+            float32 or float64 in C order is read in place.
+        y : (n_samples,) array_like
+            Real numbers, moved onto `target_bound` where beyond.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an argument or data that cannot be used. Nothing is charged.
+        BudgetExceededError
+            When the ledger cannot afford the fit. Nothing is charged.
+        """
+        X, y = self._check_records(X, y)
+        result = self._minimise(self._loss(self._public_target_bound()), X, y)
+        self.coef_ = result.coef[: self.n_features_in_]
+        self.intercept_ = float(result.coef[-1]) if self.fit_intercept else 0.0
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Prediction for each row, shape ``(n_samples,)``; rows are scaled as in training."""
+        check_is_fitted(self)
+        return self._scaled_products(X, self.coef_, self.intercept_)
+
+    def _check_records(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
+        if self.non_finite != "zero":
+            return self._check_fit(X, y, y_numeric=True)
+        targets = column_or_1d(y, dtype=np.float64)  # those that are not finite will count for nothing
+        X, _ = self._check_fit(X, np.where(np.isfinite(targets), targets, 0.0), y_numeric=True)
+        return X, targets
+
+    def _public_target_bound(self) -> float:
+        if self.target_bound is not None:
+            return self.target_bound
+        if is_private(self.epsilon, self.solver):
+            raise ValueError(
+                "target_bound must be given: a public bound on |y|, in the unit of y, chosen from what is "
+                "known of the targets and not from the data; targets beyond it are moved onto it"
+            )
+        return math.inf
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = is_private(self.epsilon, self.solver)
         return tags
