@@ -11,7 +11,7 @@ from dperm.accounting import (
     random_rounds,
     sgd_epsilon,
 )
-from dperm.accounting._random_rounds import connected_dots, mean_delta
+from dperm.accounting._pld import mean_delta
 from dperm.accounting.subsampling import make_plan
 
 WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}
@@ -89,17 +89,6 @@ def test_full_batches_average_the_gaussian_profile():
     noise = random_round_noise_multiplier(1.0, 1e-5, 10, batch_size=10, steps=960)
     fixed = noise_multiplier(1.0, 1e-5, batch_size=10, n_samples=10, steps=959, **WOR)
     assert 0.8 * fixed < noise < fixed
-
-
-def test_connected_dots_reproduce_the_profile_on_the_grid():
-    profile = _profiles.sampled_profile(0.1, 1.0)
-    step, grid = 0.01, np.arange(-40, 400)
-    deltas = _profiles.on_the_line(profile, profile, 0.01 * grid)
-    masses = connected_dots(deltas, step)
-    assert masses.sum() + deltas[-1] == pytest.approx(1.0, abs=1e-14)
-    for point in (45, 60, 150):
-        gains = np.maximum(-np.expm1(step * (grid[point] - grid)), 0.0)
-        assert masses @ gains + deltas[-1] == pytest.approx(deltas[point], rel=1e-10)
 
 
 def test_largest_rounds_cover_the_law():
