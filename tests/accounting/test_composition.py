@@ -107,6 +107,47 @@ def test_stated_error_of_a_power_covers_the_real_one(cells, steps):
     assert 0 < found <= error < 3 * steps * 2.0**-44 + 2.0**-38
 
 
+@pytest.mark.parametrize("steps", [4000, 20_000])
+def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
+    """Two computations with nothing in common but the tilted masses."""
+    counts, loss = np.array([steps // 2, steps]), lattice_loss(3, 12)
+    mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
+    epsilon = max(0.0, steps * mean + 5 * math.sqrt(steps * (second - mean**2)))
+    low_calls, low = [], _composition._low_frequencies
+
+    def watched(*args):
+        low_calls.append(low(*args))
+        return low_calls[-1]
+
+    monkeypatch.setattr(_composition, "_low_frequencies", watched)
+    first = mean_composed_delta(loss, counts, epsilon, 1e-8)
+    assert low_calls[0] is not None
+    monkeypatch.setattr(_composition, "_low_frequencies", lambda *_: None)
+    second = mean_composed_delta(loss, counts, epsilon, 1e-8)
+    # the tail beyond the cells is 1e-4 of the target
+    assert abs(first - second) < 1e-6 * second + 2e-12
+
+
+@pytest.mark.parametrize("period", [2**10, 5000])
+@pytest.mark.parametrize("seed", range(4))
+def test_low_frequencies_are_right_and_the_others_negligible(seed, period):
+    loss, steps = lattice_loss(seed, [3, 20, 40, 60][seed]), 20_000
+    spectrum, errors = _composition._low_frequencies(loss.masses, loss.lowest, np.array([steps]), period, 0.0)
+    assert spectrum.size < period // 2
+    placed = np.zeros(period)
+    np.add.at(placed, np.arange(loss.lowest, loss.lowest + loss.masses.size) % period, loss.masses)
+    others = np.abs(np.fft.rfft(placed))[spectrum.size :]
+    assert steps * np.log(others).max() < -75
+    for k in (0, 1, 3, spectrum.size - 1):
+        turn = mp.mpf(-2 * k) / period
+        one = mp.fsum(
+            mp.mpf(float(mass)) * mp.expjpi(turn * (loss.lowest + place))
+            for place, mass in enumerate(loss.masses)
+        )
+        assert abs(mp.mpc(complex(spectrum[k])) - one**steps) <= errors[k]
+    assert errors[0] < 1e-8
+
+
 @pytest.mark.parametrize("shape", ["random", "rare", "smooth"])
 @pytest.mark.parametrize("levels", [4, 11, 17])
 def test_stated_error_of_a_transform_at_every_frequency(shape, levels):

@@ -71,8 +71,8 @@ def random_round_noise_multiplier(
     Notes
     -----
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean
-    is over 96 parts of equal probability with the largest R of each, an upper bound. Where double precision
-    cannot certify a composition (N above 1e7, tiny delta) Renyi bounds are averaged instead.
+    is over 96 parts of equal probability with the largest R of each, an upper bound. Where no
+    composition can be certified (N above 1e12) Renyi bounds are averaged instead.
 
     Examples
     --------

@@ -156,8 +156,8 @@ def sgd_epsilon(
     Notes
     -----
     Profiles: see the table of this module. ``"pld"``: Doroshenko et al. 2022 on grids refined until
-    epsilon moves by less than 0.1 %; where double precision cannot certify a composition (huge numbers of
-    steps, tiny delta) the Renyi bound is reported.
+    epsilon moves by less than 0.1 %, with proved bounds on all rounding errors; where a composition cannot be
+    certified (more than 1e12 steps, losses too wide for a grid) the Renyi bound is reported.
 
     Examples
     --------
