@@ -13,8 +13,8 @@ delta of 1e-30 as for 1e-3. The bound is the sum of
   and round less). Every term of every output passes L of them, so the transform of w is off by at most
   ``k = 10 L 2^-53 sum(w)`` at *each* frequency, and an l2 norm by at most the factor ``10 L 2^-53``. A power
   of a number that is off by k is off by at most ``T k (|.| + k)^(T-1)``; logarithm and angle, each correctly
-  rounded to a few units, count as 24 * 2^-53 more in k. By Parseval and Cauchy-Schwarz the sum above is off by at
-  most the l2 norm of its weights times that of these errors;
+  rounded to a few units, count as 24 * 2^-53 more in k. By Parseval and Cauchy-Schwarz the sum above is off
+  by at most the l2 norm of its weights times that of these errors;
 * the mass beyond the last cell (Chernoff) and the infinite loss.
 
 Everything is about ``3 T 2^-44`` of delta: 1e-7 for a million steps, 1e-3 for ten billion.
