@@ -10,11 +10,13 @@ import pytest
 from dperm.accounting import (
     _pld,
     _profiles,
+    gaussian_delta,
     gaussian_sigma,
     gdp_epsilon,
     noise_multiplier,
     poisson_rdp,
     rdp_to_epsilon,
+    sgd_delta,
     sgd_epsilon,
     symmetric_rdp,
 )
@@ -328,6 +330,27 @@ def test_every_grid_is_an_upper_bound_and_finer_is_tighter():
     ]
     assert values == sorted(values, reverse=True)
     assert values[-1] == pytest.approx(0.25925, rel=1e-4)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"neighbors": "replace_one"}, WOR])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-15])
+def test_delta_is_the_inverse_of_epsilon(sampling, delta):
+    settings = {"batch_size": 10, "n_samples": 500, "steps": 200, **sampling}
+    epsilon = sgd_epsilon(1.2, delta, **settings)
+    # epsilon is certified on a grid whose error is below 0.1 %; delta changes by at most e^(order * that)
+    assert sgd_delta(1.2, epsilon, **settings) == pytest.approx(delta, rel=0.1)
+
+
+def test_delta_at_the_ends():
+    settings = {"batch_size": 10, "n_samples": 500, "steps": 200}
+    assert sgd_delta(0.0, 1.0, **settings) == 1.0
+    assert sgd_delta(math.inf, 1.0, **settings) == sgd_delta(1.0, math.inf, **settings) == 0.0
+    full = {"batch_size": 500, "n_samples": 500, "steps": 16}
+    assert sgd_delta(2.0, 1.0, **full) == pytest.approx(gaussian_delta(1.0, 2.0, 4.0))
+    deltas = [sgd_delta(1.0, epsilon, **settings) for epsilon in (0.0, 0.5, 1.0, 3.0, 9.0)]
+    assert deltas == sorted(deltas, reverse=True)
+    with pytest.raises(ValueError, match="epsilon"):
+        sgd_delta(1.0, -1.0, **settings)
 
 
 def test_many_steps_are_certified_where_renyi_bounds_are_loose():

@@ -19,10 +19,11 @@ delta of 1e-30 as for 1e-3. The bound is the sum of
 
 Everything is about ``3 T 2^-44`` of delta: 1e-7 for a million steps, 1e-3 for ten billion.
 
-Of many steps only low frequencies survive. `_low_frequencies` computes those alone, by direct sums, when it can
-prove that the others are negligible: with ``a_d = sum_j w_j w_(j+d)`` over any part of w and ``1 - cos x >= 2
-x^2/pi^2`` for ``|x| <= pi``, the squared modulus at angle t is at most ``sum(w)^2 - (4 t^2/pi^2) sum_(d <= pi/t)
-d^2 a_d``. The sum over y is then a geometric series, over all y: the period N need not hold any window.
+Of many steps only low frequencies survive. `_low_frequencies` computes those alone, by direct sums, when it
+can prove that the others are negligible: with ``a_d = sum_j w_j w_(j+d)`` over any part of w and ``1 - cos x
+>= 2 x^2/pi^2`` for ``|x| <= pi``, the squared modulus at angle t is at most ``sum(w)^2 - (4 t^2/pi^2)
+sum_(d <= pi/t) d^2 a_d``. The sum over y is then a geometric series, over all y: the period N need not
+hold any window.
 """
 
 from __future__ import annotations
@@ -68,22 +69,27 @@ def composed_epsilon(loss: DiscreteLoss, steps: int, delta: float) -> float:
     chernoff = _Chernoff(loss, counts)
     epsilons = (chernoff.growths + _log_largest_gain(chernoff.rates) - math.log(delta)) / chernoff.rates
     best = int(np.argmin(np.where(chernoff.rates > 0.0, epsilons, math.inf)))
-    composed = _compose(loss, counts, chernoff, best, max(float(epsilons[best]), 0.0), _TAIL * delta)
+    origin = min(max(float(epsilons[best]), 0.0), max(steps * loss.highest, 1) * loss.step)
+    composed = _compose(loss, counts, chernoff, best, origin, _TAIL * delta)
     return math.inf if composed is None else composed.epsilon(delta, infinite)
 
 
 def mean_composed_delta(loss: DiscreteLoss, counts: Counts, epsilon: float, delta: float) -> float:
     """Upper bound on the mean over `counts` (equally likely, >= 1) of delta at `epsilon`.
 
-    At most 1, or infinite where nothing can be certified. `delta` sets how much of the tails may be cut; it is not a promise.
+    At most 1, or infinite where nothing can be certified. `delta` sets how much of the tails may be cut; it
+    is not a promise.
     """
+    infinite = _infinite_mass(loss, counts)
+    if epsilon >= int(counts.max()) * loss.highest * loss.step:
+        return min(1.0, infinite)
     chernoff = _Chernoff(loss, counts)
     log_deltas = chernoff.growths + _log_largest_gain(chernoff.rates) - chernoff.rates * epsilon
     best = int(np.argmin(np.where(chernoff.rates > 0.0, log_deltas, math.inf)))
     composed = _compose(loss, counts, chernoff, best, epsilon, _TAIL * delta)
     if composed is None:
         return math.inf
-    return min(1.0, composed.delta(epsilon) + _infinite_mass(loss, counts))
+    return min(1.0, composed.delta(epsilon) + infinite)
 
 
 class _Chernoff:
@@ -144,8 +150,8 @@ class _Composed(ABC):
 class _OnCells(_Composed):
     """Tilted masses on part of the grid, with a bound on the l2 norm of their errors.
 
-    The profile is at most ``scale * (sum weights * gains * masses + error |weights * gains|)`` plus `beyond`; the
-    weights are ``e^(-tilt (loss - origin))``.
+    The profile is at most ``scale * (sum weights * gains * masses + error |weights * gains|)`` plus `beyond`;
+    the weights are ``e^(-tilt (loss - origin))``.
     """
 
     def __init__(
@@ -175,9 +181,9 @@ class _OfFrequencies(_Composed):
     """Spectrum of the tilted composition at angles ``2 pi k / period``, with a bound on each error.
 
     With y0 the grid point at or above epsilon and ``c = e^(epsilon - y0)``, the sum over all ``y >= y0`` of
-    ``e^(-tilt (y - origin)) (1 - e^(epsilon - y)) e^(i angle y)`` is ``e^(-tilt (y0 - origin)) e^(i angle y0)``
-    times ``(1 - c + r (c - e^-step)) / ((1 - r) (1 - r'))``, with ``r = e^(i angle - tilt step)`` and ``r' = r
-    e^-step``.
+    ``e^(-tilt (y - origin)) (1 - e^(epsilon - y)) e^(i angle y)`` is ``e^(-tilt (y0 - origin) + i angle y0)``
+    times ``(1 - c + r (c - e^-step)) / ((1 - r) (1 - r'))``, with ``r = e^(i angle - tilt step)`` and ``r' =
+    r e^-step``.
     """
 
     def __init__(
@@ -215,7 +221,7 @@ class _OfFrequencies(_Composed):
 def _compose(
     loss: DiscreteLoss, counts: Counts, chernoff: _Chernoff, best: int, origin: float, tail: float
 ) -> _Composed | None:
-    """Mean composition around the loss `origin` with tilt ``chernoff.rates[best]``; None if it is too long."""
+    """Mean composition around the loss `origin` with tilt ``chernoff.rates[best]``; None if too long."""
     most, step = int(counts.max()), loss.step
     if most > _MOST_STEPS:
         return None
