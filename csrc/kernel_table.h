@@ -98,6 +98,7 @@ struct kernel_table {
     row_norms_fn *row_norms[N_REAL_TYPES];
     clipped_gradient_sum_fn *clipped_gradient_sum[N_REAL_TYPES];
     gradient_sum_fn *gradient_sum[N_REAL_TYPES];
+    gradient_sum_fn *precise_gradient_sum[N_REAL_TYPES]; /* double arithmetic for float rows, too */
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];

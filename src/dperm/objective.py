@@ -123,8 +123,15 @@ class Objective:
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: ArrayLike) -> Array:
-        """Gradient of ``F`` at ``w``, shape ``(dimension,)``. Exact and therefore NOT private."""
-        return self.value_and_gradient(w)[1]
+        """Gradient of ``F`` at ``w``, shape ``(dimension,)``. Exact and therefore NOT private.
+
+        Computed in double precision, whatever the dtype of the rows.
+        """
+        weights = self._weights(w, "w")
+        total, _ = self._rows.gradient_sum(
+            self.loss.kernel, weights, self._threads(), with_loss=False, precise=True
+        )
+        return total / self.n_public + self.penalty_gradient(weights)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
         """``F(w)`` and its gradient in one pass over the data. NOT private."""

@@ -39,6 +39,7 @@ class DenseRows:
         w: NDArray[np.float64],
         n_threads: int,
         with_loss: bool = True,
+        precise: bool = False,
     ) -> tuple[NDArray[np.float64], float]: ...
     def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(

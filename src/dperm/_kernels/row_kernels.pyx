@@ -90,8 +90,12 @@ cdef class DenseRows:
         check(status)
         return result
 
-    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
+    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True,
+                     bint precise=False):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for.
+
+        ``precise``: in double arithmetic for float32 rows, too.
+        """
         result = np.empty(w.shape[0])
         cdef double[::1] sum_out = result
         cdef double loss_out = 0
@@ -99,7 +103,7 @@ cdef class DenseRows:
         cdef int status
         with nogil:
             status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
-                                      &sum_out[0], &loss_out if with_loss else NULL)
+                                      precise, &sum_out[0], &loss_out if with_loss else NULL)
         check(status)
         return result, loss_out
 
