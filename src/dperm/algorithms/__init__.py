@@ -5,5 +5,15 @@ from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd
 from dperm.algorithms.nonprivate import nonprivate
+from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
+from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
 
-__all__ = ["FitResult", "dp_agd", "majority", "noisy_gd", "nonprivate"]
+__all__ = [
+    "FitResult",
+    "dp_agd",
+    "majority",
+    "noisy_gd",
+    "nonprivate",
+    "output_perturbation_gd",
+    "output_perturbation_minimum",
+]
