@@ -52,6 +52,19 @@ def heavy_label():
         yield
 
 
+@contextmanager
+def understated_result():
+    """Secretly trained weights state half of the distance that one record moves them."""
+    honest = Bounded.rounding.__func__
+
+    def understate(cls, values, *, contribution, replacement):
+        return honest(cls, values, contribution=contribution / 2, replacement=replacement / 2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bounded, "rounding", classmethod(understate))
+        yield
+
+
 @dataclass(frozen=True)
 class Configuration:
     """How an algorithm is audited.
@@ -66,6 +79,8 @@ class Configuration:
     trainings: int = 800
     share: float = 0.9
     fit_intercept: bool = False
+    l2: float = 0.0
+    secret: bool = False  # only the weights are published: they are what is observed
 
 
 CONFIGURATIONS = {
@@ -85,5 +100,20 @@ CONFIGURATIONS = {
         fit_intercept=True,
     ),
     "nonprivate": Configuration({}, ()),
+    "output_perturbation_gd": Configuration(
+        # a single step: later ones move the other way
+        {"steps": 1, "step_size": 2.0, "mechanism": "gaussian"},
+        (halved_noise, understated_result),
+        share=0.85,
+        secret=True,
+    ),
+    "output_perturbation_minimum": Configuration(
+        # a strong ridge term keeps the minimiser where gradients are long
+        {"mechanism": "gaussian"},
+        (halved_noise, understated_result),
+        share=0.7,
+        l2=20.0,
+        secret=True,
+    ),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

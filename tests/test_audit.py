@@ -28,7 +28,7 @@ def test_every_algorithm_has_a_configuration():
 
 def measure(name, relation="add_or_remove", **changes):
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept, l2=entry.l2)
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):
@@ -37,9 +37,10 @@ def measure(name, relation="add_or_remove", **changes):
         )
 
     return epsilon_lower_bound(
-        audit.Transcript(run, pair),
+        audit.Coefficients(run) if entry.secret else audit.Transcript(run, pair),
         pair,
         delta=DELTA,
+        statistic=(lambda coefs: coefs[:, : len(pair.direction)] @ pair.direction) if entry.secret else None,
         claim=entry.epsilon,
         **{
             "trainings": entry.trainings,

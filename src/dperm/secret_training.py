@@ -174,7 +174,9 @@ class GradientDescent:
     radius: float = math.inf
     average: bool = False
 
-    def sensitivity(self, objective: Objective, neighbors: Neighbours | str, *, refined: bool = True) -> float:
+    def sensitivity(
+        self, objective: Objective, neighbors: Neighbours | str, *, refined: bool = True
+    ) -> float:
         """Largest distance of the computed results on neighbouring data sets; from public numbers alone.
 
         Parameters
@@ -218,16 +220,19 @@ class GradientDescent:
             If there are more records than the public number.
         """
         PublicConstants.of(objective, radius=self.radius).check_records(objective)
+        return Bounded.rounding(
+            self._descend(objective),
+            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
+            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
+        )
+
+    def _descend(self, objective: Objective) -> Array:
         w = np.zeros(objective.shape)
         total = np.zeros(objective.shape)
         for _ in range(self.steps):
             w = _project(w - self.step_size * objective.gradient(w), self.radius)
             total += w
-        return Bounded.rounding(
-            total / self.steps if self.average else w,
-            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
-            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
-        )
+        return total / self.steps if self.average else w
 
     @staticmethod
     def _curvature(c: PublicConstants) -> tuple[float, float]:
@@ -255,9 +260,7 @@ def _descent_distance(training: GradientDescent, c: PublicConstants, neighbors: 
         "average": training.average,
     }
     if refine:
-        return logistic_sensitivity(
-            c.n, training.steps, training.step_size, c.row_norm, l2=c.l2, **settings
-        )
+        return logistic_sensitivity(c.n, training.steps, training.step_size, c.row_norm, l2=c.l2, **settings)
     l2, beta = training._curvature(c)
     return gradient_descent_sensitivity(
         c.n, training.steps, training.step_size, c.lipschitz, beta, l2=l2, **settings
@@ -495,4 +498,3 @@ def _slow_and_sure(
 def _project(w: Array, radius: float) -> Array:
     length = math.sqrt(float(np.vdot(w, w))) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
-

@@ -50,6 +50,15 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
     return total / averaged
 
 
+def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False):
+    """Twin of dperm.algorithms.output_perturbation_gd (logistic loss, no ridge term, no projection)."""
+    w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for _ in range(steps):
+        w = w - step_size * ((-y * expit(-y * (rows @ w))) @ rows) / len(rows)
+        total += w
+    return (total / steps if average else w) + rng.normal(scale=sigma, size=len(w))
+
+
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
     d = rows.shape[1]

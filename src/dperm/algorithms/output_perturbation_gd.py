@@ -45,7 +45,7 @@ class OutputPerturbationSchedule:
 
 
 # Distance of the optimum from 0 that the default schedule is made for, in predictions of the longest row.
-_REACH = 12.0
+_REACH = 20.0
 _MOST_STEPS = 2000
 
 
@@ -67,11 +67,11 @@ def output_perturbation_schedule(
     -----
     The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: what gradient descent
     leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under
-    a Hessian of trace at most beta. D is 12 in units of ``1/row_norm``. The step is half of the largest one that
+    a Hessian of trace at most beta. D is 20 in units of ``1/row_norm``. The step is 0.9 of the largest one that
     contracts, and shorter where a single one would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)
-    step = 1.0 / (c.l2 + c.beta)
+    step = 1.8 / (c.l2 + c.beta)
     distance = min(_REACH / c.row_norm, radius)
 
     def risk(steps: int, step_size: float) -> float:
@@ -164,8 +164,11 @@ def output_perturbation_gd(
         raise ValueError(f"radius must be positive (inf for no projection), got {radius!r}")
     if output not in ("last", "average"):
         raise ValueError(f"output must be 'last' or 'average', got {output!r}")
-    default = output_perturbation_schedule(objective, epsilon, delta, radius=radius)
-    schedule = override(default, steps=steps, step_size=step_size)
+    if steps is None or step_size is None:
+        default = output_perturbation_schedule(objective, epsilon, delta, radius=radius)
+        schedule = override(default, steps=steps, step_size=step_size)
+    else:
+        schedule = OutputPerturbationSchedule(steps, step_size)
     check_positive_integer("steps", schedule.steps)
     check_positive("step_size", schedule.step_size)
     training = GradientDescent(schedule.steps, float(schedule.step_size), radius, output == "average")
