@@ -45,7 +45,7 @@ class PublicConstants:
     n, dimension : int
         Public number of records, number of weights.
     row_norm : float
-        R.
+        R, with room for the error of computed norms.
     lipschitz : float
         L, bound on the norm of one record's gradient in the ball of `radius`.
     beta : float
@@ -79,7 +79,8 @@ class PublicConstants:
         ValueError
             If the loss has no Lipschitz constant on the ball or is not smooth.
         """
-        loss, row_norm = objective.loss, objective.row_norm
+        # Norms are computed with a relative error of (n_columns + 8) 2^-52, and so rows are scaled onto R.
+        loss, row_norm = objective.loss, objective.row_norm * (1.0 + _UNIT * (objective.dimension + 16))
         lipschitz, beta = loss.lipschitz(row_norm, radius), loss.smoothness(row_norm)
         if lipschitz == math.inf:
             raise ValueError(
@@ -107,17 +108,18 @@ class PublicConstants:
     def gradient_error(self, weight_norm: float, linear_norm: float = 0.0, load: float = 1.0) -> float:
         """Bound on the error of a computed gradient of F at weights of this norm.
 
-        Per record: the norm that scales the row is off by ``(d + 8) 2^-52`` relative, the prediction by ``(d + 6)
-        2^-53 R ||w||``, which the gradient sees beta/R times, the slope by a few roundings of itself and of
-        its argument. Sum: a chain of additions no longer than the records that one thread takes in a row plus
-        the 1,024 ranges (``row_ranges.c``). `load` is the number of records over `n`.
+        The records are those that the program sees: rows times their computed scale. Per record: the
+        prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of ``R ||w||``,
+        which the gradient sees beta/R times; the slope is off by a few roundings of itself and of its
+        argument. Sum: a chain of additions no longer than the records that one thread takes in a row plus the
+        1,024 ranges (``row_ranges.c``). `load` is the number of records over `n`.
         """
         records = self.n * load
         chain = min(records, records / 1024 + 3200) + 8
         slope = load * self.lipschitz + self.l2 * weight_norm + linear_norm
         return _UNIT * (
-            (chain + 2 * self.dimension + 60) * slope
-            + (3 * self.dimension + 40) * load * self.beta * (weight_norm + 1.0 / self.row_norm)
+            (chain + 30) * slope
+            + (self.dimension / 8 + 20) * load * self.beta * (weight_norm + 1.0 / self.row_norm)
         )
 
     def check_records(self, objective: Objective) -> None:
@@ -400,7 +402,7 @@ def _minimiser_norm(c: PublicConstants, linear_norm: float) -> float:
 
 def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load: float) -> float:
     """Error of the computed gradient, and of the computed step as an error of the gradient."""
-    rounding = _UNIT * (c.dimension + 20) * weight_norm * (c.l2 + load * c.beta)
+    rounding = 4.0 * _UNIT * weight_norm * (c.l2 + load * c.beta)
     return c.gradient_error(weight_norm, linear_norm, load) + rounding
 
 
@@ -476,8 +478,8 @@ def _slow_and_sure(
     """Gradient descent that reaches the tolerance within a known number of steps.
 
     With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at
-    most e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It is
-    below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
+    most e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It
+    is below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
     ``2 e`` takes off ``3 e^2/(2 (l2 + beta))``, which can happen kappa times. The tolerance is 8 e at least.
     """
     smooth = c.l2 + load * c.beta
