@@ -9,6 +9,7 @@ import pytest
 from dperm import Objective
 from dperm.bounded import Bounded
 from dperm.mechanisms import release
+from dperm.secret_training import Minimisation
 
 
 @contextmanager
@@ -20,6 +21,32 @@ def halved_noise():
             release,
             "gaussian_integers",
             lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
+        )
+        yield
+
+
+@contextmanager
+def eighth_of_the_noise():
+    """All Gaussian noise has an eighth of the standard deviation that was charged."""
+    honest = release.gaussian_integers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            release,
+            "gaussian_integers",
+            lambda bits, sigma, exponent, shape: honest(bits, sigma / 8, exponent, shape),
+        )
+        yield
+
+
+@contextmanager
+def lost_linear_term():
+    """The secret linear term is drawn but never reaches the objective."""
+    honest = Minimisation.train_perturbed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Minimisation,
+            "train_perturbed",
+            lambda self, objective, linear, error: honest(self, objective, 0.0 * linear, error),
         )
         yield
 
@@ -100,6 +127,15 @@ CONFIGURATIONS = {
         fit_intercept=True,
     ),
     "nonprivate": Configuration({}, ()),
+    "objective_perturbation": Configuration(
+        # so much ridge that the claim is one of Gaussian differential privacy; the record then pulls with
+        # half of the slope that it may have, and faults must make up for that
+        {},
+        (eighth_of_the_noise, lost_linear_term),
+        share=0.3,
+        l2=20.0,
+        secret=True,
+    ),
     "output_perturbation_gd": Configuration(
         # a single step: later ones move the other way
         {"steps": 1, "step_size": 2.0, "mechanism": "gaussian"},

@@ -20,9 +20,7 @@ from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
     pure_objective_scale,
-    replaced_objective_sigma,
 )
-from dperm.accounting.paper import compare_with_paper
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
@@ -55,7 +53,6 @@ def objective_perturbation(
     delta: float,
     *,
     output_share: float = 1e-3,
-    allow_unproved: bool = False,
     calibration: str = "tight",
     neighbors: str = "add_or_remove",
     ledger: PrivacyLedger | None = None,
@@ -82,9 +79,6 @@ def objective_perturbation(
         In [0, 1). With 0 the guarantee is pure (logistic loss).
     output_share : float
         Portion of epsilon and delta for the noise on the output, in (0, 1).
-    allow_unproved : bool
-        With ``replace_one``, delta > 0 and a loss of one-sided slope, use a bound that is verified numerically
-        but not proved, instead of two steps of ``add_or_remove``.
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta = 0`` that
         of Chaudhuri et al. (``replace_one``).
@@ -116,7 +110,7 @@ def objective_perturbation(
     (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other; for the
     logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is as
     private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
-    epsilon. See :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact
+    epsilon; ``replace_one`` is reached in two steps, remove and add. See :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact
     one differ by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
     """
     relation = Neighbours.parse(neighbors)
@@ -131,7 +125,7 @@ def objective_perturbation(
         )
     main = epsilon * (1.0 - output_share), delta * (1.0 - output_share)
     if calibration == "tight":
-        plan = _tight_plan(objective, *main, relation, allow_unproved)
+        plan = _tight_plan(objective, *main, relation)
     elif calibration == "paper":
         plan = _paper_plan(objective, *main, relation)
     else:
@@ -156,7 +150,6 @@ def objective_perturbation(
         tolerance=training.tolerance,
         output_share=output_share,
         calibration=calibration,
-        allow_unproved=allow_unproved,
     )
     releaser = Releaser(
         epsilon,
@@ -181,8 +174,6 @@ def objective_perturbation(
             f"The proof asks for more regularisation than l2 = {objective.l2:g}: the objective that was minimised "
             f"has a ridge term of strength {objective.l2 + extra_l2:.6g} on every weight."
         )
-    if allow_unproved and relation is Neighbours.REPLACE_ONE and delta > 0.0:
-        notes.append("The calibration rests on a bound that was verified numerically, not proved.")
     law = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}[plan.mechanism]
     privacy = PrivacyStatement(
         epsilon=epsilon,
@@ -208,12 +199,10 @@ def _norm_bound(plan: _Plan, dimension: int) -> float:
     return plan.scale * (root + 38.0 if plan.mechanism == "gaussian" else dimension + 38.0 * root + 700.0)
 
 
-def _tight_plan(
-    objective: Objective, epsilon: float, delta: float, relation: Neighbours, allow_unproved: bool
-) -> _Plan:
+def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
     """The least noise that is proved, with the least regularisation that it makes sense with."""
-    loss, row_norm = objective.loss, objective.row_norm
-    lipschitz, beta = loss.lipschitz(row_norm), loss.smoothness(row_norm)
+    loss, constants = objective.loss, PublicConstants.of(objective)
+    row_norm, lipschitz, beta = constants.row_norm, constants.lipschitz, constants.beta
     given = objective.n_public * objective.l2
     if epsilon == math.inf:
         if not given > 0.0:
@@ -227,17 +216,13 @@ def _tight_plan(
             )
         ridge = max(given, relation.sum_factor * row_norm**2 / epsilon * (1.0 + 2.0**-40))
         return _Plan("norm_laplace", pure_objective_scale(epsilon, ridge, row_norm, relation), ridge)
-    if relation is Neighbours.REPLACE_ONE and not allow_unproved:
+    if relation is Neighbours.REPLACE_ONE:  # remove, then add
         epsilon, delta = group_privacy_target(epsilon, delta)
     ridge = max(given, 4.0 * beta / epsilon)
-    monotone = loss.name in _MONOTONE
-    if relation is Neighbours.REPLACE_ONE and allow_unproved:
-        if not monotone:
-            raise ValueError(f"allow_unproved=True is for losses of one-sided slope, got {loss.name}")
-        scale = replaced_objective_sigma(epsilon, delta, lipschitz, beta, ridge, allow_unproved=True)
-    elif logistic:
+    if logistic:
         scale = logistic_objective_sigma(epsilon, delta, ridge, row_norm)
     else:
+        monotone = loss.name in _MONOTONE
         scale = objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
     return _Plan("gaussian", scale, ridge)
 
@@ -245,7 +230,7 @@ def _tight_plan(
 def _paper_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
     if objective.loss.name != "logistic" or epsilon == math.inf:
         raise ValueError("calibration='paper' is for the logistic loss and a finite epsilon")
-    n, row_norm = objective.n_public, objective.row_norm
+    n, row_norm = objective.n_public, PublicConstants.of(objective).row_norm
     if delta > 0.0:
         if relation is not Neighbours.ADD_OR_REMOVE:
             raise ValueError("calibration='paper' with delta > 0 holds for neighbors='add_or_remove' only")
@@ -260,9 +245,5 @@ def _paper_plan(objective: Objective, epsilon: float, delta: float, relation: Ne
     # The paper's rows have norm 1: in weights w R the ridge strength is l2/R^2, and b shrinks by R.
     scaled_l2 = objective.l2 / row_norm**2
     published = paper.objective_perturbation_pure(epsilon, n_samples=n, l2=scaled_l2)
-    if not compare_with_paper(
-        "objective_perturbation_pure", epsilon=epsilon, n_samples=n, l2=scaled_l2
-    ).holds:
-        raise ValueError(f"the published noise does not give epsilon={epsilon:g}; use calibration='tight'")
     ridge = n * row_norm**2 * (scaled_l2 + max(0.0, published.extra_l2))
     return _Plan("norm_laplace", 2.0 * row_norm / published.epsilon_p, ridge)
