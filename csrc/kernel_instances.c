@@ -27,6 +27,7 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 0
@@ -35,6 +36,7 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
 #include "precise_gradient_sum.h"
 
 /* Four arrays of one row rounded up to units, the block of narrow rows, and converted rows. A
@@ -59,6 +61,7 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .gradient_sum = BOTH(gradient_sum),
     .precise_gradient_sum = {precise_gradient_sum_f32, gradient_sum_f64},
     .clipped_loss_sums = BOTH(clipped_loss_sums),
+    .coordinate_loss_sums = BOTH(coordinate_loss_sums),
     .predictions = BOTH(predictions),
     .entry_sum = BOTH(entry_sum),
 };

@@ -182,6 +182,23 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
     return status;
 }
 
+int all_coordinate_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double stride, double clip, double grid,
+                             int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t dimension = rows->n_columns + rows->intercept;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 2 * dimension + 1);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->coordinate_loss_sums[type](rows, begin, end, loss, w, stride, clip,
+                                                           grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
                     const struct dense_rows *rows, int n_threads, const double *w, double *p_out) {
     struct ranges ranges;

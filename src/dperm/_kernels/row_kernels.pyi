@@ -52,4 +52,13 @@ class DenseRows:
         grid: float,
         n_threads: int,
     ) -> NDArray[np.int64]: ...
+    def coordinate_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64],
+        stride: float,
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
     def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...

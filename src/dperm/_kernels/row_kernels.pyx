@@ -122,6 +122,19 @@ cdef class DenseRows:
         check(status)
         return result
 
+    def coordinate_loss_sums(self, tuple loss_spec, const double[::1] w, double stride, double clip,
+                             double grid, int n_threads):
+        """Integers (2 * dimension + 1,): changes of the losses at ``w +- stride e_j`` and at ``w``."""
+        result = np.empty(2 * w.shape[0] + 1, dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef loss kernel_loss = loss_of(loss_spec)
+        cdef int status
+        with nogil:
+            status = all_coordinate_loss_sums(chosen, self.type, &self.rows, n_threads,
+                                              kernel_loss, &w[0], stride, clip, grid, &sum_out[0])
+        check(status)
+        return result
+
     def entry_sum(self, int n_threads):
         """Sum of all entries of the matrix: a pass that does nothing but read."""
         cdef double sum_out = 0
