@@ -1,7 +1,7 @@
 /* Changes of the losses at the neighbours of w along the axes. See kernel_table.h. */
 
-/* sum_out[k] += round(change_k / grid) with change_k = value[k] - base + clip/2 kept in [0, clip]. A
- * NaN, which no comparison lets pass, counts 0. */
+/* sum_out[k] += round(change_k / grid) with change_k = value[k] - base + clip/2 kept in [0, clip].
+ * A NaN, which no comparison lets pass, counts 0. */
 ALWAYS_INLINE void NAME(add_rounded_changes)(const double *value, int64_t count, double base,
                                              double clip, double grid, int64_t *sum_out) {
     const double shift = 6755399441055744.0 * grid; /* 1.5 * 2^52 grid */

@@ -85,11 +85,11 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
                                   const double *steps, int64_t n_steps, double clip, double grid,
                                   int64_t *sum_out, void *workspace);
 
-/* Changes of the losses at the neighbours of w along the axes, each kept in [-clip/2, clip/2]: with D =
- * n_columns + intercept, j < D and a = clip/2
+/* Changes of the losses at the neighbours of w along the axes, each kept in [-clip/2, clip/2]: with
+ * D = n_columns + intercept, j < D and a = clip/2
  *
- *     sum_out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) / grid),
- *     sum_out[D + j] += the same at w - stride e_j,   sum_out[2 D] += the same at w.
+ *     sum_out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) /
+ * grid), sum_out[D + j] += the same at w - stride e_j,   sum_out[2 D] += the same at w.
  *
  * Losses are evaluated in double at predictions in the precision of the rows. grid is a power of
  * two, clip a multiple of it with clip / grid <= 2^50. */

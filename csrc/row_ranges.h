@@ -18,8 +18,7 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
 
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
-                     const double *w, int precise, double *sum_out,
-                     double *loss_out /* or NULL */);
+                     const double *w, int precise, double *sum_out, double *loss_out /* or NULL */);
 
 int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type type,
                           const struct dense_rows *rows, int n_threads, struct loss loss,

@@ -80,6 +80,31 @@ def heavy_label():
 
 
 @contextmanager
+def hasty_selection():
+    """Selections are made at four times the rate that was charged."""
+    honest = release.exponential_mechanism
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            release, "exponential_mechanism", lambda bits, scores, rate: honest(bits, scores, 4 * rate)
+        )
+        yield
+
+
+@contextmanager
+def understated_scores():
+    """A record moves the scores of the offspring four times as far as they state."""
+    honest = Objective.coordinate_loss_sums
+
+    def understate(self, w, stride, clip):
+        stated = honest(self, w, stride, clip)
+        return Bounded(stated._integers, grid=stated.grid, contribution=stated.contribution / 4, scores=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "coordinate_loss_sums", understate)
+        yield
+
+
+@contextmanager
 def understated_result():
     """Secretly trained weights state half of the distance that one record moves them."""
     honest = Bounded.rounding.__func__
@@ -107,6 +132,7 @@ class Configuration:
     share: float = 0.9
     fit_intercept: bool = False
     l2: float = 0.0
+    kind: str = "orthogonal"
     secret: bool = False  # only the weights are published: they are what is observed
 
 
@@ -150,6 +176,14 @@ CONFIGURATIONS = {
         share=0.7,
         l2=20.0,
         secret=True,
+    ),
+    "privgene": Configuration(
+        # The record moves two of seven candidates by all that it may, as long as the weights are small: half
+        # of the mu that was charged, so that faults are by a factor of four.
+        {"generations": 12, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
+        (hasty_selection, understated_scores),
+        share=0.4,
+        kind="silent",
     ),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

@@ -216,8 +216,8 @@ class Objective:
         """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
 
         A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
-        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to a
-        selection, and what differs between them has a smaller range than the losses themselves.
+        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
+        a selection, and what differs between them has a smaller range than the losses themselves.
 
         Parameters
         ----------

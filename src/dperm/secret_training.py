@@ -109,10 +109,10 @@ class PublicConstants:
         """Bound on the error of a computed gradient of F at weights of this norm.
 
         The records are those that the program sees: rows times their computed scale. Per record: the
-        prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of ``R ||w||``,
-        which the gradient sees beta/R times; the slope is off by a few roundings of itself and of its
-        argument. Sum: a chain of additions no longer than the records that one thread takes in a row plus the
-        1,024 ranges (``row_ranges.c``). `load` is the number of records over `n`.
+        prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of
+        ``R ||w||``, which the gradient sees beta/R times; the slope is off by a few roundings of itself and
+        of its argument. Sum: a chain of additions no longer than the records that one thread takes in a row
+        plus the 1,024 ranges (``row_ranges.c``). `load` is the number of records over `n`.
         """
         records = self.n * load
         chain = min(records, records / 1024 + 3200) + 8
@@ -477,9 +477,9 @@ def _slow_and_sure(
 ) -> Array:
     """Gradient descent that reaches the tolerance within a known number of steps.
 
-    With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at
-    most e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It
-    is below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
+    With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at most
+    e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It is
+    below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
     ``2 e`` takes off ``3 e^2/(2 (l2 + beta))``, which can happen kappa times. The tolerance is 8 e at least.
     """
     smooth = c.l2 + load * c.beta

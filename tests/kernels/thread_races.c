@@ -61,7 +61,7 @@ enum { N_ROWS = 5 * 4096 + 77, N_COLUMNS = 3, N_STEPS = 5, DIMENSION = N_COLUMNS
 static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS];
 
 struct sums {
-    int64_t gradient[DIMENSION], scores[N_STEPS];
+    int64_t gradient[DIMENSION], scores[N_STEPS], neighbours[2 * DIMENSION + 1];
     double plain[DIMENSION], loss, last_prediction;
 };
 
@@ -75,9 +75,11 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30,
                                        sums.gradient);
     failed |=
-        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, sums.plain, &sums.loss);
+        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0, sums.plain, &sums.loss);
     failed |= all_clipped_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, w, steps, N_STEPS,
                                     1.0, 0x1p-30, sums.scores);
+    failed |= all_coordinate_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 1.0,
+                                       0x1p-30, sums.neighbours);
     failed |= all_predictions(kernels, REAL_F64, &rows, n_threads, w, p);
     if (failed)
         exit(2);

@@ -8,6 +8,7 @@ from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
 from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
 from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
+from dperm.algorithms.privgene import privgene
 
 __all__ = [
     "FitResult",
@@ -18,4 +19,5 @@ __all__ = [
     "objective_perturbation",
     "output_perturbation_gd",
     "output_perturbation_minimum",
+    "privgene",
 ]

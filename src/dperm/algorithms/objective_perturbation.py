@@ -70,9 +70,10 @@ def objective_perturbation(
     Parameters
     ----------
     objective : Objective
-        Convex, smooth, of bounded slope. With an intercept ``penalize_intercept=True``: the proof needs a ridge
-        term on every weight. Where ``l2`` is below what it asks for (``lambda = n l2 >= 4 beta/epsilon``, that is
-        ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
+        Convex, smooth, of bounded slope. With an intercept ``penalize_intercept=True``: the proof needs a
+        ridge term on every weight. Where ``l2`` is below what it asks for (``lambda = n l2 >= 4
+        beta/epsilon``, that is ``R^2/epsilon`` for the logistic loss), the difference is added; the statement
+        says how much.
     epsilon : float
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
@@ -80,8 +81,8 @@ def objective_perturbation(
     output_share : float
         Portion of epsilon and delta for the noise on the output, in (0, 1).
     calibration : {"tight", "paper"}
-        "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta = 0`` that
-        of Chaudhuri et al. (``replace_one``).
+        "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
+        0`` that of Chaudhuri et al. (``replace_one``).
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -108,10 +109,11 @@ def objective_perturbation(
     Notes
     -----
     (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other; for the
-    logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is as
-    private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
-    epsilon; ``replace_one`` is reached in two steps, remove and add. See :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact
-    one differ by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
+    logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is
+    as private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
+    epsilon; ``replace_one`` is reached in two steps, remove and add. See
+    :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
+    by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
     """
     relation = Neighbours.parse(neighbors)
     epsilon, delta = check_target(epsilon, delta)

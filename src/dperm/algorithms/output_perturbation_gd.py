@@ -66,8 +66,8 @@ def output_perturbation_schedule(
     Notes
     -----
     The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: what gradient descent
-    leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under
-    a Hessian of trace at most beta. D is 20 in units of ``1/row_norm``. The step is 0.9 of the largest one that
+    leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under a
+    Hessian of trace at most beta. D is 20 in units of ``1/row_norm``. The step is 0.9 of the largest one that
     contracts, and shorter where a single one would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)

@@ -33,8 +33,8 @@ def output_perturbation_minimum(
     Parameters
     ----------
     objective : Objective
-        Convex, smooth, of bounded slope, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The noise
-        is inversely proportional to ``l2``.
+        Convex, smooth, of bounded slope, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The
+        noise is inversely proportional to ``l2``.
     epsilon : float
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
@@ -67,12 +67,12 @@ def output_perturbation_minimum(
 
     Notes
     -----
-    The published weights alone are (epsilon, delta)-DP: one record moves the minimiser by at most
-    ``s L/(n l2)``, s = 2 or 1 (Lemma 7 of the paper; less for the logistic loss with a large ridge term), and the
+    The published weights alone are (epsilon, delta)-DP: one record moves the minimiser by at most ``s L/(n
+    l2)``, s = 2 or 1 (Lemma 7 of the paper; less for the logistic loss with a large ridge term), and the
     computed point lies within ``tau/l2`` of it on either data set. Its gradient, rounding errors included, is
     *certified* to be no longer than tau, which is a thousandth of what one record adds or what arithmetic
-    reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a
-    known number of steps.
+    reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
+    number of steps.
     """
     relation = Neighbours.parse(neighbors)
     c = PublicConstants.of(objective)
