@@ -232,7 +232,7 @@ class Objective:
         """Raise DataError for more records than ``n_public``: batches of fixed size are drawn among these."""
         if self._n_rows > self.n_public:
             raise DataError(
-                f"batches of fixed size are drawn among n_public = {self.n_public} places, and there are more "
+                f"batches of fixed size are drawn among n_public = {self.n_public} places; there are more "
                 "records. Pass a larger n_public, or use Poisson sampling."
             )
 
