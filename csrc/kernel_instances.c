@@ -35,6 +35,7 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "smooth_chunk.h"
 
 /* Four arrays of one row rounded up to units, and the block of narrow rows. A row of
  * doubles needs at least as many units as a row of floats. */
@@ -58,4 +59,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .clipped_loss_sums = BOTH(clipped_loss_sums),
     .predictions = BOTH(predictions),
     .entry_sum = BOTH(entry_sum),
+    .chunk_ends = chunk_ends,
+    .smooth_chunk = smooth_chunk,
 };

@@ -110,7 +110,8 @@ def test_full_audit_at_epsilon_one(name, kind):
     entry = CONFIGURATIONS[name]
     pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
     algorithm = getattr(algorithms, name)
-    short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}, "dp_sgd": {"steps": 20, "batch_size": 100}}
+    short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
+    short |= {sampled: {"steps": 20, "batch_size": 100} for sampled in ("dp_sgd", "dp_lssgd", "dp_lsadam")}
     settings = {"clip": 0.01, **short[name]} if name in short else {}
     fit = audit.Transcript(
         lambda objective, seed: algorithm(objective, 1.0, delta, random_state=seed, **settings), pair

@@ -41,7 +41,7 @@ def minibatch_descent(rows, y, batches, noise, schedule, move, smooth=lambda g: 
 def smoothing_by_fft(v, sigma):
     """``(I - sigma L)^-1 v``, L the second difference on a ring, by the discrete Fourier transform."""
     d = len(v)
-    symbol = 1.0 + 2.0 * sigma * (1.0 - np.cos(2.0 * np.pi * np.arange(d // 2 + 1) / d))
+    symbol = 1.0 + 4.0 * sigma * np.sin(np.pi * np.arange(d // 2 + 1) / d) ** 2
     return np.fft.irfft(np.fft.rfft(v) / symbol, d)
 
 

@@ -53,3 +53,8 @@ cdef extern from "row_ranges.h" nogil:
                         const double *w, double *p_out)
     int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
                       double *sum_out)
+
+
+cdef extern from "circulant_solve.h" nogil:
+    int circulant_solve(const kernel_table *, int n_threads, double sigma, const double *v,
+                        int64_t n_vectors, int64_t d, double *u)

@@ -153,6 +153,17 @@ cdef class DenseRows:
         return result
 
 
+def smooth_rows(const double[:, ::1] v, double sigma, int n_threads):
+    """Every row of ``v`` smoothed on a ring: see circulant_solve.h. ``v`` is not empty."""
+    result = np.empty((v.shape[0], v.shape[1]))
+    cdef double[:, ::1] u = result
+    cdef int status
+    with nogil:
+        status = circulant_solve(chosen, n_threads, sigma, &v[0, 0], v.shape[0], v.shape[1], &u[0, 0])
+    check(status)
+    return result
+
+
 cdef loss loss_of(tuple loss_spec):
     """``(kind, parameter, curvature)``, see ``Loss.kernel``."""
     kind, parameter, curvature = loss_spec

@@ -118,7 +118,8 @@ class _Twins:
 
     def _full_sums(self, own: Bounded, other: Bounded, rate: float) -> _FullSums:
         exact = [release_without_privacy(full).view(np.ndarray).ravel() for full in (own, other)]
-        return _FullSums(*(exact if self._own_first else reversed(exact)), rate)
+        first, second = exact if self._own_first else exact[::-1]
+        return _FullSums(first, second, rate)
 
     def watch(self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any) -> Any:
         """Make the release and note how likely it was."""
