@@ -90,7 +90,7 @@ def zcdp_audit(*noises):
             delta=DELTA,
             claim=4.0,
             method="zcdp",
-            trainings=600,
+            trainings=1200,
             confidence=CONFIDENCE,
             n_jobs=1,
             random_state=0,

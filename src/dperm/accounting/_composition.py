@@ -49,9 +49,11 @@ _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
 # Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss.
-_RATES = np.geomspace(0.02, 300.0, 48)
+_RATES = np.geomspace(0.5, 300.0, 40)
 _FALLING_RATES = np.geomspace(0.1, 30.0, 12)
 _LARGEST_EXPONENT = 600.0
+# A period is so long that the tilt outweighs a copy of the distribution one period higher: e^-30.
+_PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
 _NEGLIGIBLE = 75.0
 # Cells around 0 that show high frequencies to be negligible; block of a sum, and how many such sums.
@@ -229,9 +231,10 @@ def _compose(
     scale = math.exp(min(most * log_scale - tilt * origin, 700.0))
     bottom, top, last = _reach(loss, counts, chernoff, tilt, log_scale, origin, tail)
     tilted = _tilted(loss, tilt, log_scale)
-    low = _low_frequencies(tilted, loss.lowest, counts, last - bottom, log_scale)
+    period = max(last - bottom, math.ceil(min(_PERIOD / tilt / step, 2.0**53)))
+    low = _low_frequencies(tilted, loss.lowest, counts, period, log_scale)
     if low is not None:
-        return _OfFrequencies(*low, last - bottom, tilt, origin, scale, step)
+        return _OfFrequencies(*low, period, tilt, origin, scale, step)
     cells = 1 << max(last - bottom, loss.masses.size).bit_length()
     if cells > _MOST_CELLS:
         return None
