@@ -49,7 +49,7 @@ _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
 # Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss.
-_RATES = np.geomspace(0.5, 300.0, 40)
+_RATES = np.geomspace(0.003, 300.0, 60)
 _FALLING_RATES = np.geomspace(0.1, 30.0, 12)
 _LARGEST_EXPONENT = 600.0
 # A period is so long that the tilt outweighs a copy of the distribution one period higher: e^-30.
@@ -87,7 +87,9 @@ def mean_composed_delta(loss: DiscreteLoss, counts: Counts, epsilon: float, delt
         return min(1.0, infinite)
     chernoff = _Chernoff(loss, counts)
     log_deltas = chernoff.growths + _log_largest_gain(chernoff.rates) - chernoff.rates * epsilon
-    best = int(np.argmin(np.where(chernoff.rates > 0.0, log_deltas, math.inf)))
+    log_deltas = np.where(chernoff.rates > 0.0, log_deltas, math.inf)
+    # The strongest tilt that is not much worse than the best: its period is the shortest.
+    best = int(np.flatnonzero(log_deltas <= np.min(log_deltas) + 1.0)[-1])
     composed = _compose(loss, counts, chernoff, best, epsilon, _TAIL * delta)
     if composed is None:
         return math.inf
