@@ -144,7 +144,9 @@ def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
 @pytest.mark.parametrize("seed", range(4))
 def test_low_frequencies_are_right_and_the_others_negligible(seed, period):
     loss, steps = lattice_loss(seed, [3, 20, 40, 60][seed]), 20_000
-    spectrum, errors = _composition._low_frequencies(loss.masses, loss.lowest, np.array([steps]), period, 0.0)
+    spectrum, errors = _composition._low_frequencies(
+        loss.masses, loss.lowest, np.array([steps]), period, 0.0, 2**20
+    )
     assert spectrum.size < period // 2
     placed = np.zeros(period)
     np.add.at(placed, np.arange(loss.lowest, loss.lowest + loss.masses.size) % period, loss.masses)

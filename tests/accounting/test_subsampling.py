@@ -389,7 +389,7 @@ def test_ends_of_the_range():
     assert sgd_epsilon(math.inf, 1e-6, **settings) == 0.0
     assert noise_multiplier(math.inf, 1e-6, **settings) == 0.0
     assert sgd_epsilon(1e9, 1e-6, **settings) == 0.0
-    assert 1e3 < sgd_epsilon(0.01, 1e-6, **settings) < math.inf
+    assert 1e3 < sgd_epsilon(0.03, 1e-6, **settings) < math.inf
 
 
 @pytest.mark.parametrize(
