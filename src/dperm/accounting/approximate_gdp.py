@@ -75,7 +75,7 @@ def approximate_gdp(
     Examples
     --------
     >>> round(approximate_gdp(2.0, 1e-9, batch_size=10, n_samples=1000, steps=500), 2)
-    0.15
+    0.13
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     multiplier, slack = check_positive(noise_multiplier, "noise_multiplier"), check_delta(slack, "slack")
