@@ -162,3 +162,14 @@ def test_bad_arguments_cost_nothing(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     assert ledger.spent == 0.0
+
+
+def test_the_statement_names_the_parameters_of_the_loss():
+    X, y = data()
+    model = QuantileRegressor(quantile=0.3, target_bound=2.0, random_state=0, n_threads=1).fit(X, y)
+    public = model.privacy_.to_dict()["public"]
+    assert (public["loss"], public["level"], public["target_bound"]) == ("pinball", 0.3, 2.0)
+    assert "curvature" not in public
+    smooth = QuantileRegressor(curvature=4.0, target_bound=2.0, random_state=0, n_threads=1).fit(X, y)
+    assert smooth.privacy_.to_dict()["public"]["curvature"] == 4.0
+    assert "target_bound = 2" in str(model.privacy_)
