@@ -15,6 +15,7 @@ POWER: int
 SIGMOID: int
 WELSCH: int
 TUKEY: int
+SOFTMAX: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
@@ -47,6 +48,7 @@ class DenseRows:
         w: NDArray[np.float64],
         n_threads: int,
         with_loss: bool = True,
+        precise: bool = False,
     ) -> tuple[NDArray[np.float64], float]: ...
     def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(
@@ -59,4 +61,15 @@ class DenseRows:
         grid: float,
         n_threads: int,
     ) -> NDArray[np.int64]: ...
+    def coordinate_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64],
+        stride: float,
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
     def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...
+
+class SoftmaxRows(DenseRows): ...

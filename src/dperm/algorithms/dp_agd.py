@@ -348,8 +348,8 @@ class _Run:
         self.objective, self.releaser, self.plan, self.schedule = objective, releaser, plan, schedule
         self.n_candidates, self.step_window = n_candidates, step_window
         self.callback = callback
-        self.w = np.zeros(objective.dimension)
-        self.velocity = np.zeros(objective.dimension)
+        self.w = np.zeros(objective.shape)
+        self.velocity = np.zeros(objective.shape)
         self.late_iterates = LateMean()
         self.step_max = schedule.step_max
         self.gradient_units = plan.gradient_units

@@ -26,8 +26,8 @@ class FitResult:
 
     Attributes
     ----------
-    coef : (dimension,) ndarray
-        Weights; the intercept is last when the objective has one.
+    coef : ndarray
+        Weights, of the objective's shape; the intercept is last when the objective has one.
     privacy : PrivacyStatement
         The guarantee; ``privacy.private`` is False for a non-private fit.
     n_iter : int

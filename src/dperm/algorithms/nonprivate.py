@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,14 +67,14 @@ def nonprivate(
         nonlocal iteration
         iteration += 1
         if callback is not None:
-            callback({"iteration": iteration, "coef": w.copy()})
+            callback({"iteration": iteration, "coef": w.reshape(objective.shape).copy()})
 
     w, gradient = np.zeros(objective.dimension), np.zeros(objective.dimension)
     accesses = 0
     stages = _smooth_objectives(objective)
     for smooth, _ in stages:
         result = minimize(
-            smooth.value_and_gradient,
+            _of_flat_weights(smooth),
             w,
             jac=True,
             method="L-BFGS-B",
@@ -100,7 +101,17 @@ def nonprivate(
     )
     certificate = [{"bias": stages[-1][1], "gradient_norm": math.sqrt(gradient @ gradient)}]
     history = certificate if objective.loss.convex else []
-    return FitResult(coef=w, privacy=privacy, n_iter=iteration, history=history)
+    return FitResult(coef=w.reshape(objective.shape), privacy=privacy, n_iter=iteration, history=history)
+
+
+def _of_flat_weights(objective: Objective) -> Callable[[Array], tuple[float, Array]]:
+    """Value and gradient for an optimiser that knows vectors only."""
+
+    def value_and_gradient(w: Array) -> tuple[float, Array]:
+        value, gradient = objective.value_and_gradient(w.reshape(objective.shape))
+        return value, gradient.ravel()
+
+    return value_and_gradient
 
 
 def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
@@ -108,7 +119,7 @@ def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
     loss = objective.loss
     if loss.kink_jump == 0.0:
         return [(objective, 0.0)]
-    at_zero = objective.value(np.zeros(objective.dimension))
+    at_zero = objective.value(np.zeros(objective.shape))
     sequence = []
     for share in _BIASES:
         curvature = loss.kink_jump**2 / (8.0 * max(share * at_zero, 2.0**-60))

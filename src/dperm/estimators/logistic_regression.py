@@ -1,4 +1,4 @@
-"""Private logistic regression as a scikit-learn classifier."""
+"""Private logistic regression, binary and multinomial, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting.ledger import PrivacyLedger
-from dperm.estimators.input_checks import binary_classes, is_private
+from dperm.estimators.input_checks import class_codes, class_labels, is_private
 from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.losses import Loss, Softmax, get_loss
 from dperm.mechanisms.random_source import RandomState
 
 
 class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression with a differential privacy guarantee that holds for the program.
+
+    With more than two classes it is multinomial: the softmax loss, one column of weights per class.
 
     Parameters
     ----------
@@ -28,7 +30,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     delta : float, default=1e-6
         Strictly between 0 and 1; choose it well below one over the number of records.
     solver : str, default="auto"
-        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the logistic loss.
+        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the logistic loss, or
+        the softmax loss when there are more than two classes.
         "auto" looks at public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
     l2 : float, default=0.0
         Ridge strength on the scale of the mean loss; the intercept is not penalised.
@@ -37,8 +40,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     row_norm : float, default=1.0
         Public bound on the norm of a row, intercept included. Longer rows are scaled onto it, in
         training and in prediction alike. Choose it from what is known of the columns, not from the data.
-    classes : sequence of two labels, optional
-        The public labels, negative first. When not given they are read from the data, with a
+    classes : sequence of two or more labels, optional
+        The public labels; of two, the negative first. When not given they are read from the data, with a
         PrivacyWarning.
     neighbors : {"add_or_remove", "replace_one"}, default="add_or_remove"
         What the guarantee protects: presence of a record, or its content.
@@ -60,9 +63,10 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
     Attributes
     ----------
-    coef_ : (1, n_features) ndarray
-    intercept_ : (1,) ndarray
-    classes_ : (2,) ndarray
+    coef_ : (1, n_features) or (n_classes, n_features) ndarray
+        One row for two classes, or else one per class.
+    intercept_ : (1,) or (n_classes,) ndarray
+    classes_ : (n_classes,) ndarray
     n_iter_ : int
         Iterations of the solver.
     privacy_ : PrivacyStatement
@@ -130,7 +134,7 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         X : (n_samples, n_features) array_like
             float32 or float64 in C order is read in place.
         y : (n_samples,) array_like
-            Two different labels.
+            Labels, of two classes or more.
 
         Returns
         -------
@@ -144,33 +148,46 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
             When the ledger cannot afford the fit. Nothing is charged.
         """
         X, y = self._check_fit(X, y)
-        self.classes_ = binary_classes(y, self.classes, private=is_private(self.epsilon, self.solver))
-        result = self._minimise("logistic", X, np.where(y == self.classes_[1], 1.0, -1.0))
-        self.coef_ = result.coef[None, : self.n_features_in_]
-        self.intercept_ = result.coef[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)
+        self.classes_ = class_labels(y, self.classes, private=is_private(self.epsilon, self.solver))
+        result = self._minimise(self._loss(), X, self._targets(y))
+        weights = np.atleast_2d(result.coef.T)
+        self.coef_ = np.ascontiguousarray(weights[:, : self.n_features_in_])
+        self.intercept_ = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
         return self
 
+    def _loss(self) -> Loss:
+        return get_loss("logistic") if len(self.classes_) == 2 else Softmax(len(self.classes_))
+
+    def _targets(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Labels as the loss wants them: -1 and +1, or codes."""
+        codes = class_codes(y, self.classes_)
+        return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
+
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-odds of the positive class, shape ``(n_samples,)``; rows are scaled as in training."""
+        """Log-odds of the positive class, shape ``(n_samples,)``, or scores ``(n_samples, n_classes)``.
+
+        Rows are scaled as in training.
+        """
         check_is_fitted(self)
-        return self._scaled_products(X, self.coef_[0], self.intercept_[0])
+        scores = self._scaled_products(X, self.coef_.T, self.intercept_)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most likely label of each row, shape ``(n_samples,)``."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(np.intp)]
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probability of each class, shape ``(n_samples, 2)``."""
-        log_odds = self.decision_function(X)
-        return np.column_stack([expit(-log_odds), expit(log_odds)])
+        """Probability of each class, shape ``(n_samples, n_classes)``."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`, without underflow."""
-        log_odds = self.decision_function(X)
-        return np.column_stack([log_expit(-log_odds), log_expit(log_odds)])
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))

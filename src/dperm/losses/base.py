@@ -18,10 +18,12 @@ Array = NDArray[np.float64]
 class Loss(ABC):
     """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless it says otherwise.
 
-    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone.
+    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone. One with
+    ``n_classes`` takes class codes, and one prediction per class.
     """
 
     classification: bool
+    n_classes: int | None = None
     convex: bool = True
     kernel_kind: int
     target_bound: float = math.inf  # the objective moves targets beyond it onto it
