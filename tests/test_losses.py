@@ -325,7 +325,11 @@ def test_gradients_of_two_records_are_no_further_apart_than_stated(loss, row_nor
         )
         return np.linalg.norm(gradients(loss, *one, w) - gradients(loss, *other, w), axis=1)
 
-    assert attack(score, 8, seed=3) <= loss.gradient_distance(row_norm, radius) * (1 + 1e-12)
+    ratio = attack(score, 8, seed=3) / loss.gradient_distance(row_norm, radius)
+    assert ratio <= 1 + 1e-12
+    attained = loss.name in {"logistic", "sigmoid"} or loss in KINKED  # by others it need not be
+    if attained and radius < math.inf:
+        assert ratio > 0.98
 
 
 def test_the_gradient_of_the_hinge_jumps():

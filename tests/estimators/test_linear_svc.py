@@ -9,9 +9,10 @@ from sklearn.svm import LinearSVC as SklearnLinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from algorithms.problems import separable
-from dperm import LinearSVC, datasets
+from dperm import LinearSVC
 from dperm.accounting import Ledger
 from dperm.losses import Hinge, Huber, SoftMargin, huberized_hinge
+from reference.real_data import load_or_skip
 
 # No check of scikit-learn is expected to fail.
 EXPECTED_FAILURES: dict[str, str] = {}
@@ -68,7 +69,7 @@ def test_soft_margin_lies_between_its_ends():
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "soft_margin", huberized_hinge(0.5)], ids=str)
 def test_private_fit_of_adult_beats_the_majority(loss):
-    data = datasets.load("adult")
+    data = load_or_skip("adult")
     X, y = np.asarray(data.X), data.y
     model = LinearSVC(
         epsilon=0.5, delta=1e-6, loss=loss, row_norm=3.33, classes=[-1, 1], random_state=0, n_threads=2,

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from algorithms.problems import separable
 from dperm import HuberRegressor, LinearSVC, LogisticRegression, algorithms
 from dperm.accounting import Ledger
+from dperm.algorithms import nonprivate
 from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.requirements import needs
 from dperm.estimators import solvers
@@ -78,3 +80,23 @@ def test_majority_as_a_solver_predicts_the_more_frequent_label():
     y = np.where(np.arange(len(y)) % 10 == 0, -1.0, 1.0)
     model = LogisticRegression(solver="majority", classes=[-1, 1], random_state=0).fit(X, y)
     assert np.all(model.predict(X) == 1)
+
+
+def test_the_ridge_term_may_cover_the_intercept(monkeypatch):
+    """As algorithms with a strongly convex objective want it; scikit-learn's liblinear does the same."""
+    X, y = data()
+    flipped = np.where(np.arange(len(y)) % 7 == 0, -y, y)
+    settings = {"epsilon": math.inf, "row_norm": 3.0, "l2": 0.1, "loss": "squared_hinge", "n_threads": 1}
+    ours = LinearSVC(penalize_intercept=True, **settings).fit(X, flipped)
+    peer = SklearnLinearSVC(C=1 / (2 * 0.1 * len(X)), tol=1e-10, max_iter=100_000).fit(X, flipped)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-6)
+
+    @needs(strongly_convex=True)
+    def strong(objective, epsilon, delta):
+        return nonprivate(objective)
+
+    monkeypatch.setitem(solvers.SOLVERS, "strong", strong)
+    with pytest.raises(ValueError, match="pass penalize_intercept=True"):
+        LinearSVC(solver="strong", classes=[-1, 1], l2=0.1).fit(X, y)
+    LinearSVC(solver="strong", classes=[-1, 1], l2=0.1, penalize_intercept=True).fit(X, y)

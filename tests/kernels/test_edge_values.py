@@ -87,10 +87,31 @@ def test_predictions_that_overflow_stay_within_the_clip(dtype, loss):
         for i in range(4)
     ]
     assert all(np.square(each * grid).sum() <= clip**2 * (1 + 1e-5) for each in integers)
-    assert not integers[2].any() or loss != "huber" or dtype == np.float64  # inf - inf
+    assert not integers[2].any() or dtype == np.float64  # inf - inf in float32
     scores = loss_integers(rows, loss, np.full(2, 1.7e308), np.full(2, -1.7e308), clip, grid)
     assert np.all(scores >= 0)
     assert np.all(scores * grid <= 4 * clip)
+
+
+@losses
+@pytest.mark.parametrize("prediction", [np.nan, np.inf, -np.inf])
+def test_a_prediction_that_is_not_finite(loss, prediction):
+    """NaN counts 0 in every sum; infinity is clipped, or tells that the record is fitted."""
+    rows = bind(np.ones((1, 1)), np.ones(1))
+    at, zero, clip, grid = np.array([prediction]), np.zeros(1), 0.5, 2.0**-40
+    slope = gradient_integers(rows, loss, at, clip, grid)[0] * grid
+    score = loss_integers(rows, loss, at, zero, clip, grid)[0] * grid
+    plain = plain_sums(rows, loss, at)
+    if np.isnan(prediction):
+        assert (slope, score, plain[0][0], plain[1]) == (0.0, 0.0, 0.0, 0.0)
+    elif loss in numpy_kernels.CLASSIFICATION:
+        assert score == (clip if prediction < 0 else 0.0)
+        assert abs(slope) <= clip
+    else:
+        assert score == clip
+        limits = np.array([0.0, clip, 0.3])  # a redescending loss, a steep one, a pinball below its target
+        assert np.min(np.abs(np.copysign(limits, prediction) - slope)) <= grid
+    assert np.isfinite([*plain[0], plain[1]]).all()
 
 
 @losses

@@ -41,6 +41,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
+        penalize_intercept: bool = False,
         row_norm: float = 1.0,
         neighbors: str = "add_or_remove",
         calibration: str = "tight",
@@ -56,6 +57,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.solver = solver
         self.l2 = l2
         self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
         self.row_norm = row_norm
         self.neighbors = neighbors
         self.calibration = calibration
@@ -90,6 +92,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             l2=self.l2,
             row_norm=self.row_norm,
             fit_intercept=self.fit_intercept,
+            penalize_intercept=self.penalize_intercept,
             n_threads=self.n_threads,
             non_finite=self.non_finite,
         )

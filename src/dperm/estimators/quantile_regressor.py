@@ -31,9 +31,11 @@ class QuantileRegressor(PrivateLinearRegressor):
         "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the loss. "auto" looks at
         public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
     l2 : float, default=0.0
-        Ridge strength on the scale of the mean loss; the intercept is not penalised.
+        Ridge strength on the scale of the mean loss.
     fit_intercept : bool, default=True
         Whether to fit an intercept (an implicit column of ones, part of the row norm).
+    penalize_intercept : bool, default=False
+        Whether the ridge term covers the intercept; some solvers need that.
     row_norm : float, default=1.0
         Public bound on the norm of a row, intercept included. Longer rows are scaled onto it, in
         training and in prediction alike. Choose it from what is known of the columns, not from the data.
@@ -97,6 +99,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
+        penalize_intercept: bool = False,
         row_norm: float = 1.0,
         target_bound: float | None = None,
         neighbors: str = "add_or_remove",
@@ -114,6 +117,7 @@ class QuantileRegressor(PrivateLinearRegressor):
             solver=solver,
             l2=l2,
             fit_intercept=fit_intercept,
+            penalize_intercept=penalize_intercept,
             row_norm=row_norm,
             neighbors=neighbors,
             calibration=calibration,
