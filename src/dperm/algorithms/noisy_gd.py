@@ -122,7 +122,7 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
     """As :func:`noisy_gd_schedule`; less depends on the signal than for a loss of one prediction."""
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
     curvature = loss.smoothness(row_norm) + l2
-    reach = min(max(100.0, 0.5 * signal), 1000.0) / curvature  # step_size / (1 - momentum)
+    reach = min(max(100.0, 0.5 * signal), 160.0) / curvature  # step_size / (1 - momentum)
     step_size = 3.6 / curvature
     return NoisyGDSchedule(
         steps=steps,
