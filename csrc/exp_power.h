@@ -73,8 +73,9 @@ ALWAYS_INLINE double power_f64(double x, double p) {
     p_bits &= UINT64_C(0xfffffffff8000000);
     double p_high;
     memcpy(&p_high, &p_bits, sizeof p_high);
-    const int tiny = x < DBL_MIN;
-    double normal = tiny ? x * 0x1p54 : x;
+    const double base = x > 0.0 ? x : 1.0; /* a product that underflows takes long */
+    const int tiny = base < DBL_MIN;
+    double normal = tiny ? base * 0x1p54 : base;
     memcpy(&bits, &normal, sizeof bits);
     uint64_t exponent = (bits - sqrt_half + (UINT64_C(2048) << 52)) >> 52; /* k + 2048 */
     bits -= (exponent - 2048) << 52;

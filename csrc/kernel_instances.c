@@ -17,12 +17,13 @@
 #define REAL_IS_F32 0
 #include "real_types.h"
 #include "loss_values.template.h"
-#include "logistic_line.h"
+#include "logistic_line.template.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1
 #include "real_types.h"
 #include "loss_values.template.h"
+#include "logistic_line.template.h"
 #include "row_norms.template.h"
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"

@@ -90,7 +90,7 @@ typedef void gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64
 /* sum_out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) / grid).
  * Losses are evaluated in the precision of the rows. One read of each row serves all n_steps
  * candidates. grid is a power of two,
- * clip a multiple of it with clip / grid <= 2^50. */
+ * clip a multiple of it with clip / grid <= 2^22 (float), 2^50 (double). */
 typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                                   struct loss loss, const double *w, const double *direction,
                                   const double *steps, int64_t n_steps, double clip, double grid,

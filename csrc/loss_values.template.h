@@ -53,8 +53,9 @@ ALWAYS_INLINE float power_f32(float x, double p) {
     p_bits &= 0xfffff000;
     memcpy(&p_high, &p_bits, sizeof p_high);
     const float p_low = (float)(p - (double)p_high);
-    const int tiny = x < FLT_MIN;
-    float normal = tiny ? x * 0x1p24F : x;
+    const float base = x > 0.0F ? x : 1.0F;
+    const int tiny = base < FLT_MIN;
+    float normal = tiny ? base * 0x1p24F : base;
     memcpy(&bits, &normal, sizeof bits);
     uint32_t exponent = (bits - sqrt_half + (UINT32_C(256) << 23)) >> 23; /* k + 256 */
     bits -= (exponent - 256) << 23;
@@ -138,7 +139,8 @@ ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL 
         gap = gap < 0 ? 0 : gap; /* a NaN stays */
         return (REAL)0.5 * (gap * gap);
     case LOSS_SOFT_MARGIN:
-        return NAME(power)(gap < 0 ? 0 : gap, loss.parameter);
+        u = NAME(power)(gap, loss.parameter);
+        return gap <= 0 ? 0 : u;
     case LOSS_SIGMOID:
         return 1 / (1 + NAME(exp)(m > LARGEST_EXP_ARGUMENT ? LARGEST_EXP_ARGUMENT : m));
     case LOSS_HUBER:

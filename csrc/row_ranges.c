@@ -9,7 +9,7 @@
 
 #include "row_ranges.h"
 
-enum { ROWS_PER_RANGE = 2048, MOST_RANGES = 1024, ALIGNMENT = 64 };
+enum { ROWS_PER_RANGE = 512, MOST_RANGES = 1024, ALIGNMENT = 64 };
 enum { MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 }; /* see open_softmax_ranges() */
 
 int has_threads(void) {
@@ -37,7 +37,11 @@ struct ranges {
     void *partial;   /* n_ranges * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
     _Atomic int64_t next;
+    int backwards; /* take the last range first */
 };
+
+/* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
+static atomic_int passes;
 
 static int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
@@ -47,6 +51,7 @@ static int cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n_
                     int64_t most_ranges, int64_t partial_size, int64_t workspace_bytes) {
     ranges->n_rows = rows->n_rows;
     atomic_init(&ranges->next, 0);
+    ranges->backwards = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) & 1;
     ranges->rows_per_range =
         round_up((rows->n_rows + most_ranges - 1) / most_ranges, ROWS_PER_RANGE);
     if (ranges->rows_per_range < ROWS_PER_RANGE)
@@ -87,8 +92,11 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
     return end < ranges->n_rows ? end : ranges->n_rows;
 }
 
+/* Some range that nobody has taken; negative when there is none. */
 static int64_t take_range(struct ranges *ranges) {
-    return atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t taken = atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t left = ranges->n_ranges - 1 - taken;
+    return left < 0 || ranges->backwards ? left : taken;
 }
 
 /* Run CALL(begin, end, partial, workspace) for every range. A thread takes the next range when it
@@ -96,7 +104,7 @@ static int64_t take_range(struct ranges *ranges) {
 /* clang-format off */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
     _Pragma("omp parallel num_threads((ranges).n_threads)")                                        \
-    for (int64_t range; (range = take_range(&(ranges))) < (ranges).n_ranges;) {                    \
+    for (int64_t range; (range = take_range(&(ranges))) >= 0;) {                    \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
         partial_type *partial = (partial_type *)(ranges).partial + range * (ranges).partial_size;  \

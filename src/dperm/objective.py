@@ -229,14 +229,14 @@ class Objective:
         candidates = np.ascontiguousarray(steps, dtype=np.float64)
         if candidates.ndim != 1 or candidates.size == 0 or not np.isfinite(candidates).all():
             raise ValueError(f"steps must be a non-empty list of finite numbers, got {steps!r}")
-        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        grid = self._grid(clip, _GRID_BITS[self._rows.x.dtype])
         clip_on_grid = math.floor(clip / grid) * grid
         loss = self.loss
         integers = self._rows.clipped_loss_sums(
             loss.kernel, weights, towards, candidates, clip_on_grid, grid,
             self._threads(),
         )  # fmt: skip
-        return Bounded(integers, grid=grid, contribution=clip, scores=True)
+        return Bounded(integers, grid=grid, contribution=clip_on_grid, scores=True)
 
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""

@@ -50,7 +50,7 @@ def data():
     [
         (
             LinearSVC(solver="picky"),
-            r"solver='picky' needs a smooth loss, and hinge is not: pass its smoothed",
+            "solver='picky' needs a smooth loss, and hinge has a kink: pass",
         ),
         (LinearSVC(solver="picky", loss="soft_margin"), "needs a smooth loss, and soft_margin is not$"),
         (LogisticRegression(solver="majority", fit_intercept=False), "solver='majority' needs an intercept"),

@@ -114,19 +114,22 @@ def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: flo
     -----
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
     ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few dear ones; a tenth of the budget is enough
-    for the line searches. Losses are clipped at about twice that of a coin toss between the classes.
+    for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
+    codes are clipped at about twice the loss of a guess.
     """
+    bound = loss.target_bound
     slope = loss.lipschitz(row_norm)
     signal = n * mu / math.sqrt(dimension)
     clip = (slope if slope < math.inf else row_norm) * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
+    loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     if loss.n_classes is not None:
-        clip = softmax_clip(signal, row_norm)
+        clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
     return DPAGDSchedule(
         splits=round(min(max(signal, 40), 1000)),
         selection_share=0.1,
         clip=clip,
-        loss_clip=1.5 if loss.n_classes is None else 1.5 * math.log2(loss.n_classes),
-        step_max=4.0 / row_norm,
+        loss_clip=loss_clip,
+        step_max=(4.0 if bound == math.inf else bound) / row_norm,
         growth=0.02,
         momentum=0.9,
         shrink=0.9,

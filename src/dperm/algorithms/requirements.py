@@ -66,7 +66,7 @@ class Needs:
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
         if self.smooth and loss.smoothness(row_norm) == math.inf:
-            return f"needs a smooth loss, and {loss.name} is not{_remedy(loss)}"
+            return f"needs a smooth loss, and {loss.name} {_roughness(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
             return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
         if self.strongly_convex and not objective.l2 > 0.0:
@@ -94,8 +94,8 @@ def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
     return declare
 
 
-def _remedy(loss: Loss) -> str:
-    return ": pass its smoothed(curvature)" if loss.kink_jump > 0.0 else ""
+def _roughness(loss: Loss) -> str:
+    return "has a kink: pass its smoothed(curvature)" if loss.kink_jump > 0.0 else "is not"
 
 
 def _listed(names: tuple[str, ...]) -> str:
