@@ -6,8 +6,9 @@
 #include "lanes.h"
 
 #define CLASSES_PER_TILE 5
-#define VECTORS_PER_SUM (VECTORS_PER_UNIT < 2 ? 1 : 2) /* 5 classes * 2 vectors of sums at a time  \
-                                                        */
+#define VECTORS_PER_SUM                                                                            \
+    (VECTORS_PER_UNIT < 2 ? 1 : 2) /* 5 classes * 2 vectors of sums at a time                      \
+                                    */
 #ifdef __AVX512F__
 #define ROWS_PER_PRODUCT 4 /* 4 rows * 5 classes, of 32 registers */
 #else

@@ -118,13 +118,14 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
             q[i] = block.scale[i] * (q[i] + d_intercept);
         }
         if (evenly) {
-            const struct read_ahead next =
-                NAME(next_block)(rows, first, end, WIDES_PER_BLOCK * n_steps);
+            const struct read_ahead next = NAME(rows_ahead)(
+                rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, WIDES_PER_BLOCK * n_steps);
             NAME(line_pass_add)(&line_pass, loss, p, q, block.y, steps, n_steps, clip, grid, next,
                                 sum_out);
             continue;
         }
-        const struct read_ahead next = NAME(next_block)(rows, first, end, n_batches);
+        const struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, n_batches);
         NAME(add_losses)(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
     }
     if (evenly)

@@ -88,15 +88,14 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         }
 }
 
-/* The block after the one at `first`, to be read ahead in `calls` calls. */
-ALWAYS_INLINE struct read_ahead NAME(next_block)(const struct dense_rows *rows, int64_t first,
-                                                 int64_t end, int64_t calls) {
-    const int64_t next = first + ROWS_PER_BLOCK;
+/* Rows first .. first + count - 1, to be read ahead in `calls` calls; nothing where they pass
+ * `end`. */
+ALWAYS_INLINE struct read_ahead NAME(rows_ahead)(const struct dense_rows *rows, int64_t first,
+                                                 int64_t count, int64_t end, int64_t calls) {
     const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
     struct read_ahead ahead;
-    ahead.at = (uintptr_t)rows->x + (uintptr_t)(next * row_bytes);
-    ahead.lines_per_call =
-        end - next < ROWS_PER_BLOCK ? 0 : ROWS_PER_BLOCK * row_bytes / UNIT_BYTES / calls + 1;
+    ahead.at = (uintptr_t)rows->x + (uintptr_t)(first * row_bytes);
+    ahead.lines_per_call = first + count <= end ? count * row_bytes / UNIT_BYTES / calls + 1 : 0;
     return ahead;
 }
 

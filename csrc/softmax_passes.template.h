@@ -1,18 +1,5 @@
 /* Passes over the data for softmax losses. See kernel_table.h. */
 
-/* Where the group after the one at `first` lies, in `parts` parts of whole units. */
-ALWAYS_INLINE struct memory_range NAME(next_group)(const struct dense_rows *rows, int64_t first,
-                                                   int64_t end, int64_t parts) {
-    const int64_t next = first + ROWS_PER_GROUP;
-    const int64_t count = end - next < ROWS_PER_GROUP ? end - next : ROWS_PER_GROUP;
-    const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
-    struct memory_range range;
-    range.start = (uintptr_t)rows->x + (uintptr_t)(next * row_bytes);
-    range.bytes = count > 0 ? count * row_bytes : 0;
-    range.part_bytes = (range.bytes / parts / UNIT_BYTES + 1) * UNIT_BYTES;
-    return range;
-}
-
 /* sum_out[k] += sum over a group of round(factor_ik / grid): the intercepts. */
 ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_classes, REAL shift,
                                              int64_t *sum_out) {
@@ -47,8 +34,9 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
         softmax_residuals(n_classes, group.y, scratch.scores, NULL);
         softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, clip_in, factor);
         NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
-        const struct memory_range next = NAME(next_group)(rows, first, end, layout.units);
-        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 1, shift, next, accumulator);
+        struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
+        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 1, shift, &next, accumulator);
         if (rows->intercept)
             NAME(add_rounded_factors)(scratch.factors, n_classes, shift,
                                       sum_out + rows->n_columns * n_classes);
@@ -78,8 +66,9 @@ static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t be
                           scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, loss_out ? value : NULL);
         NAME(write_factors)(scratch.scores, group.scale, n_classes, scratch.factors);
-        const struct memory_range next = NAME(next_group)(rows, first, end, layout.units);
-        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 0, 0, next, accumulator);
+        struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
+        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 0, 0, &next, accumulator);
         NAME(flush_plain_classes)(&layout, n_classes, accumulator, sum_out);
         for (int i = 0; i < ROWS_PER_GROUP && rows->intercept; i++)
             for (int64_t k = 0; k < n_classes; k++)

@@ -174,11 +174,11 @@ ALWAYS_INLINE void NAME(add_tile)(const REAL *const *row, int64_t offset, const 
 
 ALWAYS_INLINE void NAME(add_group)(const struct NAME(group) * group, const REAL *factors,
                                    const struct NAME(layout) * layout, int64_t n_classes,
-                                   const int rounded, REAL shift, struct memory_range next,
+                                   const int rounded, REAL shift, struct read_ahead *next,
                                    REAL *accumulator) {
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
-        prefetch_part(next, unit);
+        read_ahead(next);
         for (int64_t first = 0; first < n_classes; first += CLASSES_PER_TILE) {
             const int64_t width = tile_width(n_classes, first);
             REAL *place = accumulator + (first * layout->units + unit * width) * LANES;
