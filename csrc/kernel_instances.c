@@ -28,6 +28,7 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 0
@@ -36,6 +37,8 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
+#include "precise_gradient_sum.h"
 
 #undef REAL_IS_F32
 
@@ -53,10 +56,11 @@
 #include "softmax_products.template.h"
 #include "softmax_passes.template.h"
 
-/* Four arrays of one row rounded up to units, and the block of narrow rows. A row of
- * doubles needs at least as many units as a row of floats. */
+/* Four arrays of one row rounded up to units, the block of narrow rows, and converted rows. A
+ * row of doubles needs at least as many units as a row of floats. */
 static int64_t workspace_bytes(int64_t n_columns) {
-    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES;
+    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES +
+           converted_bytes(n_columns);
 }
 
 /* Weights and sums of every class, a row of zeros, the group of narrow rows; factors, scores and
@@ -80,7 +84,9 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .row_norms = BOTH(row_norms),
     .clipped_gradient_sum = BOTH(clipped_gradient_sum),
     .gradient_sum = BOTH(gradient_sum),
+    .precise_gradient_sum = {precise_gradient_sum_f32, gradient_sum_f64},
     .clipped_loss_sums = BOTH(clipped_loss_sums),
+    .coordinate_loss_sums = BOTH(coordinate_loss_sums),
     .predictions = BOTH(predictions),
     .entry_sum = BOTH(entry_sum),
     .softmax_workspace_bytes = softmax_workspace_bytes,

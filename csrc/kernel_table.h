@@ -96,6 +96,18 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
                                   const double *steps, int64_t n_steps, double clip, double grid,
                                   int64_t *sum_out, void *workspace);
 
+/* Changes of the losses at the neighbours of w along the axes, each kept in [-clip/2, clip/2]: with
+ * D = n_columns + intercept, j < D and a = clip/2
+ *
+ *     sum_out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) /
+ * grid), sum_out[D + j] += the same at w - stride e_j,   sum_out[2 D] += the same at w.
+ *
+ * Losses are evaluated in double at predictions in the precision of the rows. grid is a power of
+ * two, clip a multiple of it with clip / grid <= 2^50. */
+typedef void coordinate_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                     struct loss loss, const double *w, double stride, double clip,
+                                     double grid, int64_t *sum_out, void *workspace);
+
 /* p_out[i - begin] = p_i. */
 typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                             const double *w, double *p_out, void *workspace);
@@ -145,7 +157,9 @@ struct kernel_table {
     row_norms_fn *row_norms[N_REAL_TYPES];
     clipped_gradient_sum_fn *clipped_gradient_sum[N_REAL_TYPES];
     gradient_sum_fn *gradient_sum[N_REAL_TYPES];
+    gradient_sum_fn *precise_gradient_sum[N_REAL_TYPES]; /* double arithmetic for float rows, too */
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
+    coordinate_loss_sums_fn *coordinate_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];
     softmax_workspace_bytes_fn *softmax_workspace_bytes;

@@ -44,7 +44,8 @@ typedef double vec16_f64 __attribute__((vector_size(16)));
 typedef double vec32_f64 __attribute__((vector_size(32)));
 
 #define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
-#define ROWS_PER_LOAD 8   /* rows added per load and store of an accumulator */
+#define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
+#define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Memory to ask for while arithmetic keeps the bus idle, a few lines at a time: a processor forgets

@@ -162,17 +162,17 @@ static void add_reals(const struct ranges *ranges, double *sum_out) {
 
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
-                     const double *w, double *sum_out, double *loss_out) {
+                     const double *w, int precise, double *sum_out, double *loss_out) {
     struct ranges ranges;
+    gradient_sum_fn *sum = (precise ? kernels->precise_gradient_sum : kernels->gradient_sum)[type];
     const int64_t dimension = rows->n_columns + rows->intercept;
     /* The last number of a partial result is the loss. */
     double *sums = malloc((dimension + 1) * sizeof *sums);
     int status = open_ranges(&ranges, kernels, rows, n_threads, dimension + 1);
     if (status == 0 && sums) {
         FOR_EACH_RANGE(ranges, double,
-                       kernels->gradient_sum[type](rows, begin, end, loss, w, partial,
-                                                   loss_out ? partial + dimension : NULL,
-                                                   workspace))
+                       sum(rows, begin, end, loss, w, partial,
+                           loss_out ? partial + dimension : NULL, workspace))
         add_reals(&ranges, sums);
         memcpy(sum_out, sums, dimension * sizeof *sums);
         if (loss_out)
@@ -206,6 +206,23 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
         FOR_EACH_RANGE(ranges, int64_t,
                        kernels->clipped_loss_sums[type](rows, begin, end, loss, w, direction, steps,
                                                         n_steps, clip, grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_coordinate_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double stride, double clip, double grid,
+                             int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t dimension = rows->n_columns + rows->intercept;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 2 * dimension + 1);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->coordinate_loss_sums[type](rows, begin, end, loss, w, stride, clip,
+                                                           grid, partial, workspace))
         add_integers(&ranges, sum_out);
     }
     close_ranges(&ranges);

@@ -27,9 +27,22 @@ def test_every_algorithm_has_a_configuration():
     assert public == set(CONFIGURATIONS)
 
 
+def observed(entry, run, pair):
+    """What is observed of a run: all releases, or the only one, along the row of the record that differs."""
+    if not entry.secret:
+        return {"fit": audit.Transcript(run, pair), "neighbours": pair}
+
+    def along_the_row(coefs):
+        return coefs[:, : len(pair.direction)] @ pair.direction
+
+    return {"fit": audit.Coefficients(run), "neighbours": pair, "statistic": along_the_row}
+
+
 def measure(name, relation="add_or_remove", **changes):
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(
+        entry.kind, n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept, l2=entry.l2
+    )
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):
@@ -38,8 +51,7 @@ def measure(name, relation="add_or_remove", **changes):
         )
 
     return epsilon_lower_bound(
-        audit.Transcript(run, pair),
-        pair,
+        **observed(entry, run, pair),
         delta=DELTA,
         claim=entry.epsilon,
         **{
@@ -127,16 +139,16 @@ def test_full_audit_at_epsilon_one(name, kind):
     """Thousands of short trainings with a clip that the record surely reaches."""
     delta = 1e-5
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept, l2=entry.l2)
     algorithm = getattr(algorithms, name)
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
-    settings = {"clip": 0.01, **short[name]} if name in short else {}
-    fit = audit.Transcript(
-        lambda objective, seed: algorithm(objective, 1.0, delta, random_state=seed, **settings), pair
-    )
+    settings = {"clip": 0.01, **short[name]} if name in short else entry.settings
+
+    def run(objective, seed):
+        return algorithm(objective, 1.0, delta, random_state=seed, **settings)
+
     result = epsilon_lower_bound(
-        fit,
-        pair,
+        **observed(entry, run, pair),
         delta=delta,
         claim=1.0,
         trainings=3000 if name == "dp_agd" else 10_000,

@@ -156,8 +156,17 @@ class Objective:
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: ArrayLike) -> Array:
-        """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private."""
-        return self.value_and_gradient(w)[1]
+        """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
+
+        For losses of one linear prediction in double precision, whatever the dtype of the rows.
+        """
+        if len(self.shape) != 1:
+            return self.value_and_gradient(w)[1]
+        weights = self._weights(w, "w")
+        total, _ = self._rows.gradient_sum(
+            self.loss.kernel, weights, self._threads(), with_loss=False, precise=True
+        )
+        return total / self.n_public + self.penalty_gradient(weights)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
         """``F(w)`` and its gradient in one pass over the data. NOT private."""
@@ -237,6 +246,41 @@ class Objective:
             self._threads(),
         )  # fmt: skip
         return Bounded(integers, grid=grid, contribution=clip_on_grid, scores=True)
+
+    def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
+        """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
+
+        A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
+        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
+        a selection, and what differs between them has a smaller range than the losses themselves.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        stride : float
+            h, positive.
+        clip : float
+            Positive upper bound on the range of one record's changes; infinite where the loss has a
+            Lipschitz constant.
+
+        Returns
+        -------
+        Bounded
+            Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
+            ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
+        """
+        weights = self._weights(w, "w")
+        if not 2.0**-64 <= stride <= 2.0**64:
+            raise ValueError(f"stride must be between 2^-64 and 2^64, got {stride!r}")
+        clip = min(clip, 2.0 * stride * self.loss.lipschitz(self.row_norm))
+        _check_clip(clip)
+        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        clip_on_grid = math.floor(clip / grid) * grid
+        integers = self._rows.coordinate_loss_sums(
+            self.loss.kernel, weights, stride, clip_on_grid, grid, self._threads()
+        )
+        return Bounded(integers, grid=grid, contribution=clip, scores=True)
 
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""

@@ -91,8 +91,10 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     double *p = doubles(n, place), *total = doubles(1, place);
     int64_t *integers = guarded(dimension * sizeof(int64_t), place);
     int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
+    int64_t *neighbours = guarded((2 * dimension + 1) * sizeof(int64_t), place);
     void *workspace = guarded(kernels->workspace_bytes(d), place);
     memset(integers, 0, dimension * sizeof(int64_t));
+    memset(neighbours, 0, (2 * dimension + 1) * sizeof(int64_t));
     memset(scores, 0, N_STEPS * sizeof(int64_t));
 
     kernels->row_norms[type](&rows, 0, n, norms);
@@ -103,6 +105,9 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
         kernels->gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
         kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5,
                                          0x1p-40, scores, workspace);
+        kernels->precise_gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
+        kernels->coordinate_loss_sums[type](&rows, 0, n, loss, w, 0.25, 0.5, 0x1p-40, neighbours,
+                                            workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
 }

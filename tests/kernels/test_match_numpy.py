@@ -8,10 +8,12 @@ from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     STEPS,
     bind,
+    coordinate_integers,
     each_loss_and,
     gradient_integers,
     loss_integers,
     plain_sums,
+    spec,
     weights,
 )
 
@@ -125,6 +127,34 @@ def test_clipped_loss_sums(dtype, width, intercept, loss):
     )
     # below the clip no loss here is steeper than sqrt(2 clip) + 1
     assert np.all(np.abs(got - exact) <= len(x) * grid / 2 + (np.sqrt(2 * clip) + 1) * away + 1e-12)
+
+
+@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+def test_coordinate_loss_sums(dtype, width, intercept, loss):
+    x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
+    w = weights(w, x, intercept)
+    stride, clip, grid = 0.4, 0.5, 2.0**-38
+    got = coordinate_integers(bind(x, y, intercept, ROW_NORM), loss, w, stride, clip, grid) * grid
+    exact = numpy_kernels.coordinate_loss_sums(
+        loss, x, y, w, stride, clip, intercept=intercept, row_norm=ROW_NORM
+    )
+    # both losses of a change are off by slope times the error of the prediction
+    p = numpy_kernels.predictions(x, w, intercept=intercept, row_norm=ROW_NORM)
+    steepest = 2 + np.abs(p).astype(float) + stride * ROW_NORM
+    error = 2 * steepest @ prediction_error(x, np.abs(w) + stride, intercept)
+    assert np.all(np.abs(got - exact) <= len(x) * grid / 2 + error + 1e-12)
+    assert 0 < np.sum(exact > 0.05 * len(x) * clip)
+
+
+def test_precise_gradient_sum(dtype, width, intercept):
+    x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
+    w = weights(w, x, intercept)
+    rows = bind(x, y, intercept, ROW_NORM)
+    gradient, total = rows.gradient_sum(spec("logistic"), w, 1, precise=True)
+    wide = bind(x.astype(float), y.astype(float), intercept, ROW_NORM)
+    expected, expected_total = plain_sums(wide, "logistic", w)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-13)
+    assert abs(total - expected_total) <= 1e-13 * expected_total
 
 
 @pytest.mark.parametrize(("loss", "n_rows"), each_loss_and(awkward_arrays.ROW_COUNTS, few=(1, 15, 257)))

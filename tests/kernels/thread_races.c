@@ -62,7 +62,7 @@ enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES };
 static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS * N_CLASSES];
 
 struct sums {
-    int64_t gradient[DIMENSION], scores[N_STEPS];
+    int64_t gradient[DIMENSION], scores[N_STEPS], neighbours[2 * DIMENSION + 1];
     double plain[DIMENSION], loss, last_prediction;
     int64_t class_gradient[SIZE], class_scores[N_STEPS];
     double class_plain[SIZE], class_loss, last_score;
@@ -78,9 +78,11 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30,
                                        sums.gradient);
     failed |=
-        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, sums.plain, &sums.loss);
+        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0, sums.plain, &sums.loss);
     failed |= all_clipped_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, w, steps, N_STEPS,
                                     1.0, 0x1p-30, sums.scores);
+    failed |= all_coordinate_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 1.0,
+                                       0x1p-30, sums.neighbours);
     failed |= all_predictions(kernels, REAL_F64, &rows, n_threads, w, p);
     sums.last_prediction = p[N_ROWS - 1];
     const double v[SIZE] = {0.5, -1.0, 2.0, 0.1, -0.5, 0.2};

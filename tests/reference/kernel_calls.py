@@ -66,9 +66,15 @@ def loss_integers(rows, loss, w, direction, clip, grid, threads=1, steps=STEPS):
     )  # fmt: skip
 
 
+def coordinate_integers(rows, loss, w, stride, clip, grid, threads=1):
+    return rows.coordinate_loss_sums(spec(loss), w, stride, clip, grid, threads)
+
+
 def all_integers(x, y, w, direction, *, loss, intercept, threads=1, row_norm=1.5, clip=0.5):
     """Every exact sum of a data set, one after the other, on a grid that suits both dtypes."""
     rows = bind(x, y, intercept, row_norm, threads)
     w, direction = weights(w, x, intercept), weights(direction, x, intercept)
     gradient = gradient_integers(rows, loss, w, clip, clip * 2.0**-22, threads)
-    return np.concatenate([gradient, loss_integers(rows, loss, w, direction, clip, clip * 2.0**-30, threads)])
+    line = loss_integers(rows, loss, w, direction, clip, clip * 2.0**-30, threads)
+    axes = coordinate_integers(rows, loss, w, 0.3, clip, clip * 2.0**-30, threads)
+    return np.concatenate([gradient, line, axes])

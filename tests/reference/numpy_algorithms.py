@@ -62,6 +62,30 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
     return total / averaged
 
 
+def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False):
+    """Twin of dperm.algorithms.output_perturbation_gd (logistic loss, no ridge term, no projection)."""
+    w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for _ in range(steps):
+        w = w - step_size * ((-y * expit(-y * (rows @ w))) @ rows) / len(rows)
+        total += w
+    return (total / steps if average else w) + rng.normal(scale=sigma, size=len(w))
+
+
+def privgene(rows, y, rate, schedule, rng):
+    """Twin of dperm.algorithms.privgene (logistic loss, no ridge term); rate infinite: the best child."""
+    d = rows.shape[1]
+    w, stride = np.zeros(d), schedule.stride
+    for _ in range(schedule.generations):
+        children = np.vstack([w + stride * np.eye(d), w - stride * np.eye(d), w])
+        losses = np.logaddexp(0.0, -y[:, None] * (rows @ children.T))
+        bound = stride * schedule.entry_bound
+        scores = np.clip(losses - losses[:, -1:], -bound, bound).sum(axis=0)
+        noise = rng.gumbel(size=len(scores)) if rate < math.inf else 0.0
+        w = children[np.argmax(noise - (rate / stride if rate < math.inf else 1.0) * scores)]
+        stride *= schedule.decay
+    return w
+
+
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
     d = rows.shape[1]

@@ -184,3 +184,14 @@ def clipped_loss_sums(loss, x, y, w, direction, steps, clip, *, intercept, row_n
         return np.minimum(losses(loss, x, y, at, intercept=intercept, row_norm=row_norm), clip).sum()
 
     return np.array([sum_at(step) for step in np.asarray(steps, WIDE)])
+
+
+def coordinate_loss_sums(loss, x, y, w, stride, clip, *, intercept, row_norm):
+    """Changes of loss at w + stride e_j, w - stride e_j and w, kept within clip/2, from -clip/2 on."""
+    keywords = {"intercept": intercept, "row_norm": row_norm}
+    base, counts = losses(loss, x, y, w, **keywords), _counts(x, y)
+    axes = stride * np.eye(len(w), dtype=WIDE)
+    points = [*(np.asarray(w, WIDE) + axes), *(np.asarray(w, WIDE) - axes), np.asarray(w, WIDE)]
+    half = WIDE(clip) / 2
+    changes = [np.clip(losses(loss, x, y, at, **keywords) - base, -half, half) + half for at in points]
+    return np.array([np.where(counts, change, 0).sum() for change in changes])

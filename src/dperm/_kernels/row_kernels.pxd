@@ -43,11 +43,14 @@ cdef extern from "row_ranges.h" nogil:
                                  loss, const double *w, double clip_in, double grid,
                                  int64_t *sum_out)
     int all_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                         loss, const double *w, double *sum_out, double *loss_out)
+                         loss, const double *w, int precise, double *sum_out, double *loss_out)
     int all_clipped_loss_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
                               loss, const double *w, const double *direction,
                               const double *steps, int64_t n_steps, double clip, double grid,
                               int64_t *sum_out)
+    int all_coordinate_loss_sums(const kernel_table *, real_type, const dense_rows *,
+                                 int n_threads, loss, const double *w, double stride, double clip,
+                                 double grid, int64_t *sum_out)
     int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
                         const double *w, double *p_out)
     int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,

@@ -48,6 +48,7 @@ class DenseRows:
         w: NDArray[np.float64],
         n_threads: int,
         with_loss: bool = True,
+        precise: bool = False,
     ) -> tuple[NDArray[np.float64], float]: ...
     def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(
@@ -56,6 +57,15 @@ class DenseRows:
         w: NDArray[np.float64],
         direction: NDArray[np.float64],
         steps: NDArray[np.float64],
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
+    def coordinate_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64],
+        stride: float,
         clip: float,
         grid: float,
         n_threads: int,

@@ -94,8 +94,12 @@ cdef class DenseRows:
         check(status)
         return result
 
-    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
+    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True,
+                     bint precise=False):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for.
+
+        ``precise``: in double arithmetic for float32 rows, too.
+        """
         result = np.empty(w.shape[0])
         cdef double[::1] sum_out = result
         cdef double loss_out = 0
@@ -103,7 +107,7 @@ cdef class DenseRows:
         cdef int status
         with nogil:
             status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
-                                      &sum_out[0], &loss_out if with_loss else NULL)
+                                      precise, &sum_out[0], &loss_out if with_loss else NULL)
         check(status)
         return result, loss_out
 
@@ -119,6 +123,19 @@ cdef class DenseRows:
             status = all_clipped_loss_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
                                            &w[0], &direction[0], &steps[0], steps.shape[0], clip,
                                            grid, &sum_out[0])
+        check(status)
+        return result
+
+    def coordinate_loss_sums(self, tuple loss_spec, const double[::1] w, double stride, double clip,
+                             double grid, int n_threads):
+        """Integers (2 * dimension + 1,): changes of the losses at ``w +- stride e_j`` and at ``w``."""
+        result = np.empty(2 * w.shape[0] + 1, dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef loss kernel_loss = loss_of(loss_spec)
+        cdef int status
+        with nogil:
+            status = all_coordinate_loss_sums(chosen, self.type, &self.rows, n_threads,
+                                              kernel_loss, &w[0], stride, clip, grid, &sum_out[0])
         check(status)
         return result
 

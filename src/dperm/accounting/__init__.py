@@ -9,6 +9,7 @@ from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
     NotPrivate,
+    PerturbedMinimumRelease,
     PrivacyEvent,
     PureRelease,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "NoiseChoice",
     "NotPrivate",
     "PaperComparison",
+    "PerturbedMinimumRelease",
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",

@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting.budget import Budget
-from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
+from dperm.accounting.events import (
+    ExponentialMechanismRelease,
+    GaussianRelease,
+    PerturbedMinimumRelease,
+    PureRelease,
+)
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
@@ -184,6 +189,47 @@ class Releaser:
         check_norm_laplace(scale, exponent, private.shape)
         self.budget.spend(PureRelease(epsilon))
         noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
+        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+
+    def perturbed_minimum(
+        self,
+        minimise: Callable[[Array, float], Bounded],
+        event: PerturbedMinimumRelease,
+        shape: tuple[int, ...],
+    ) -> Array:
+        """Release the minimiser of an objective with a secret random linear term, with noise on top.
+
+        The event is charged first. Then the linear term is drawn, exactly and rounded to a grid of 2^-40 of
+        its scale, and handed to `minimise` together with a bound on the norm of that rounding.
+
+        Parameters
+        ----------
+        minimise : callable
+            ``minimise(linear, rounding) -> Bounded``: the computed minimiser, its sensitivity being twice
+            its distance from the exact one with the linear term as it was before rounding.
+        event : PerturbedMinimumRelease
+            What is charged and drawn.
+        shape : tuple of int
+            Of the weights.
+
+        Returns
+        -------
+        ndarray of float64
+
+        Raises
+        ------
+        BudgetExceededError
+            If the event does not fit; nothing is drawn.
+        """
+        draw = gaussian_integers if event.mechanism == "gaussian" else norm_laplace_integers
+        exponent = math.frexp(event.scale)[1] - 40 if event.scale > 0.0 else 0
+        self.budget.spend(event)
+        grid = math.ldexp(1.0, exponent)
+        linear = draw(self._bits, event.scale, exponent, shape) * grid
+        private = minimise(linear, 0.5 * grid * math.sqrt(linear.size) if event.scale > 0.0 else 0.0)
+        away = private.sensitivity(self.neighbors)
+        scale = away * event.output if event.mechanism == "gaussian" else away / event.output
+        noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(private.grid), shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
     @_watched
