@@ -81,6 +81,18 @@ def test_infinite_loss_and_the_mean_over_counts():
     assert sum(exact) / 4 <= bound <= 1.002 * sum(exact) / 4
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_epsilon_far_below_the_mean_loss(seed):
+    """No tilt is best there, and copies of the distribution would count in full."""
+    loss, steps = lattice_loss(seed, 5), 1000
+    loss = loss._replace(lowest=loss.lowest + 1)
+    mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
+    epsilon = steps * mean - 3.0 * math.sqrt(steps * (second - mean**2))
+    for at in (max(epsilon, 0.0), max(epsilon, 0.0) + 1.0):
+        exact = exact_delta(loss, steps, at)
+        assert exact <= mean_composed_delta(loss, np.array([steps]), at, 1e-6) <= 1.0001 * exact + 1e-9
+
+
 def test_what_has_too_much_infinite_loss_has_no_epsilon():
     assert composed_epsilon(lattice_loss(7, 4, infinite=1e-7), 30, 1e-6) == math.inf
 
@@ -132,7 +144,9 @@ def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
 @pytest.mark.parametrize("seed", range(4))
 def test_low_frequencies_are_right_and_the_others_negligible(seed, period):
     loss, steps = lattice_loss(seed, [3, 20, 40, 60][seed]), 20_000
-    spectrum, errors = _composition._low_frequencies(loss.masses, loss.lowest, np.array([steps]), period, 0.0)
+    spectrum, errors = _composition._low_frequencies(
+        loss.masses, loss.lowest, np.array([steps]), period, 0.0, 2**20
+    )
     assert spectrum.size < period // 2
     placed = np.zeros(period)
     np.add.at(placed, np.arange(loss.lowest, loss.lowest + loss.masses.size) % period, loss.masses)

@@ -4,6 +4,7 @@ Pure functions of public numbers; nothing here sees data. Results are rounded to
 costs, epsilon and delta up; budgets, rates, mu and rho down.
 """
 
+from dperm.accounting.approximate_gdp import approximate_gdp
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
@@ -94,6 +95,7 @@ __all__ = [
     "Units",
     "advanced_composition",
     "amplified_epsilon",
+    "approximate_gdp",
     "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",

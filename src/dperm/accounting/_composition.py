@@ -49,9 +49,11 @@ _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
 # Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss.
-_RATES = np.geomspace(0.02, 300.0, 48)
+_RATES = np.geomspace(0.003, 300.0, 60)
 _FALLING_RATES = np.geomspace(0.1, 30.0, 12)
 _LARGEST_EXPONENT = 600.0
+# A period is so long that the tilt outweighs a copy of the distribution one period higher: e^-30.
+_PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
 _NEGLIGIBLE = 75.0
 # Cells around 0 that show high frequencies to be negligible; block of a sum, and how many such sums.
@@ -85,7 +87,9 @@ def mean_composed_delta(loss: DiscreteLoss, counts: Counts, epsilon: float, delt
         return min(1.0, infinite)
     chernoff = _Chernoff(loss, counts)
     log_deltas = chernoff.growths + _log_largest_gain(chernoff.rates) - chernoff.rates * epsilon
-    best = int(np.argmin(np.where(chernoff.rates > 0.0, log_deltas, math.inf)))
+    log_deltas = np.where(chernoff.rates > 0.0, log_deltas, math.inf)
+    # The strongest tilt that is not much worse than the best: its period is the shortest.
+    best = int(np.flatnonzero(log_deltas <= np.min(log_deltas) + 1.0)[-1])
     composed = _compose(loss, counts, chernoff, best, epsilon, _TAIL * delta)
     if composed is None:
         return math.inf
@@ -229,10 +233,12 @@ def _compose(
     scale = math.exp(min(most * log_scale - tilt * origin, 700.0))
     bottom, top, last = _reach(loss, counts, chernoff, tilt, log_scale, origin, tail)
     tilted = _tilted(loss, tilt, log_scale)
-    low = _low_frequencies(tilted, loss.lowest, counts, last - bottom, log_scale)
-    if low is not None:
-        return _OfFrequencies(*low, last - bottom, tilt, origin, scale, step)
+    period = max(last - bottom, math.ceil(min(_PERIOD / tilt / step, 2.0**53)))
     cells = 1 << max(last - bottom, loss.masses.size).bit_length()
+    phases = min(_MOST_PHASES, 8 * cells)  # more would take longer than the transforms
+    low = _low_frequencies(tilted, loss.lowest, counts, period, log_scale, phases)
+    if low is not None:
+        return _OfFrequencies(*low, period, tilt, origin, scale, step)
     if cells > _MOST_CELLS:
         return None
     masses, error = _mean_power(tilted, loss.lowest, counts, cells, log_scale)
@@ -287,11 +293,12 @@ def _tilted(loss: DiscreteLoss, tilt: float, log_scale: float) -> Array:
 
 
 def _low_frequencies(
-    masses: Array, lowest: int, counts: Counts, period: int, log_scale: float
+    masses: Array, lowest: int, counts: Counts, period: int, log_scale: float, phases: int
 ) -> tuple[Complex, Array] | None:
     """Spectrum of the mean power at the angles ``2 pi k / period``, k = 0, 1, ..., and bounds on its errors.
 
-    None unless all other frequencies are proved to be at most e^-75, and those computed are few.
+    None unless all other frequencies are proved to be at most e^-75 and those computed need at most as many
+    `phases` (exponentials) as given.
     """
     total, least = float(np.sum(masses)) * (1.0 + 128.0 * ROUNDING), float(counts.min())
     first = max(0, -lowest - _BULK // 2)
@@ -307,7 +314,7 @@ def _low_frequencies(
         octaves = octave
     frequencies = (period >> (octaves + 1)) + 2
     n_blocks = -(-masses.size // _BLOCK)
-    if frequencies > min(_MOST_PHASES // n_blocks, period // 2):
+    if frequencies > min(phases // (n_blocks + _BLOCK), period // 2):
         return None
     angles = 2.0 * math.pi / period * np.arange(frequencies)
     blocks = np.zeros((n_blocks, _BLOCK))
@@ -337,13 +344,15 @@ def _mean_of_powers(spectrum: Complex, off: float, counts: Counts, log_scale: fl
     with np.errstate(divide="ignore"):
         logs = np.log(modulus)
     total, errors = np.zeros(spectrum.size, dtype=np.complex128), np.zeros(spectrum.size)
-    for count in counts.astype(np.float64).tolist():
+    alive = np.arange(spectrum.size)
+    for count in np.sort(counts).astype(np.float64).tolist():
+        alive = alive[count * log_bounds[alive] > -_NEGLIGIBLE]
         shift = (count - most) * log_scale
-        total += np.exp(shift + count * logs) * np.exp(1j * (count * angles))
-        errors += count * off * np.exp(shift + (count - 1.0) * log_bounds)
-    # 2^-40: exponentials down to e^-600 and sums of up to 10^4 counts; 1e-300: what vanished
+        total[alive] += np.exp(shift + count * logs[alive]) * np.exp(1j * (count * angles[alive]))
+        errors[alive] += count * off * np.exp(shift + (count - 1.0) * log_bounds[alive])
+    # 2^-40: exponentials down to e^-600 and sums of up to 10^4 counts; e^-75: what was left out
     total, errors = total / counts.size, errors / counts.size
-    return total, (errors + 2.0**-40 * np.abs(total) + 1e-300) * _UP
+    return total, (errors + 2.0**-40 * np.abs(total) + math.exp(-_NEGLIGIBLE)) * _UP
 
 
 def _mean_power(

@@ -8,8 +8,8 @@ earlier outputs: with ``r = q_2/p_2``, ``H(g) of the product = int p_2 H_1(g r_2
 grid points. Profiles are convex there, so it dominates if it does so at every grid point and below the
 lowest one, where total mass 1 is enough. Each of these is bought with a *relative* increase:
 
-* the profile is raised by its stated relative error and by ``8 points 2^-53`` for the masses: each is a sum of
-  two differences, each with a relative error below ``4 * 2^-53``, and ``sum_(j>k) (j-k) (h_(j-1) - h_j) <=
+* the profile is raised by its stated relative error and by ``8 points 2^-53`` for the masses: each is a sum
+  of two differences, each with a relative error below ``4 * 2^-53``, and ``sum_(j>k) (j-k) (h_(j-1) - h_j) <=
   points * h_k``. Masses below 0 become 0, which only raises the profile.
 * losses below 0 are the losses above 0 of the reversed pair, their masses times ``e^loss``. With ``p`` the
   excess of P's total over 1 the profile at ``g = e^-x`` is ``1 + p - g (1 + p + G - H) + g h_reversed(x)``,

@@ -46,7 +46,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         The grid of the result, and the directions within 1 % of the worst.
     """
     if steps == 1:
-        return max(_profile_epsilon(pair[0], delta) for pair in profiles.pairs), Grid(FIRST_STEP, (0,))
+        one_step = (_profile_epsilon(pair[0], delta / (1.0 + profiles.error)) for pair in profiles.pairs)
+        return max(one_step), Grid(FIRST_STEP, (0,))
     grid = Grid(FIRST_STEP, tuple(range(len(profiles.pairs))))
     epsilon = math.inf
     for _ in range(_MOST_REFINEMENTS):

@@ -85,8 +85,8 @@ def sampled_profile(q: float, mu: float) -> Profile:
 def reversed_sampled_profile(q: float, mu: float) -> Profile:
     """Profile of ``(N(0,1), (1-q) N(0,1) + q N(mu,1))`` on epsilon >= 0.
 
-    With ``g = e^epsilon`` and ``c = 1 - g (1-q)``: ``c delta_G(log(g q/c), mu)`` where c > 0, else 0. It grows
-    with c, which is rounded up where it is a small difference.
+    With ``g = e^epsilon`` and ``c = 1 - g (1-q)``: ``c delta_G(log(g q/c), mu)`` where c > 0, else 0. It
+    grows with c, which is rounded up where it is a small difference.
     """
 
     def profile(epsilon: Array) -> Array:
@@ -147,7 +147,7 @@ def _spread(q: float, mu: float) -> float:
 def _relative_error(mu: float) -> float:
     """Bound on the relative error of the profiles above where they exceed 1e-250.
 
-    The differences of tails lose a factor 1/mu and arguments far out one of mu; the factor in front is 8 times
-    the largest one found against 60 digits.
+    The differences of tails lose a factor 1/mu and arguments far out one of mu; the factor in front is 8
+    times the largest one found against 60 digits.
     """
     return 2.0**-40 * (1.0 + 1.0 / mu + 2.0 * mu)

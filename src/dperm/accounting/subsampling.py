@@ -185,7 +185,7 @@ def sgd_delta(
     sampling: str = "poisson",
     neighbors: str = "add_or_remove",
 ) -> float:
-    """Privacy profile of noisy stochastic gradient descent: delta at one epsilon, by privacy-loss distributions.
+    """Delta of noisy stochastic gradient descent at one epsilon: its privacy profile.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def sgd_delta(
 
     Notes
     -----
-    On one grid, a quarter of the first one of `sgd_epsilon`; see there.
+    By privacy-loss distributions on one grid, a quarter of the first one of `sgd_epsilon`; see there.
 
     Examples
     --------

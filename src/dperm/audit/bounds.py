@@ -123,10 +123,10 @@ def rho_from_rates(alpha_high: float, beta_high: float) -> float:
     Notes
     -----
     The decision is a coin that shows 1 with probability ``p >= 1 - beta_high`` on data set 1 and ``q <=
-    alpha_high`` on data set 0. Post-processing does not increase a Renyi divergence, so ``D_a(p, q) <= rho a``
-    for every order ``a > 1`` (Bun and Steinke 2016, Definition 1.1 and Lemma 2.2), and the same with the data
-    sets exchanged. ``D_a(p, q)`` grows with p and falls with q as long as ``p > q``. This is what the whole
-    curve of (epsilon, delta) says, and more.
+    alpha_high`` on data set 0. Post-processing does not increase a Renyi divergence, so ``D_a(p, q) <= rho
+    a`` for every order ``a > 1`` (Bun and Steinke 2016, Definition 1.1 and Lemma 2.2), and the same with the
+    data sets exchanged. ``D_a(p, q)`` grows with p and falls with q as long as ``p > q``. This is what the
+    whole curve of (epsilon, delta) says, and more.
     """
     if not 1.0 - beta_high > alpha_high:
         return 0.0
