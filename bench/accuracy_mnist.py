@@ -16,7 +16,13 @@ import dperm
 from dperm import LogisticRegression
 
 DELTA = 1e-5
-SOLVERS = ["noisy_gd", "dp_agd"]
+# Options that say what the data are or what the relation asks for; all other settings are defaults.
+SOLVERS = {
+    "noisy_gd": {},
+    "dp_agd": {},
+    "dp_sgd": {"sampling": "without_replacement"},
+    "dp_lssgd": {"sampling": "without_replacement", "image_shape": (28, 28)},
+}
 
 
 def mean_accuracy(
@@ -37,7 +43,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.2, 0.3])
     parser.add_argument("--row-norm", type=float, default=9.0)
-    parser.add_argument("--solvers", nargs="+", default=SOLVERS)
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=list(SOLVERS))
     arguments = parser.parse_args()
     data = dperm.datasets.load("mnist")
     print(f"mnist: mean (standard deviation) of {arguments.repetitions} runs, %")
@@ -49,6 +55,7 @@ def main() -> None:
                 epsilon,
                 DELTA,
                 solver=solver,
+                solver_options=SOLVERS[solver],
                 classes=range(10),
                 row_norm=arguments.row_norm,
                 neighbors="replace_one",

@@ -5,12 +5,12 @@
 
 #include "lanes.h"
 
+/* Sums of one tile and products of some rows with one tile stay in registers: of 16, 5 classes * 2
+ * vectors of sums, or 2 rows * 5 classes; of the 32 of AVX-512, 4 rows * 5 classes. */
 #define CLASSES_PER_TILE 5
-#define VECTORS_PER_SUM                                                                            \
-    (VECTORS_PER_UNIT < 2 ? 1 : 2) /* 5 classes * 2 vectors of sums at a time                      \
-                                    */
+#define VECTORS_PER_SUM (VECTORS_PER_UNIT < 2 ? 1 : 2)
 #ifdef __AVX512F__
-#define ROWS_PER_PRODUCT 4 /* 4 rows * 5 classes, of 32 registers */
+#define ROWS_PER_PRODUCT 4
 #else
 #define ROWS_PER_PRODUCT 2
 #endif

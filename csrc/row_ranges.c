@@ -10,7 +10,8 @@
 #include "row_ranges.h"
 
 enum { ROWS_PER_RANGE = 512, ROWS_PER_BATCH_RANGE = 256, MOST_RANGES = 1024, ALIGNMENT = 64 };
-enum { MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 }; /* see open_softmax_ranges() */
+/* See open_softmax_ranges(). */
+enum { SOFTMAX_ROWS_PER_RANGE = 2048, MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 };
 
 int has_threads(void) {
 #ifdef _OPENMP
@@ -74,13 +75,16 @@ static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels
                     kernels->workspace_bytes(rows->n_columns));
 }
 
-/* Partial results of softmax sums are large: fewer ranges keep them below MOST_NUMBERS. */
+/* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
+ * fewer ranges keep them below MOST_NUMBERS. */
 static int open_softmax_ranges(struct ranges *ranges, const struct kernel_table *kernels,
                                const struct dense_rows *rows, int n_threads, int64_t n_classes,
                                int64_t partial_size) {
+    const int64_t long_ranges = rows->n_rows / SOFTMAX_ROWS_PER_RANGE + 1;
     int64_t most_ranges = partial_size > 0 ? MOST_NUMBERS / partial_size : MOST_RANGES;
     most_ranges = most_ranges < FEWEST_RANGES ? FEWEST_RANGES : most_ranges;
     most_ranges = most_ranges > MOST_RANGES ? MOST_RANGES : most_ranges;
+    most_ranges = most_ranges > long_ranges ? long_ranges : most_ranges;
     return cut_rows(ranges, rows, n_threads, most_ranges, partial_size,
                     kernels->softmax_workspace_bytes(rows->n_columns, n_classes));
 }

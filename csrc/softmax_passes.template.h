@@ -29,8 +29,8 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
         struct NAME(group) group;
         double factor[ROWS_PER_GROUP];
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(&group, scratch.weights, scratch.intercepts, &layout, n_classes,
-                          scratch.scores);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, NULL);
         softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, clip_in, factor);
         NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
@@ -62,8 +62,8 @@ static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t be
         struct NAME(group) group;
         double value[ROWS_PER_GROUP];
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(&group, scratch.weights, scratch.intercepts, &layout, n_classes,
-                          scratch.scores);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, loss_out ? value : NULL);
         NAME(write_factors)(scratch.scores, group.scale, n_classes, scratch.factors);
         struct read_ahead next =
@@ -93,10 +93,10 @@ static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64
         struct NAME(group) group;
         double value[ROWS_PER_GROUP];
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(&group, scratch.weights, scratch.intercepts, &layout, n_classes,
-                          scratch.scores);
-        NAME(score_group)(&group, scratch.direction, scratch.slopes, &layout, n_classes,
-                          scratch.score_slopes);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.direction, scratch.slopes,
+                          &layout, n_classes, scratch.score_slopes);
         for (int64_t j = 0; j < n_steps; j++) {
             softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, steps[j],
                            value);
@@ -115,8 +115,8 @@ static void NAME(class_scores)(const struct dense_rows *rows, int64_t begin, int
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(&group, scratch.weights, scratch.intercepts, &layout, n_classes,
-                          scratch.scores);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
         for (int i = 0; i < ROWS_PER_GROUP && first + i < end; i++)
             for (int64_t k = 0; k < n_classes; k++)
                 p_out[(first + i - begin) * n_classes + k] = scratch.scores[k * ROWS_PER_GROUP + i];

@@ -103,13 +103,17 @@ ALWAYS_INLINE void NAME(multiply_tile)(const REAL *const *row, const REAL *restr
             product[k * ROWS_PER_GROUP + i] = (double)NAME(fold)(sums[i][k]);
 }
 
-/* scores[k * ROWS_PER_GROUP + i] = scale_i * (<x_i, w_k> + intercept_k). */
-static void NAME(score_group)(const struct NAME(group) * group, const REAL *packed,
+/* scores[k * ROWS_PER_GROUP + i] = scale_i * (<x_i, w_k> + intercept_k). Asks for rows of a batch
+ * from `next` on meanwhile. */
+static void NAME(score_group)(const struct dense_rows *rows, int64_t next,
+                              const struct NAME(group) * group, const REAL *packed,
                               const double *intercepts, const struct NAME(layout) * layout,
                               int64_t n_classes, double *scores) {
     const int64_t size = layout->units * LANES;
     for (int64_t first = 0; first < n_classes; first += CLASSES_PER_TILE)
         for (int i = 0; i < ROWS_PER_GROUP; i += ROWS_PER_PRODUCT) {
+            for (int ahead = i; ahead < i + ROWS_PER_PRODUCT && first == 0; ahead++)
+                NAME(prefetch_row)(rows, next + ahead);
 #define MULTIPLY(WIDTH)                                                                            \
     NAME(multiply_tile)(group->row + i, packed + first * size, layout, WIDTH,                      \
                         scores + first * ROWS_PER_GROUP + i);

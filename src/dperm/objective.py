@@ -226,7 +226,7 @@ class Objective:
             integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads())
             return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
         batch = rows._among(self._n_rows, self.n_public)
-        threads = threads_for(self.n_threads, batch.size * self.n_columns)
+        threads = threads_for(self.n_threads, batch.size * self.n_columns * (self.loss.n_classes or 1))
         integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
         return Bounded(integers, grid=grid, contribution=clip)
 

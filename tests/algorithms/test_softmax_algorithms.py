@@ -13,6 +13,7 @@ from dperm import Objective, audit
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import dp_agd, majority, noisy_gd, nonprivate
 from dperm.audit import epsilon_lower_bound, replay_check, worst_case_neighbours
+from dperm.estimators.solvers import SOLVERS
 from dperm.losses import Softmax
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin
@@ -35,6 +36,21 @@ def objective(n=2000, **keywords):
 
 def accuracy(coef, X, y):
     return np.mean((X @ coef[:-1] + coef[-1]).argmax(axis=1) == y)
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS))
+def test_every_solver_serves_softmax_or_says_why_not(name):
+    """Nothing in between: a refusal names what is missing, before anything is charged."""
+    obj, solver = objective(200, n_threads=1), SOLVERS[name]
+    if solver.needs.refusal(obj) is not None:
+        ledger = Ledger(1.0, 1e-5)
+        with pytest.raises(ValueError, match=r"needs|works with"):
+            solver(obj, 1.0, 1e-5, ledger=ledger)
+        assert ledger.spent == 0.0
+        return
+    result = solver(obj) if name == "nonprivate" else solver(obj, 1.0, 1e-5)
+    assert result.coef.shape == obj.shape
+    assert np.isfinite(result.coef).all()
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -184,6 +184,24 @@ def test_sum_of_one_row_data_sets_at_block_sizes(dtype, n_rows):
 
 
 @dtypes
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 600, 4097])
+@pytest.mark.parametrize("width", [3, 17])
+def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dtype, size, width):
+    x, y, w, _ = ordinary(5000, width, dtype, 6)
+    x[7], y[4097] = np.nan, np.inf
+    batch = np.sort(np.random.default_rng(size).choice(len(x), size, replace=False))
+    whole = bind(x, y, True)
+    for threads in (1, 2):
+        got = whole.clipped_gradient_sum((), w, CLIP, GRID, threads, batch)
+        expected = np.zeros(w.shape, dtype=np.int64)
+        if size:
+            expected = bind(x[batch], y[batch], True).clipped_gradient_sum((), w, CLIP, GRID, 1)
+        assert np.array_equal(got, expected)
+    with pytest.raises(IndexError):
+        whole.clipped_gradient_sum((), w, CLIP, GRID, 1, np.array([0, len(x)]))
+
+
+@dtypes
 @settings(max_examples=30)
 @given(data=st.data())
 def test_deletion_order_and_chunks(dtype, data):

@@ -178,13 +178,17 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads):
-        """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``."""
+                             int n_threads, const int64_t[::1] batch=None):
+        """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
+
+        With ``batch``, ascending indices, the sum over these rows only.
+        """
         result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
         cdef int64_t[:, ::1] sum_out = result
+        cdef dense_rows rows = self.among(batch)
         cdef int status
         with nogil:
-            status = all_clipped_softmax_gradient_sum(chosen, self.type, &self.rows, n_threads,
+            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
                                                       w.shape[1], &w[0, 0], clip_in, grid,
                                                       &sum_out[0, 0])
         check(status)

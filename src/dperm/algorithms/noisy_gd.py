@@ -113,18 +113,23 @@ def noisy_gd_schedule(
     )
 
 
-def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
-    """Softmax gradients of a record point in as many ways as there are classes, and clipping turns none.
+def softmax_clip(signal: float, row_norm: float) -> float:
+    """Default clip of softmax gradients at the signal-to-noise number ``n mu / sqrt(dimension)``."""
+    return row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
 
-    They bear a tighter clip relative to the noise, more signal per step, and fewer steps.
-    """
+
+def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
+    """As :func:`noisy_gd_schedule`; less depends on the signal than for a loss of one prediction."""
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
-    clip = row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
     curvature = loss.smoothness(row_norm) + l2
-    reach = min(max(100.0, 0.5 * signal), 1000.0) / curvature  # step_size / (1 - momentum)
+    reach = min(max(100.0, 0.5 * signal), 160.0) / curvature  # step_size / (1 - momentum)
     step_size = 3.6 / curvature
     return NoisyGDSchedule(
-        steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
+        steps=steps,
+        clip=softmax_clip(signal, row_norm),
+        step_size=step_size,
+        momentum=1.0 - step_size / reach,
+        tail=0.5,
     )
 
 
