@@ -173,8 +173,8 @@ def objective_perturbation(
     notes = [SECRET_ITERATES]
     if extra_l2 > 0.0:
         notes.append(
-            f"The proof asks for more regularisation than l2 = {objective.l2:g}: the objective that was minimised "
-            f"has a ridge term of strength {objective.l2 + extra_l2:.6g} on every weight."
+            f"The proof asks for more regularisation than l2 = {objective.l2:g}: the objective that was "
+            f"minimised has a ridge term of strength {objective.l2 + extra_l2:.6g} on every weight."
         )
     law = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}[plan.mechanism]
     privacy = PrivacyStatement(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
@@ -219,7 +220,7 @@ def _paper_noise(
     c = PublicConstants.of(objective, radius=training.radius)
     if c.strong != c.l2:
         raise ValueError("calibration='paper' needs l2=0 or penalize_intercept=True")
-    settings = {
+    settings: dict[str, Any] = {
         "n_samples": c.n, "steps": training.steps, "eta": training.step_size,
         "lipschitz": c.lipschitz, "beta": c.beta, "l2": c.l2,
     }  # fmt: skip
