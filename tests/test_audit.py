@@ -6,14 +6,15 @@ a probability below 1e-4: mu doubles, and the runs tell it to a sixth of the dif
 """
 
 import math
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, PRIVATE
+from audit_faults import CONFIGURATIONS, PRIVATE, halved_noise
 from dperm import algorithms, audit
-from dperm.accounting import gdp_epsilon, gdp_mu
+from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
 from dperm.mechanisms import release
 
@@ -82,6 +83,38 @@ def test_planted_faults_are_found(name, fault):
         result = measure(name)
     assert result.violates(), result
     assert "VIOLATED" in str(result)
+
+
+def zcdp_audit(*noises):
+    """dp_agd as it is accounted by default, judged in zCDP."""
+    pair = worst_case_neighbours(n=50, d=3)
+    settings = {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "zcdp"}
+
+    def run(objective, seed):
+        return algorithms.dp_agd(objective, 4.0, DELTA, random_state=seed, **settings)
+
+    with ExitStack() as stack:
+        for noise in noises:
+            stack.enter_context(noise())
+        return epsilon_lower_bound(
+            audit.Transcript(run, pair),
+            pair,
+            delta=DELTA,
+            claim=4.0,
+            method="zcdp",
+            trainings=600,
+            confidence=CONFIDENCE,
+            n_jobs=1,
+            random_state=0,
+        )
+
+
+def test_zcdp_claims_are_judged_in_zcdp():
+    """One decision shows only part of rho, so that it takes a quarter of the noise."""
+    honest = zcdp_audit()
+    assert not honest.violates(), honest
+    assert honest.rho > 0.05 * zcdp_rho(4.0, DELTA)
+    assert zcdp_audit(halved_noise, halved_noise).violates()
 
 
 @pytest.mark.parametrize("name", ["nonprivate", "majority"])

@@ -27,6 +27,18 @@ def clipped_logistic_gradient_materialised(rows, y, w, clip):
     return (gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
 
 
+def clipped_softmax_gradient(rows, y, norms, w, clip):
+    """The same for class codes: two matrix products, shape (d, K)."""
+    r = rows @ w
+    r -= r.max(axis=1, keepdims=True)
+    np.exp(r, out=r)
+    r /= r.sum(axis=1, keepdims=True)
+    r[np.arange(len(y)), y] -= 1
+    lengths = np.sqrt(np.einsum("ik,ik->i", r, r)) * norms
+    r *= np.minimum(1.0, clip / np.maximum(lengths, 1e-30))[:, None]
+    return rows.T @ r
+
+
 def clipped_logistic_losses(rows, y, w, direction, steps, clip):
     """Clipped loss sums along a line from two matrix-vector products."""
     p, q = y * (rows @ w), y * (rows @ direction)

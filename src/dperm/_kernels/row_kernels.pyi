@@ -7,6 +7,15 @@ LOGISTIC: int
 HINGE: int
 SQUARED_HINGE: int
 HUBER: int
+ABSOLUTE: int
+PINBALL: int
+EPSILON_INSENSITIVE: int
+SOFT_MARGIN: int
+POWER: int
+SIGMOID: int
+WELSCH: int
+TUKEY: int
+SOFTMAX: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
@@ -62,3 +71,5 @@ class DenseRows:
         n_threads: int,
     ) -> NDArray[np.int64]: ...
     def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...
+
+class SoftmaxRows(DenseRows): ...

@@ -49,7 +49,7 @@ from dperm.accounting.selection import (
 )
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
-from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_epsilon
+from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_delta, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,
     Accountant,
@@ -128,6 +128,7 @@ __all__ = [
     "sampled_selection_eta",
     "sampled_selection_units",
     "selection_eta",
+    "sgd_delta",
     "sgd_epsilon",
     "symmetric_rdp",
     "units_as_float",

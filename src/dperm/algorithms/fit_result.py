@@ -24,8 +24,8 @@ class FitResult:
 
     Attributes
     ----------
-    coef : (dimension,) ndarray
-        Weights; the intercept is last when the objective has one.
+    coef : ndarray
+        Weights, of the objective's shape; the intercept is last when the objective has one.
     privacy : PrivacyStatement
         The guarantee; ``privacy.private`` is False for a non-private fit.
     n_iter : int
@@ -46,6 +46,7 @@ def public_facts(objective: Objective, **settings: Any) -> dict[str, Any]:
         "n": objective.n_public,
         "dimension": objective.dimension,
         "loss": objective.loss.name,
+        **({} if objective.loss.n_classes is None else {"n_classes": objective.loss.n_classes}),
         "l2": objective.l2,
         "fit_intercept": objective.fit_intercept,
         **settings,

@@ -26,7 +26,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.bounded import Bounded
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.random_source import RandomState, random_source
-from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
+from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
 
 Array = NDArray[np.float64]
 Release = TypeVar("Release", bound=Callable[..., Any])
@@ -262,6 +262,52 @@ class Releaser:
             return int(np.argmin(scores))
         rate = eta * (private.grid / private.score_range(self.neighbors))
         return exponential_mechanism(self._bits, scores, rate * (1.0 - 2.0**-50))
+
+    @_watched
+    def select_permute_and_flip(
+        self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0
+    ) -> int:
+        """Choose a candidate, small scores being likely, by permute-and-flip; the choice is epsilon-DP.
+
+        For a pure guarantee: never worse than the exponential mechanism of the same epsilon. In zCDP or GDP
+        it costs four times as much as `select` with the same rate, since it is not of bounded range.
+
+        Parameters
+        ----------
+        private : Bounded
+            Scores.
+        epsilon : float
+            Greater than 0; the rate is epsilon divided by the range of one record's effect. Infinite chooses
+            the best.
+        public_scores : array_like, shape (m,) or scalar
+            Public part of the scores, added to the private sums.
+
+        Returns
+        -------
+        int
+            Index of the choice.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
+        ValueError
+            If `epsilon` is not above 0, or too large for exact sampling. Nothing is charged.
+
+        References
+        ----------
+        R. McKenna, D. Sheldon, "Permute-and-Flip", NeurIPS 2020, Theorem 1.
+        """
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be above 0, got {epsilon}")
+        scores = self._scores(private, public_scores)
+        rate = epsilon * (private.grid / private.score_range(self.neighbors)) * (1.0 - 2.0**-50)
+        if rate < math.inf:
+            dyadic_rate(rate)
+        self.budget.spend(PureRelease(epsilon))
+        if rate == math.inf:
+            return int(np.argmin(scores))
+        return permute_and_flip(self._bits, scores, rate)
 
     @_watched
     def select_laplace(self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0) -> int:
