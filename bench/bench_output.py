@@ -1,6 +1,6 @@
 """Output perturbation, objective perturbation and PrivGene: accuracy, and time next to numpy.
 
-    python bench/bench_output.py [--data adult bank] [--repetitions 5] [--epsilons 0.1 0.4 1.6]
+    python bench/bench_output.py [--data adult bank] [--repetitions 5] [--rounds 5] [--epsilons 0.1 0.4 1.6]
 
 Accuracy on random 80/20 splits, delta = 1e-8, neighbours by adding or removing a record. Times are ratios
 numpy / dperm of whole fits with the same settings, the median over rounds in which both sides take turns.
@@ -29,7 +29,7 @@ from dperm.algorithms import (
 from dperm.algorithms.privgene import PrivGeneSchedule
 from reference import numpy_algorithms as twin
 
-STEPS, GENERATIONS, ROUNDS = 50, 10, 5
+STEPS, GENERATIONS = 50, 3
 
 
 def objective_of(data, X: np.ndarray, y: np.ndarray, l2: float = 0.0) -> dperm.Objective:
@@ -91,7 +91,7 @@ def numpy_minimum(rows: np.ndarray, y: np.ndarray, l2: float, linear: np.ndarray
     ).x
 
 
-def print_times(name: str) -> None:
+def print_times(name: str, rounds: int) -> None:
     """Median of the ratios numpy / dperm."""
     data = dperm.datasets.load(name)
     objective = objective_of(data, data.X, data.y)
@@ -114,9 +114,9 @@ def print_times(name: str) -> None:
             lambda: twin.privgene(rows, data.y, 1.0, schedule, rng),
         ),
     }
-    print(f"\n{name}: {len(rows)} x {rows.shape[1]}; time of dperm, time of numpy over it ({ROUNDS} rounds)")
+    print(f"\n{name}: {len(rows)} x {rows.shape[1]}; time of dperm, time of numpy over it ({rounds} rounds)")
     for label, sides in pairs.items():
-        times = np.array([[_seconds(side) for side in sides] for _ in range(ROUNDS)])
+        times = np.array([[_seconds(side) for side in sides] for _ in range(rounds)])
         ratio = np.median(times[:, 1] / times[:, 0])
         print(f"| {label} | {1e3 * np.median(times[:, 0]):.0f} ms | {ratio:.1f} |", flush=True)
 
@@ -132,13 +132,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["adult", "bank"])
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.4, 1.6])
     parser.add_argument("--delta", type=float, default=1e-8)
     arguments = parser.parse_args()
     for name in arguments.data:
         if arguments.repetitions:
             print_accuracy(name, arguments.repetitions, arguments.epsilons, arguments.delta)
-        print_times(name)
+        print_times(name, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -123,13 +123,20 @@ class PublicConstants:
             + (self.dimension / 8 + 20) * load * self.beta * (weight_norm + 1.0 / self.row_norm)
         )
 
-    def check_records(self, objective: Objective) -> None:
-        """Data sets with more records than the public number are not in the domain of the proof."""
-        if objective._n_rows > self.n:
-            raise DataError(
-                f"n_public = {self.n} is below the number of records: gradient descent on their sum over "
-                "n_public need not contract. Pass a larger n_public."
-            )
+
+def check_record_count(objective: Objective) -> None:
+    """Data sets with more records than the public number are not in the domain of the proofs here.
+
+    Raises
+    ------
+    DataError
+        For such data.
+    """
+    if objective._n_rows > objective.n_public:
+        raise DataError(
+            f"n_public = {objective.n_public} is below the number of records: gradient descent on their sum "
+            "over n_public need not contract. Pass a larger n_public."
+        )
 
 
 class Training(Protocol):
@@ -222,7 +229,7 @@ class GradientDescent:
         DataError
             If there are more records than the public number.
         """
-        PublicConstants.of(objective, radius=self.radius).check_records(objective)
+        check_record_count(objective)
         return Bounded.rounding(
             self._descend(objective),
             contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
@@ -345,7 +352,7 @@ class Minimisation:
         DataError
             If there are more records than the public number.
         """
-        PublicConstants.of(objective).check_records(objective)
+        check_record_count(objective)
         return Bounded.rounding(
             self._minimise(objective, np.zeros(objective.shape)),
             contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),

@@ -185,9 +185,12 @@ def test_bad_settings_fail_before_the_charge(settings):
     assert ledger.spent == 0.0
 
 
-def test_data_outside_the_domain_fail():
+@by_name
+def test_data_outside_the_domain_fail_before_the_charge(algorithm):
+    ledger = Ledger(1.0, 1e-6)
     with pytest.raises(DataError, match="n_public"):
-        output_perturbation_gd(objective(n=50, n_public=49), 1.0, 1e-6)
+        algorithm(strong(n=50, n_public=49), 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 0.0
 
 
 @by_name
