@@ -59,7 +59,8 @@ static void NAME(coordinate_loss_sums)(const struct dense_rows *rows, int64_t be
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], base[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
+                            &layout, p);
         loss_values_f64(loss, p, block.y, 1, base);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double step = stride * block.scale[i];

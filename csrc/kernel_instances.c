@@ -39,6 +39,7 @@
 #include "clipped_loss_sums.template.h"
 #include "coordinate_loss_sums.template.h"
 #include "precise_gradient_sum.h"
+#include "smooth_chunk.h"
 
 #undef REAL_IS_F32
 
@@ -94,4 +95,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .softmax_gradient_sum = BOTH(softmax_gradient_sum),
     .clipped_softmax_loss_sums = BOTH(clipped_softmax_loss_sums),
     .class_scores = BOTH(class_scores),
+    .chunk_ends = chunk_ends,
+    .smooth_chunk = smooth_chunk,
 };

@@ -58,6 +58,9 @@ struct dense_rows {
     int64_t n_rows, n_columns;
     int intercept; /* 0 or 1 */
     double row_norm;
+    /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
+     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. */
+    const int64_t *batch;
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to
@@ -151,6 +154,26 @@ typedef void class_scores_fn(const struct dense_rows *rows, int64_t begin, int64
 /* Sum of the entries of rows [begin, end): what reading them costs at least. */
 typedef double entry_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end);
 
+/* Laplacian smoothing of a chunk of a ring, see circulant_solve.h. `power` holds 1, a, .., a^8;
+ * forward[j][i] = a^(i-j) for i >= j, backward[j][i] = a^(j-i) for i < j, else 0. Powers beyond
+ * a^reach are negligible. */
+enum { SMOOTHER_UNIT = 8 };
+struct smoother {
+    double a, scale;
+    int64_t reach;
+    double power[SMOOTHER_UNIT + 1];
+    double forward[SMOOTHER_UNIT][SMOOTHER_UNIT], backward[SMOOTHER_UNIT][SMOOTHER_UNIT];
+};
+
+/* *forward = sum_i a^(length-1-i) v_i and *backward = sum_i a^i v_i, without negligible terms. */
+typedef void chunk_ends_fn(const struct smoother *smoother, const double *v, int64_t length,
+                           double *forward, double *backward);
+
+/* u_i = scale (F_i + a B_(i+1)), F_(-1) = forward and B_length = backward, which carry over from
+ * the neighbouring chunks. */
+typedef void smooth_chunk_fn(const struct smoother *smoother, const double *v, int64_t length,
+                             double forward, double backward, double *u);
+
 struct kernel_table {
     const char *instruction_set;
     workspace_bytes_fn *workspace_bytes;
@@ -167,6 +190,8 @@ struct kernel_table {
     softmax_gradient_sum_fn *softmax_gradient_sum[N_REAL_TYPES];
     clipped_softmax_loss_sums_fn *clipped_softmax_loss_sums[N_REAL_TYPES];
     class_scores_fn *class_scores[N_REAL_TYPES];
+    chunk_ends_fn *chunk_ends;
+    smooth_chunk_fn *smooth_chunk;
 };
 
 /* kernel_dispatch.c */

@@ -23,6 +23,7 @@ cdef extern from "kernel_table.h" nogil:
         int64_t n_columns
         int intercept
         double row_norm
+        const int64_t *batch
 
     ctypedef void clipped_gradient_sum_fn(
         const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,
@@ -68,3 +69,8 @@ cdef extern from "row_ranges.h" nogil:
                                       int64_t *sum_out)
     int all_class_scores(const kernel_table *, real_type, const dense_rows *, int n_threads,
                          int64_t n_classes, const double *w, double *p_out)
+
+
+cdef extern from "circulant_solve.h" nogil:
+    int circulant_solve(const kernel_table *, int n_threads, double sigma, const double *v,
+                        int64_t n_vectors, int64_t d, double *u)

@@ -1,6 +1,8 @@
 """Algorithms of the literature, one file each, named as there."""
 
 from dperm.algorithms.dp_agd import dp_agd
+from dperm.algorithms.dp_lssgd import dp_lsadam, dp_lssgd
+from dperm.algorithms.dp_sgd import dp_sgd
 from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd
@@ -13,6 +15,9 @@ from dperm.algorithms.privgene import privgene
 __all__ = [
     "FitResult",
     "dp_agd",
+    "dp_lsadam",
+    "dp_lssgd",
+    "dp_sgd",
     "majority",
     "noisy_gd",
     "nonprivate",

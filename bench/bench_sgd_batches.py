@@ -1,0 +1,132 @@
+"""An epoch of DP-SGD on Poisson batches next to the best numpy, and Laplacian smoothing next to numpy's FFT.
+
+    python bench/bench_sgd_batches.py [--rounds 9] [--threads 1]
+
+Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown. Numpy draws its
+samples
+by geometric gaps and its noise in floating point, neither of which is exact; both sides keep one vector of
+weights and take plain steps. With opacus and torch installed, an epoch of theirs is timed, too.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import expit
+
+import dperm
+from dperm import Objective
+from dperm.algorithms import dp_sgd
+from dperm.mechanisms import laplacian_smoothing
+from ratios import ratio, seconds, show
+
+N, D, BATCH, CLIP, STEP = 200_000, 100, 2048, 0.5, 0.1
+STEPS = N // BATCH + 1
+EPSILON, DELTA = 1.0, 1e-6
+
+
+def data(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of norm about 1 and labels."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((N, D)) / math.sqrt(D)).astype(dtype)
+    return X, np.where(X[:, 0] + rng.normal(size=N) > 0, 1.0, -1.0).astype(dtype)
+
+
+def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callable[[], np.ndarray]:
+    """One gather and two products a step, and no array of gradients."""
+    norms = np.linalg.norm(X, axis=1)
+    rng = np.random.default_rng()
+    rate = BATCH / N
+    gaps = int(BATCH + 8 * math.sqrt(BATCH))
+
+    def epoch() -> np.ndarray:
+        w = np.zeros(D)
+        for _ in range(STEPS):
+            batch = np.cumsum(rng.geometric(rate, gaps)) - 1
+            batch = batch[: np.searchsorted(batch, N)]
+            rows, targets = X[batch], y[batch]
+            s = -targets * expit(-targets * (rows @ w.astype(X.dtype)))
+            s *= np.minimum(1.0, CLIP / np.maximum(np.abs(s) * norms[batch], 1e-30))
+            noise = rng.normal(scale=noise_multiplier * CLIP, size=D)
+            w = w - STEP * (s @ rows + noise) / BATCH
+        return w
+
+    return epoch
+
+
+def opacus_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callable[[], object] | None:
+    """An epoch of Opacus with Poisson sampling; None where it is not installed."""
+    try:
+        import opacus
+        import torch
+    except ImportError:
+        return None
+    rows = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy((y > 0).astype(X.dtype)))
+    model = torch.nn.Linear(D, 1, bias=False, dtype=rows.tensors[0].dtype)
+    model, optimizer, loader = opacus.PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=STEP),
+        data_loader=torch.utils.data.DataLoader(rows, batch_size=BATCH),
+        noise_multiplier=noise_multiplier,
+        max_grad_norm=CLIP,
+    )
+    loss = torch.nn.BCEWithLogitsLoss()
+
+    def epoch() -> None:
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss(model(inputs)[:, 0], targets).backward()
+            optimizer.step()
+
+    return epoch
+
+
+def epochs(dtype: str, threads: int | None, rounds: int) -> None:
+    """Ratios of whole epochs."""
+    X, y = data(dtype)
+    objective = Objective("logistic", X, y, row_norm=2.0, n_threads=threads)
+    settings = {"batch_size": BATCH, "steps": STEPS, "clip": CLIP, "step_size": STEP, "momentum": 0.0}
+    z = dp_sgd(objective, EPSILON, DELTA, **settings).privacy.noise_scale / CLIP
+
+    def compiled() -> object:
+        return dp_sgd(objective, EPSILON, DELTA, **settings)
+
+    numpy_best = numpy_epoch(X, y, z)
+    show(f"{dtype}: DP-SGD epoch (milliseconds)", 1e3 * min(seconds(compiled) for _ in range(3)))
+    show(f"{dtype}: DP-SGD epoch, best numpy / dperm", ratio(numpy_best, compiled, rounds))
+    other = opacus_epoch(X, y, z)
+    if other is not None:
+        show(f"{dtype}: DP-SGD epoch, Opacus / dperm", ratio(other, compiled, 3))
+
+
+def smoothing(d: int, sigma: float, threads: int | None, rounds: int) -> None:
+    """Ratio of one solve."""
+    v = np.random.default_rng(0).normal(size=d)
+    inverse = 1.0 / (1.0 + 4.0 * sigma * np.sin(np.pi * np.arange(d // 2 + 1) / d) ** 2)
+
+    def transform() -> object:
+        return np.fft.irfft(np.fft.rfft(v) * inverse, d)
+
+    def recurrences() -> object:
+        return laplacian_smoothing(v, sigma, n_threads=threads)
+
+    show(f"smoothing, d = {d}, sigma = {sigma:g}: numpy FFT / dperm", ratio(transform, recurrences, rounds))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=None)
+    arguments = parser.parse_args()
+    print(dperm.build_info())
+    for dtype in ("float64", "float32"):
+        epochs(dtype, arguments.threads, arguments.rounds)
+    for d in (1000, 1_000_000):
+        for sigma in (1.0, 1e6):
+            smoothing(d, sigma, arguments.threads, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
