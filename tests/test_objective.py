@@ -308,6 +308,7 @@ def test_the_gil_is_released_during_a_pass():
     calls = {
         "loss sums": lambda: objective.clipped_loss_sums(w, direction, steps, 1.0),
         "gradient": lambda: objective.clipped_gradient_sum(w, 1.0),
+        "axes": lambda: objective.coordinate_loss_sums(w, 0.1),
         "value": lambda: objective.value(w),
         "norms": lambda: row_kernels.DenseRows(x, y, True, 1.0, 1),
         "predictions": lambda: objective._rows.predictions(w, 1),

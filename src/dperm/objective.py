@@ -167,7 +167,7 @@ class Objective:
         total, _ = self._rows.gradient_sum(
             self.loss.kernel, weights, self._threads(), with_loss=False, precise=True
         )
-        return total / self.n_public + self.penalty_gradient(weights)
+        return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
         """``F(w)`` and its gradient in one pass over the data. NOT private."""

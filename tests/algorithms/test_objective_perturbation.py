@@ -85,6 +85,12 @@ def test_regularisation_is_added_where_the_proof_asks_for_it():
     assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
 
 
+def test_an_intercept_without_ridge_gets_all_of_it():
+    result = objective_perturbation(objective(l2=1.0), 1.0, 1e-6)
+    assert 2000 * result.privacy.public["extra_l2"] == pytest.approx(1.5**2 / SHARE, rel=1e-6)
+    assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
+
+
 class TestOneDimension:
     """One record z = 1.3, y = 1: the published weight and the linear term determine each other."""
 
@@ -225,8 +231,8 @@ def test_bad_settings_fail_before_the_charge(settings, match):
 
 
 def test_objectives_that_the_proof_does_not_cover_are_refused():
-    with pytest.raises(ValueError, match="penalize_intercept"):
-        objective_perturbation(objective(l2=0.1), 1.0, 1e-6)
+    with pytest.raises(ValueError, match="on every weight"):
+        objective_perturbation(objective(l2=0.1), math.inf, 1e-6)
     with pytest.raises(ValueError, match="without limit"):
         objective_perturbation(empty(10, 1.0, loss="squared_hinge"), 1.0, 1e-6)
     with pytest.raises(ValueError, match="logistic loss only"):

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,14 +134,14 @@ def test_one_release_uses_the_budget_up(algorithm, delta, mechanism, monkeypatch
 
 
 def test_scale_of_the_noise_as_measured():
-    """Chi-square of 4000 noisy coordinates: beyond 5 standard deviations with probability 6e-7."""
+    """Chi-square of 1500 noisy coordinates: beyond 5 standard deviations with probability 6e-7."""
     obj = empty(100, row_norm=1.0)
     runs = [
         output_perturbation_gd(obj, 1.0, 1e-3, steps=3, mechanism="gaussian", random_state=seed)
-        for seed in range(4000)
+        for seed in range(1500)
     ]
     noise = np.array([run.coef[0] for run in runs]) / runs[0].privacy.noise_scale
-    assert abs(np.sum(noise**2) - 4000) < 5 * math.sqrt(2 * 4000)
+    assert abs(np.sum(noise**2) - 1500) < 5 * math.sqrt(2 * 1500)
     expected = gaussian_sigma(1.0, 1e-3, runs[0].privacy.sensitivity)
     assert runs[0].privacy.noise_scale == pytest.approx(expected, rel=1e-8)
 
@@ -184,9 +185,12 @@ def test_bad_settings_fail_before_the_charge(settings):
     assert ledger.spent == 0.0
 
 
-def test_data_outside_the_domain_fail():
+@by_name
+def test_data_outside_the_domain_fail_before_the_charge(algorithm):
+    ledger = Ledger(1.0, 1e-6)
     with pytest.raises(DataError, match="n_public"):
-        output_perturbation_gd(objective(n=50, n_public=49), 1.0, 1e-6)
+        algorithm(strong(n=50, n_public=49), 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 0.0
 
 
 @by_name
@@ -255,6 +259,6 @@ def test_the_schedule_looks_at_public_numbers_only_and_goes_further_with_more_bu
 def test_modules_of_the_algorithms_never_open_a_gradient():
     """Only the secret trainings read exact gradients; the algorithms get bounded values."""
     for algorithm in ALGORITHMS:
-        source = open(sys.modules[algorithm.__wrapped__.__module__].__file__).read()
+        source = Path(sys.modules[algorithm.__wrapped__.__module__].__file__).read_text()
         assert ".gradient(" not in source
         assert "release_without_privacy" not in source

@@ -1,5 +1,6 @@
 """PrivGene: sensitivity of the offspring's scores, rates, twin, budget."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -153,7 +154,7 @@ def test_without_noise_it_is_the_numpy_twin():
 def test_without_noise_the_loss_never_rises_and_ends_low():
     obj, values = objective(l2=1e-3), []
     privgene(obj, math.inf, 1e-6, callback=lambda released: values.append(obj.value(released["coef"])))
-    assert all(late <= early + 1e-9 for early, late in zip(values, values[1:], strict=False))
+    assert all(late <= early + 1e-9 for early, late in itertools.pairwise(values))
     assert values[-1] < obj.value(noisy_gd(obj, math.inf, 1e-6).coef) + 0.02
 
 

@@ -143,7 +143,7 @@ def test_coordinate_loss_sums(dtype, width, intercept, loss):
     steepest = 2 + np.abs(p).astype(float) + stride * ROW_NORM
     error = 2 * steepest @ prediction_error(x, np.abs(w) + stride, intercept)
     assert np.all(np.abs(got - exact) <= len(x) * grid / 2 + error + 1e-12)
-    assert 0 < np.sum(exact > 0.05 * len(x) * clip)
+    assert np.ptp(exact) > 1e-3 * len(x) * clip  # the stride shows
 
 
 def test_precise_gradient_sum(dtype, width, intercept):

@@ -70,10 +70,9 @@ def objective_perturbation(
     Parameters
     ----------
     objective : Objective
-        Convex, smooth, of bounded slope. With an intercept ``penalize_intercept=True``: the proof needs a
-        ridge term on every weight. Where ``l2`` is below what it asks for (``lambda = n l2 >= 4
-        beta/epsilon``, that is ``R^2/epsilon`` for the logistic loss), the difference is added; the statement
-        says how much.
+        Convex, smooth, of bounded slope. The proof needs a ridge term on every weight, the intercept
+        included. Where there is less than it asks for (``lambda = n l2 >= 4 beta/epsilon``, that is
+        ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
     epsilon : float
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
@@ -121,10 +120,6 @@ def objective_perturbation(
         raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
     if not 0.0 < output_share < 1.0:
         raise ValueError(f"output_share must be in (0, 1), got {output_share!r}")
-    if objective.fit_intercept and not objective.penalize_intercept:
-        raise ValueError(
-            "objective_perturbation needs a ridge term on every weight: pass penalize_intercept=True"
-        )
     main = epsilon * (1.0 - output_share), delta * (1.0 - output_share)
     if calibration == "tight":
         plan = _tight_plan(objective, *main, relation)
@@ -134,7 +129,7 @@ def objective_perturbation(
         raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
 
     n = objective.n_public
-    extra_l2 = max(0.0, (plan.ridge / n - objective.l2) * (1.0 + 2.0**-50))
+    extra_l2 = max(0.0, (plan.ridge / n - PublicConstants.of(objective).strong) * (1.0 + 2.0**-50))
     output = epsilon * output_share
     if plan.mechanism == "gaussian":
         output = 1.0 / gdp_mu(epsilon * output_share, delta * output_share) if epsilon < math.inf else 0.0
@@ -173,8 +168,8 @@ def objective_perturbation(
     notes = [SECRET_ITERATES]
     if extra_l2 > 0.0:
         notes.append(
-            f"The proof asks for more regularisation than l2 = {objective.l2:g}: the objective that was minimised "
-            f"has a ridge term of strength {objective.l2 + extra_l2:.6g} on every weight."
+            "The proof asks for more regularisation than the objective has: a further ridge term of "
+            f"strength {extra_l2:.6g} on every weight, the intercept included, was added."
         )
     law = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}[plan.mechanism]
     privacy = PrivacyStatement(
@@ -205,10 +200,10 @@ def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Ne
     """The least noise that is proved, with the least regularisation that it makes sense with."""
     loss, constants = objective.loss, PublicConstants.of(objective)
     row_norm, lipschitz, beta = constants.row_norm, constants.lipschitz, constants.beta
-    given = objective.n_public * objective.l2
+    given = objective.n_public * constants.strong
     if epsilon == math.inf:
         if not given > 0.0:
-            raise ValueError("objective_perturbation without noise needs l2 > 0")
+            raise ValueError("objective_perturbation without noise needs l2 > 0 on every weight")
         return _Plan("gaussian", 0.0, 0.0)
     logistic = loss.name == "logistic"
     if delta == 0.0:
@@ -232,20 +227,21 @@ def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Ne
 def _paper_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
     if objective.loss.name != "logistic" or epsilon == math.inf:
         raise ValueError("calibration='paper' is for the logistic loss and a finite epsilon")
-    n, row_norm = objective.n_public, PublicConstants.of(objective).row_norm
+    constants = PublicConstants.of(objective)
+    n, row_norm, strong = constants.n, constants.row_norm, constants.strong
     if delta > 0.0:
         if relation is not Neighbours.ADD_OR_REMOVE:
             raise ValueError("calibration='paper' with delta > 0 holds for neighbors='add_or_remove' only")
-        ridge = max(n * objective.l2, row_norm**2 / (2.0 * epsilon) * (1.0 + 2.0**-40))  # 2 beta/epsilon
+        ridge = max(n * strong, row_norm**2 / (2.0 * epsilon) * (1.0 + 2.0**-40))  # 2 beta/epsilon
         return _Plan(
             "gaussian", paper.objective_perturbation(epsilon, delta, l2=ridge, row_norm=row_norm), ridge
         )
     if relation is not Neighbours.REPLACE_ONE:
         raise ValueError("calibration='paper' with delta = 0 holds for neighbors='replace_one' only")
-    if not objective.l2 > 0.0:
-        raise ValueError("calibration='paper' with delta = 0 needs l2 > 0")
+    if not strong > 0.0:
+        raise ValueError("calibration='paper' with delta = 0 needs l2 > 0 on every weight")
     # The paper's rows have norm 1: in weights w R the ridge strength is l2/R^2, and b shrinks by R.
-    scaled_l2 = objective.l2 / row_norm**2
+    scaled_l2 = strong / row_norm**2
     published = paper.objective_perturbation_pure(epsilon, n_samples=n, l2=scaled_l2)
     ridge = n * row_norm**2 * (scaled_l2 + max(0.0, published.extra_l2))
     return _Plan("norm_laplace", 2.0 * row_norm / published.epsilon_p, ridge)

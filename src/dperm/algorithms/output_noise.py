@@ -18,7 +18,7 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-from dperm.secret_training import Training, released_sensitivity
+from dperm.secret_training import Training, check_record_count, released_sensitivity
 
 MECHANISMS = ("auto", "gaussian", "norm_laplace")
 
@@ -121,6 +121,7 @@ def release_trained_weights(
     public: dict[str, Any],
 ) -> FitResult:
     """Charge, train in secret, release once."""
+    check_record_count(objective)
     sensitivity = released_sensitivity(training, objective, neighbors)
     releaser = Releaser(
         epsilon,

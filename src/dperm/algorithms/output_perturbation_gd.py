@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
@@ -44,8 +45,9 @@ class OutputPerturbationSchedule:
     step_size: float
 
 
-# Distance of the optimum from 0 that the default schedule is made for, in predictions of the longest row.
-_REACH = 20.0
+# Predictions of the longest row at the optimum that the default schedule is made for: log-odds, or in the
+# unit of bounded targets.
+_REACH, _REACH_PER_TARGET = 20.0, 4.0
 _MOST_STEPS = 2000
 
 
@@ -67,12 +69,14 @@ def output_perturbation_schedule(
     -----
     The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: what gradient descent
     leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under a
-    Hessian of trace at most beta. D is 20 in units of ``1/row_norm``. The step is 0.9 of the largest one that
-    contracts, and shorter where a single one would go too far.
+    Hessian of trace at most beta. D is 20, or 4 times the bound on the targets, in units of ``1/row_norm``.
+    The step is 0.9 of the largest one that contracts, and shorter where a single one would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)
     step = 1.8 / (c.l2 + c.beta)
-    distance = min(_REACH / c.row_norm, radius)
+    bound = objective.loss.target_bound
+    reach = _REACH_PER_TARGET * bound if bound < math.inf else _REACH
+    distance = min(reach / c.row_norm, radius)
 
     def risk(steps: int, step_size: float) -> float:
         descent = GradientDescent(steps, step_size, radius=radius)
@@ -219,7 +223,7 @@ def _paper_noise(
     c = PublicConstants.of(objective, radius=training.radius)
     if c.strong != c.l2:
         raise ValueError("calibration='paper' needs l2=0 or penalize_intercept=True")
-    settings = {
+    settings: dict[str, Any] = {
         "n_samples": c.n, "steps": training.steps, "eta": training.step_size,
         "lipschitz": c.lipschitz, "beta": c.beta, "l2": c.l2,
     }  # fmt: skip

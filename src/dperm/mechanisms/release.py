@@ -230,7 +230,7 @@ class Releaser:
         exponent = math.frexp(event.scale)[1] - 40 if event.scale > 0.0 else 0
         self.budget.spend(event)
         grid = math.ldexp(1.0, exponent)
-        linear = draw(self._bits, event.scale, exponent, shape) * grid
+        linear = np.asarray(draw(self._bits, event.scale, exponent, shape) * grid, dtype=np.float64)
         private = minimise(linear, 0.5 * grid * math.sqrt(linear.size) if event.scale > 0.0 else 0.0)
         away = private.sensitivity(self.neighbors)
         scale = away * event.output if event.mechanism == "gaussian" else away / event.output
