@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "integer_panels.h"
 #include "kernel_table.h"
 #include "lanes.h"
+#include "loss_curvatures.h"
 #include "loss_derivatives.h"
 
 #if FLT_EVAL_METHOD != 0
@@ -42,6 +44,24 @@ static int64_t workspace_bytes(int64_t n_columns) {
     return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES;
 }
 
+static int64_t whole_units(int64_t bytes) {
+    return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+}
+
+/* After the workspace of the other kernels a panel and the tiles of a triangle, stored as a square. */
+static int64_t gram_workspace_bytes(int64_t n_columns, int64_t width) {
+    const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
+    return whole_units(workspace_bytes(n_columns)) +
+           (units + 1) * (PANEL_UNIT + units * tile) * (int64_t)sizeof(double);
+}
+
+#include "gram_sum.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "gram_sum.template.h"
+
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
 #define TABLE_NAME(level) PASTE(kernel_table_, level)
@@ -57,5 +77,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .gradient_sum = BOTH(gradient_sum),
     .clipped_loss_sums = BOTH(clipped_loss_sums),
     .predictions = BOTH(predictions),
+    .gram_workspace_bytes = gram_workspace_bytes,
+    .gram_sum = BOTH(gram_sum),
+    .norms_through = BOTH(norms_through),
     .entry_sum = BOTH(entry_sum),
 };

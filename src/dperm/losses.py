@@ -44,6 +44,10 @@ class Loss(ABC):
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
         """Derivative of the loss in ``p``, elementwise."""
 
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Second derivative of the loss in ``p``, elementwise; TypeError for a loss without one."""
+        raise TypeError(f"the {self.name} loss has no second derivative to use")
+
     @abstractmethod
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
@@ -77,6 +81,9 @@ class Logistic(Loss):
 
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(-np.asarray(y) * expit(-np.multiply(y, p)))
+
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(expit(np.asarray(p)) * expit(np.negative(p)))
 
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * float(expit(row_norm * radius))
@@ -144,6 +151,9 @@ class SquaredHinge(Loss):
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(-np.asarray(y) * np.maximum(0.0, 1.0 - np.multiply(y, p)))
 
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.multiply(y, p) < 1.0, dtype=np.float64)
+
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * (1.0 + row_norm * radius)
 
@@ -191,6 +201,9 @@ class Huber(Loss):
 
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.clip(np.subtract(p, y), -self.threshold, self.threshold)
+
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.abs(np.subtract(p, y)) <= self.threshold, dtype=np.float64)
 
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * min(self.threshold, row_norm * radius + self.target_bound)

@@ -11,6 +11,7 @@ from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
+from dperm.second_moments import bound_before_rounding, bounded_triangle, row_grid
 
 Array = NDArray[np.float64]
 
@@ -205,6 +206,67 @@ class Objective:
         )  # fmt: skip
         return Bounded(integers, grid=grid, contribution=clip, scores=True)
 
+    def gram_sum(self, *, target_factor: float = 0.0) -> Bounded:
+        """``sum_i z_i z_i^T``, as the triangle that :func:`dperm.second_moments.symmetric_matrix` reads.
+
+        Parameters
+        ----------
+        target_factor : float
+            Above 0: a last column holds ``target_factor y_i``, for the products of rows and targets; its
+            square is left out. The loss must have a finite ``target_bound``, or be a classification.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``. Its norm
+            is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
+        """
+        target_bound = 1.0 if self.loss.classification else self.loss.target_bound
+        if target_factor and not (0.0 < target_factor * target_bound < math.inf):
+            raise ValueError(
+                "sums of rows times targets need a positive target_factor and a finite target_bound"
+            )
+        return self._second_moments(None, self.row_norm, target_factor, target_factor * target_bound)
+
+    def hessian_sum(self, w: ArrayLike, clip: float = math.inf) -> Bounded:
+        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most ``clip``.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        clip : float
+            Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
+
+        Returns
+        -------
+        Bounded
+            A triangle like that of `gram_sum`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        self.loss.second_derivative(0.0, 1.0)  # refuses where there is none
+        clip = min(clip, self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40))
+        _check_clip(clip)
+        return self._second_moments(self._weights(w, "w"), math.sqrt(clip))
+
+    def _second_moments(
+        self, w: Array | None, bound: float, target_factor: float = 0.0, target: float = 0.0
+    ) -> Bounded:
+        grid = row_grid(max(bound, target), self.n_public)
+        steps = (max(bound, target) / grid + 1.0) ** 2
+        if self._n_rows * steps * 64.0 > 2.0**62:
+            raise DataError(
+                f"n_public = {self.n_public} is far below the number of records: "
+                "sums could overflow. Pass a larger n_public."
+            )
+        inner = bound_before_rounding(bound, grid, self.dimension)
+        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads())
+        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
+
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""
         if not self.loss.classification:
@@ -272,14 +334,23 @@ class Objective:
         error = self.loss.smoothness(self.row_norm) / self.row_norm * prediction_error + relative * clip
         return min(2.0 * clip, exact + 2.0 * error + grid * math.sqrt(self.dimension))
 
+    def _gradient_grid(self, longest: float) -> float:
+        """Grid of sums of vectors no longer than ``longest``."""
+        return self._grid(longest, _GRID_BITS[self._rows.x.dtype])
+
+    def _rounding_slack(self) -> tuple[float, float]:
+        """Relative error of a clipped gradient's norm, and of one product of its sum."""
+        single = self._rows.x.dtype == np.float32
+        slack = (2.0**-22 if single else 2.0**-50) + (self.n_columns + 16) * 2.0**-52
+        return slack, 2.0**-24 if single else 2.0**-53
+
     def _clip_before_rounding(self, clip: float, grid: float) -> float:
         """A smaller clip, so that rounding to the grid cannot carry a record past ``clip``.
 
         Rounding moves a vector by at most ``grid/2 sqrt(dimension)``; norms, factors and products
         are off by the relative errors given in ``kernel_table.h``.
         """
-        slack = 2.0**-22 if self._rows.x.dtype == np.float32 else 2.0**-50
-        slack += (self.n_columns + 16) * 2.0**-52
+        slack = self._rounding_slack()[0]
         inner = (clip - 0.5 * grid * math.sqrt(self.dimension)) / (1.0 + slack)
         if not inner > 0.0:
             raise ValueError(

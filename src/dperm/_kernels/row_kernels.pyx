@@ -78,14 +78,17 @@ cdef class DenseRows:
         self.rows.n_columns = x.shape[1]
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
-                             int n_threads):
+                             int n_threads, const double[::1] clip_norms=None):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``."""
+        cdef dense_rows rows = self.rows
+        if clip_norms is not None:
+            rows.clip_norms = &clip_norms[0]
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
         cdef int status
         with nogil:
-            status = all_clipped_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss,
+            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
                                               &w[0], clip_in, grid, &sum_out[0])
         check(status)
         return result
@@ -115,6 +118,35 @@ cdef class DenseRows:
             status = all_clipped_loss_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
                                            &w[0], &direction[0], &steps[0], steps.shape[0], clip,
                                            grid, &sum_out[0])
+        check(status)
+        return result
+
+    def gram_sum(self, tuple loss_spec, const double[::1] w, double bound_in, double grid,
+                 double target_factor, int n_threads):
+        """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows."""
+        cdef int64_t width = self.rows.n_columns + self.rows.intercept + (target_factor > 0)
+        result = np.empty(width * (width + 1) // 2, dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef integer_rows form = integer_rows(loss_of(loss_spec), NULL, bound_in, grid, target_factor)
+        cdef int status
+        if w is not None:
+            form.w = &w[0]
+        with nogil:
+            status = all_gram_sum(chosen, self.type, &self.rows, n_threads, &form, &sum_out[0])
+        check(status)
+        return result
+
+    def norms_through(self, double bound_in, double grid, const double[:, ::1] matrix, int n_threads):
+        """Lengths (n_rows,) of the rows as integers, times ``matrix``: see kernel_table.h."""
+        result = np.empty(self.rows.n_rows)
+        cdef double[::1] norms_out = result
+        cdef integer_rows form
+        cdef int status
+        form.w = NULL
+        form.bound_in, form.grid, form.target_factor = bound_in, grid, 0
+        with nogil:
+            status = all_norms_through(chosen, self.type, &self.rows, n_threads, &form,
+                                       &matrix[0, 0], matrix.shape[1], &norms_out[0])
         check(status)
         return result
 
