@@ -88,16 +88,20 @@ class MappedGradients:
         Notes
         -----
         Rounding ``s_i x_i`` moves it by at most ``unit ||s_i x_i|| + grid/2 sqrt(d)``, which the matrix
-        multiplies by its norm; ``||s_i x_i|| <= clip / smallest singular value``. The kernel's clip is so
-        much smaller.
+        multiplies by its norm. ``||s_i x_i||`` is at most ``clip / smallest singular value``, and at most the
+        slope of the loss allows. The kernel's clip is so much smaller.
         """
         objective = self._objective
         weights = objective._weights(w, "w")
-        longest = clip / self._smallest  # of a record's gradient as it is summed
+        if not clip > 0.0:
+            raise ValueError(f"clip must be positive, got {clip!r}")
+        slope = objective.loss.lipschitz(objective.row_norm) * (1.0 + 2.0**-18)
+        clip = min(clip, self._largest * slope)
+        longest = min(clip / self._smallest, slope)  # of a record's gradient as it is summed
         grid = objective._gradient_grid(longest)
         slack, unit = objective._rounding_slack()
-        slack += unit * self._largest / self._smallest
-        inner = (clip - self._largest * 0.5 * grid * math.sqrt(objective.dimension)) / (1.0 + slack)
+        moved = 0.5 * grid * math.sqrt(objective.dimension) + 2.0 * unit * longest
+        inner = (clip - self._largest * moved) / (1.0 + slack)
         if not inner > 0.0:
             raise ValueError("the matrix is too ill-conditioned for exact sums of so many records")
         integers = objective._rows.clipped_gradient_sum(

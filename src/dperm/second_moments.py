@@ -85,3 +85,18 @@ def _width(size: int) -> int:
 def _on_diagonal(width: int) -> NDArray[np.bool_]:
     rows, columns = np.triu_indices(width)
     return np.asarray(rows == columns)
+
+
+def denoised(matrix: Array, noise: float) -> Array:
+    """An estimate of second moments from a noisy release of them: eigenvalues and a diagonal.
+
+    The noise, of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` beside it, has
+    eigenvalues up to ``edge = noise sqrt(2 d)``. What lies above is kept, as an eigenvalue ``l`` of the matrix
+    shows up at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only
+    the diagonal is believed.
+    """
+    edge = noise * math.sqrt(2.0 * len(matrix))
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.where(values > edge, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
+    main = (vectors * kept) @ vectors.T
+    return np.asarray(main + np.diag(np.maximum(np.diag(matrix) - np.diag(main), 0.0)))

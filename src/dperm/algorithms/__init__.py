@@ -5,5 +5,6 @@ from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd
 from dperm.algorithms.nonprivate import nonprivate
+from dperm.algorithms.preconditioned_gd import preconditioned_gd
 
-__all__ = ["FitResult", "dp_agd", "majority", "noisy_gd", "nonprivate"]
+__all__ = ["FitResult", "dp_agd", "majority", "noisy_gd", "nonprivate", "preconditioned_gd"]

@@ -1,0 +1,282 @@
+"""Gradient descent in coordinates whitened by a private Gram matrix.
+
+A share of the budget releases the second moments of the rows once (with Gaussian noise on every entry, as in
+Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014). In coordinates in which they are about the
+identity gradients are clipped and noise is isotropic, so that all directions are learned at the same speed
+and each gets noise in proportion to how much the rows vary along it. Weights that do not stand out from the
+noise stay zero: the iterates are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods
+for regularized stochastic learning and online optimization", JMLR 2010), the threshold being a multiple of
+the noise that has gone into a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
+Biometrika 1994).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.budget import Budget
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import gaussian_noise_multiplier
+from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
+from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
+from dperm.mapped_gradients import MappedGradients
+from dperm.mechanisms.random_source import RandomState
+from dperm.mechanisms.release import Releaser
+from dperm.objective import Objective
+from dperm.privacy_statement import PrivacyStatement
+from dperm.second_moments import denoised, symmetric_matrix
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PreconditionedGDSchedule:
+    """Public settings of a run.
+
+    Attributes
+    ----------
+    gram_share : float
+        Share of the budget that the Gram matrix costs, in [0, 1); 0 does without.
+    steps : int
+        Number of noisy gradients.
+    clip : float
+        Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
+        typical row there.
+    step_size : float
+        Step on the mean gradient in whitened coordinates, divided by ``1 - momentum``.
+    momentum : float
+        Heavy-ball coefficient in [0, 1).
+    threshold : float
+        A weight stays zero until it is this many standard deviations of its noise; at least 0.
+    tail : float
+        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
+    """
+
+    gram_share: float
+    steps: int
+    clip: float
+    step_size: float
+    momentum: float
+    threshold: float
+    tail: float
+
+
+def preconditioned_gd_schedule(n: int, dimension: int, mu: float) -> PreconditionedGDSchedule:
+    """Default settings from public numbers alone.
+
+    Parameters
+    ----------
+    n : int
+        Public number of records, halved where records are exchanged: their gradients are twice as far apart.
+    dimension : int
+        Number of weights.
+    mu : float
+        Privacy parameter of Gaussian differential privacy; infinite without noise.
+
+    Notes
+    -----
+    Whitened problems resemble each other: rows have a mean square norm of about the dimension, and the
+    Hessian is about a quarter of the identity at first and less later. That leaves the signal-to-noise number
+    ``n mu / sqrt(dimension)`` to decide. The Gram matrix's noise has spectral norm
+    ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, on eigenvalues that sum to at most ``R^2``: where it
+    would drown them all, nothing is spent on it. The constants were found on public data sets;
+    ``bench/accuracy.py`` measures them.
+    """
+    signal = n * mu / math.sqrt(dimension)
+    share = 0.2
+    noise_of_gram = math.sqrt(2.0 * dimension / share) / (n * mu)  # in units of R^2
+    return PreconditionedGDSchedule(
+        gram_share=share if noise_of_gram < 0.5 else 0.0,
+        steps=round(min(max(60.0, signal / 10.0), 1000.0)),
+        clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
+        step_size=8.0,
+        momentum=0.9,
+        threshold=2.0,
+        tail=0.5,
+    )
+
+
+@needs(linear_prediction=True)
+def preconditioned_gd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    gram_share: float | None = None,
+    steps: int | None = None,
+    clip: float | None = None,
+    step_size: float | None = None,
+    momentum: float | None = None,
+    threshold: float | None = None,
+    tail: float | None = None,
+    calibration: str = "tight",
+    neighbors: str = "add_or_remove",
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Minimise by noisy gradient descent in coordinates whitened by a noisy Gram matrix.
+
+    Parameters
+    ----------
+    objective : Objective
+        Any loss of one linear prediction.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    gram_share, steps, clip, step_size, momentum, threshold, tail : optional
+        See :class:`PreconditionedGDSchedule`; by default from :func:`preconditioned_gd_schedule`, which
+        looks at public numbers only.
+    calibration : {"tight"}
+        Noise by the exact accounting of Gaussian differential privacy.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn.
+    random_state : None, int or Generator
+        None: cryptographic noise.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        whitened coordinates.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError
+        For a setting out of range.
+    BudgetExceededError
+        When the ledger cannot afford the fit.
+
+    Notes
+    -----
+    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
+    earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, Gram matrix included, is
+    (epsilon, delta)-DP.
+    """
+    relation = Neighbours.parse(neighbors)
+    if calibration != "tight":
+        raise ValueError(f"calibration of preconditioned_gd must be 'tight', got {calibration!r}")
+    mu = gdp_mu(epsilon, delta)
+    signal_records = objective.n_public / (2 if relation is Neighbours.REPLACE_ONE else 1)
+    schedule = override(
+        preconditioned_gd_schedule(math.ceil(signal_records), objective.dimension, mu),
+        gram_share=gram_share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
+        threshold=threshold, tail=tail,
+    )  # fmt: skip
+    _check(schedule)
+    budget = Budget.from_epsilon(epsilon, delta, "gdp")
+    public = public_facts(objective, calibration=calibration, **vars(schedule))
+    releaser = Releaser(
+        epsilon,
+        delta,
+        budget,
+        neighbors=relation,
+        ledger=ledger,
+        random_state=random_state,
+        description="preconditioned_gd",
+        statement=public,
+    )
+    whitening, row_length = _whitening(objective, releaser, schedule.gram_share)
+    coef, history, sensitivity, multiplier = _descend(
+        objective, releaser, schedule, whitening, row_length, callback
+    )
+    privacy = PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=relation,
+        mechanism="full-batch gradient descent, Gaussian noise on the Gram matrix of the rows and on each "
+        "gradient sum, clipped in coordinates whitened by that matrix",
+        accountant="gdp",
+        sensitivity=sensitivity,
+        noise_scale=multiplier * sensitivity,
+        clip=sensitivity / relation.sum_factor,
+        row_norm=objective.row_norm,
+        steps=schedule.steps + (schedule.gram_share > 0.0),
+        random=releaser.random,
+        non_finite=objective.non_finite,
+        mu=mu,
+        ledger=ledger_note(ledger, epsilon, delta),
+        public=public,
+    )
+    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
+
+
+def _whitening(objective: Objective, releaser: Releaser, share: float) -> tuple[Array, float]:
+    """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
+    d, n, longest = objective.dimension, objective.n_public, objective.row_norm
+    if share == 0.0:
+        return math.sqrt(d) / longest * np.eye(d), math.sqrt(d)
+    gram = objective.gram_sum()
+    multiplier = gaussian_noise_multiplier(releaser.budget.share(1, share), "gdp")
+    noise = multiplier * gram.sensitivity(releaser.neighbors) / (29.0 * n)
+    second_moments = denoised(symmetric_matrix(releaser.gaussian_sum(gram, multiplier)) / n, noise)
+    values, vectors = np.linalg.eigh(second_moments)
+    values = np.maximum(values, 0.0)
+    floor = max(noise, 1e-6 * values[-1], 1e-9 * longest**2)
+    whitening = (vectors / np.sqrt(values + floor)) @ vectors.T
+    return whitening, math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+
+
+def _descend(
+    objective: Objective,
+    releaser: Releaser,
+    schedule: PreconditionedGDSchedule,
+    whitening: Array,
+    row_length: float,
+    callback: Callback | None,
+) -> tuple[Array, list[dict[str, Any]], float, float]:
+    gradients = MappedGradients(objective, whitening)
+    whitening = gradients.map.matrix
+    clip = schedule.clip * row_length
+    multiplier = gaussian_noise_multiplier(releaser.budget.share(schedule.steps), "gdp")
+    step = schedule.step_size * (1.0 - schedule.momentum)
+    dual = np.zeros(objective.dimension)
+    velocity, total = np.zeros_like(dual), np.zeros_like(dual)
+    averaged = math.ceil(schedule.tail * schedule.steps)
+    w = whitening @ dual
+    history: list[dict[str, Any]] = []
+    for t in range(1, schedule.steps + 1):
+        gradient_sum = gradients.clipped_sum(w, clip)
+        sensitivity = gradient_sum.sensitivity(releaser.neighbors)
+        noisy_sum = releaser.gaussian_sum(gradient_sum, multiplier)
+        noise_of_step = schedule.step_size * multiplier * sensitivity / objective.n_public
+        gradient = noisy_sum / objective.n_public + whitening @ objective.penalty_gradient(w)
+        velocity = schedule.momentum * velocity - step * gradient
+        dual += velocity
+        noise = noise_of_step * math.sqrt(t)  # in each entry of dual
+        w = whitening @ _soft_threshold(dual, schedule.threshold * noise)
+        if t > schedule.steps - averaged:
+            total += w
+        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
+        if callback is not None:
+            callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
+    return total / averaged, history, sensitivity, multiplier
+
+
+def _soft_threshold(values: Array, threshold: float) -> Array:
+    return np.asarray(np.copysign(np.maximum(np.abs(values) - threshold, 0.0), values))
+
+
+def _check(schedule: PreconditionedGDSchedule) -> None:
+    if not 0.0 <= schedule.gram_share < 1.0:
+        raise ValueError(f"gram_share must be in [0, 1), got {schedule.gram_share!r}")
+    check_positive_integer("steps", schedule.steps)
+    check_positive("clip", schedule.clip)
+    check_positive("step_size", schedule.step_size)
+    if not 0.0 <= schedule.momentum < 1.0:
+        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
+    if not 0.0 <= schedule.threshold < math.inf:
+        raise ValueError(f"threshold must be finite and at least 0, got {schedule.threshold!r}")
+    check_fraction("tail", schedule.tail)
