@@ -85,6 +85,49 @@ static void NAME(gram_sum)(const struct dense_rows *rows, int64_t begin, int64_t
                                          i % PANEL_LANES * PANEL_LANES + j % PANEL_LANES];
 }
 
+/* sums[j] += V_kj and squares[j] += round(factor V_kj^2) for row k of a panel, with
+ * factor = min(1, clip / ||(V_kj^2)_j||). */
+ALWAYS_INLINE void NAME(add_moments)(const double *panel, int64_t units, int row, double clip,
+                                     double *sums, double *squares) {
+    double partial[PANEL_LANES] = {0.0}, total = 0.0;
+    const double *place = panel + row * PANEL_LANES;
+    for (int64_t unit = 0; unit < units; unit++)
+        for (int lane = 0; lane < PANEL_LANES; lane++) {
+            const double value = place[unit * PANEL_UNIT + lane], square = value * value;
+            partial[lane] += square * square;
+        }
+    for (int lane = 0; lane < PANEL_LANES; lane++)
+        total += partial[lane];
+    const double length = sqrt(total), factor = length <= clip ? 1.0 : clip / length;
+    for (int64_t unit = 0; unit < units; unit++)
+        for (int lane = 0; lane < PANEL_LANES; lane++) {
+            const double value = place[unit * PANEL_UNIT + lane];
+            sums[unit * PANEL_LANES + lane] += value;
+            squares[unit * PANEL_LANES + lane] +=
+                (factor * (value * value) + INTEGER_SHIFT) - INTEGER_SHIFT;
+        }
+}
+
+static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                             const struct integer_rows *form, double clip, int64_t *sum_out,
+                             void *workspace) {
+    const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    struct NAME(scratch) scratch;
+    double *panel = NAME(open_panel)(rows, form, units, workspace, &layout, &scratch);
+    double *sums = panel + (units + 1) * PANEL_UNIT, *squares = sums + units * PANEL_LANES;
+    for (int64_t first = begin; first < end; first += PANEL_ROWS) {
+        NAME(fill_panel)(rows, first, end, form, &layout, &scratch, panel);
+        memset(sums, 0, (size_t)(2 * units * PANEL_LANES) * sizeof *sums);
+        for (int row = 0; row < PANEL_ROWS; row++)
+            NAME(add_moments)(panel, units, row, clip, sums, squares);
+        for (int64_t j = 0; j < width; j++) {
+            sum_out[j] += (int64_t)sums[j];
+            sum_out[width + j] += (int64_t)squares[j];
+        }
+    }
+}
+
 static void NAME(norms_through)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct integer_rows *form, const double *matrix,
                                 int64_t n_out, double *norms_out, void *workspace) {

@@ -79,6 +79,7 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .predictions = BOTH(predictions),
     .gram_workspace_bytes = gram_workspace_bytes,
     .gram_sum = BOTH(gram_sum),
+    .moment_sums = BOTH(moment_sums),
     .norms_through = BOTH(norms_through),
     .entry_sum = BOTH(entry_sum),
 };

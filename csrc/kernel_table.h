@@ -102,13 +102,20 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
 typedef void gram_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                          const struct integer_rows *form, int64_t *sum_out, void *workspace);
 
+/* sum_out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
+ * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before rounding.
+ * clip is at most 2^44. */
+typedef void moment_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                           const struct integer_rows *form, double clip, int64_t *sum_out,
+                           void *workspace);
+
 /* norms_out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has n_columns + intercept rows
  * of n_out integers, n_out a multiple of 16; magnitudes of a column times V_i sum to at most 2^52. */
 typedef void norms_through_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                               const struct integer_rows *form, const double *matrix, int64_t n_out,
                               double *norms_out, void *workspace);
 
-/* Workspace of these two for rows of `width` integers, in bytes. */
+/* Workspace of these three for rows of `width` integers, in bytes. */
 typedef int64_t gram_workspace_bytes_fn(int64_t n_columns, int64_t width);
 
 /* p_out[i - begin] = p_i. */
@@ -128,6 +135,7 @@ struct kernel_table {
     predictions_fn *predictions[N_REAL_TYPES];
     gram_workspace_bytes_fn *gram_workspace_bytes;
     gram_sum_fn *gram_sum[N_REAL_TYPES];
+    moment_sums_fn *moment_sums[N_REAL_TYPES];
     norms_through_fn *norms_through[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];
 };

@@ -233,6 +233,27 @@ int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
     return status;
 }
 
+int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
+                   const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                   double clip, int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t width = rows->n_columns + rows->intercept;
+    int64_t bytes = 0;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 2 * width);
+    char *spaces =
+        status == 0 ? gram_workspaces(&ranges, kernels, rows, width + 1, 0, &bytes) : NULL;
+    if (spaces) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->moment_sums[type](rows, begin, end, form, clip, partial,
+                                                 spaces + this_thread() * bytes))
+        add_integers(&ranges, sum_out);
+    }
+    status = spaces ? status : -1;
+    free(spaces);
+    close_ranges(&ranges);
+    return status;
+}
+
 int all_norms_through(const struct kernel_table *kernels, enum real_type type,
                       const struct dense_rows *rows, int n_threads,
                       const struct integer_rows *form, const double *matrix, int64_t n_out,

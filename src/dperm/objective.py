@@ -11,7 +11,7 @@ from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
-from dperm.second_moments import bound_before_rounding, bounded_triangle, row_grid
+from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
 
 Array = NDArray[np.float64]
 
@@ -228,6 +228,34 @@ class Objective:
             )
         return self._second_moments(None, self.row_norm, target_factor, target_factor * target_bound)
 
+    def moment_sums(self, clip: float) -> Bounded:
+        """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
+
+        ``f_i = min(1, clip / ||(z_ij^2)_j||)``; ``K`` is what :func:`dperm.second_moments.mean_weight` says,
+        about ``clip / row_norm``: both halves have about the same bound.
+
+        Parameters
+        ----------
+        clip : float
+            Positive bound on the norm of one record's vector of squares; at most ``row_norm^2`` is used.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
+        """
+        clip = min(clip, self.row_norm**2)
+        _check_clip(clip)
+        grid = row_grid(self.row_norm, self.n_public)
+        self._check_room(self.row_norm / grid)
+        inner = bound_before_rounding(self.row_norm, grid, self.dimension)
+        inner_clip = bound_before_rounding(clip, grid**2, self.dimension) / grid**2
+        integers = self._rows.moment_sums(inner, grid, inner_clip, self._threads())
+        # K row_norm <= clip, so that a record's first half is no longer than its second may be.
+        integers[0] *= round(mean_weight(clip, self.row_norm, grid) / grid)
+        contribution = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
+        return Bounded(integers.ravel(), grid=grid**2, contribution=contribution)
+
     def hessian_sum(self, w: ArrayLike, clip: float = math.inf) -> Bounded:
         """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most ``clip``.
 
@@ -257,15 +285,18 @@ class Objective:
         self, w: Array | None, bound: float, target_factor: float = 0.0, target: float = 0.0
     ) -> Bounded:
         grid = row_grid(max(bound, target), self.n_public)
-        steps = (max(bound, target) / grid + 1.0) ** 2
-        if self._n_rows * steps * 64.0 > 2.0**62:
+        self._check_room(max(bound, target) / grid)
+        inner = bound_before_rounding(bound, grid, self.dimension)
+        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads())
+        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
+
+    def _check_room(self, steps: float) -> None:
+        """Sums of products of integers up to ``steps`` must fit, 64 times over."""
+        if self._n_rows * (steps + 1.0) ** 2 * 64.0 > 2.0**62:
             raise DataError(
                 f"n_public = {self.n_public} is far below the number of records: "
                 "sums could overflow. Pass a larger n_public."
             )
-        inner = bound_before_rounding(bound, grid, self.dimension)
-        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads())
-        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""

@@ -47,6 +47,14 @@ def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
     return inner
 
 
+def mean_weight(clip: float, row_norm: float, grid: float) -> float:
+    """Factor of the columns' sums beside the sums of squares: ``clip / row_norm``, down to the grid."""
+    steps = math.floor(clip / row_norm / grid * (1.0 - 2.0**-50))
+    if steps < 1:
+        raise ValueError(f"clip must be at least {row_norm * grid:g} for sums of so many records, got {clip!r}")
+    return steps * grid
+
+
 def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, target: float = 0.0) -> Bounded:
     """The kernel's triangle as a private sum; the square of a target column is dropped.
 

@@ -60,6 +60,8 @@ cdef extern from "row_ranges.h" nogil:
                         const double *w, double *p_out)
     int all_gram_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
                      const integer_rows *, int64_t *sum_out)
+    int all_moment_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                       const integer_rows *, double clip, int64_t *sum_out)
     int all_norms_through(const kernel_table *, real_type, const dense_rows *, int n_threads,
                           const integer_rows *, const double *matrix, int64_t n_out,
                           double *norms_out)

@@ -43,6 +43,9 @@ class DenseRows:
         target_factor: float,
         n_threads: int,
     ) -> NDArray[np.int64]: ...
+    def moment_sums(
+        self, bound_in: float, grid: float, clip: float, n_threads: int
+    ) -> NDArray[np.int64]: ...
     def norms_through(
         self, bound_in: float, grid: float, matrix: NDArray[np.float64], n_threads: int
     ) -> NDArray[np.float64]: ...

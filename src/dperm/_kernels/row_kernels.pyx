@@ -136,6 +136,20 @@ cdef class DenseRows:
         check(status)
         return result
 
+    def moment_sums(self, double bound_in, double grid, double clip, int n_threads):
+        """Integers (2, n_columns + intercept): sums of entries, and of squares clipped row by row."""
+        result = np.empty((2, self.rows.n_columns + self.rows.intercept), dtype=np.int64)
+        cdef int64_t[:, ::1] sum_out = result
+        cdef integer_rows form
+        cdef int status
+        form.w = NULL
+        form.bound_in, form.grid, form.target_factor = bound_in, grid, 0
+        with nogil:
+            status = all_moment_sums(chosen, self.type, &self.rows, n_threads, &form, clip,
+                                     &sum_out[0, 0])
+        check(status)
+        return result
+
     def norms_through(self, double bound_in, double grid, const double[:, ::1] matrix, int n_threads):
         """Lengths (n_rows,) of the rows as integers, times ``matrix``: see kernel_table.h."""
         result = np.empty(self.rows.n_rows)

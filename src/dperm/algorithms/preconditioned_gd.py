@@ -1,13 +1,13 @@
-"""Gradient descent in coordinates whitened by a private Gram matrix.
+"""Gradient descent in coordinates whitened by private second moments.
 
-A share of the budget releases the second moments of the rows once (with Gaussian noise on every entry, as in
-Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014). In coordinates in which they are about the
-identity gradients are clipped and noise is isotropic, so that all directions are learned at the same speed
-and each gets noise in proportion to how much the rows vary along it. Weights that do not stand out from the
-noise stay zero: the iterates are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods
-for regularized stochastic learning and online optimization", JMLR 2010), the threshold being a multiple of
-the noise that has gone into a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
-Biometrika 1994).
+A share of the budget releases second moments of the rows once: the Gram matrix, with Gaussian noise on every
+entry as in Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014, or, where that would drown, the
+columns' means and mean squares. In coordinates in which they are about the identity gradients are clipped and
+noise is isotropic, so that all directions are learned at the same speed and each gets noise in proportion to
+how much the rows vary along it. Weights that do not stand out from the noise stay zero: the iterates
+are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods for regularized stochastic
+learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that has gone into
+a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-from dperm.second_moments import denoised, symmetric_matrix
+from dperm.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
 
 Array = NDArray[np.float64]
 
@@ -43,15 +43,18 @@ class PreconditionedGDSchedule:
 
     Attributes
     ----------
-    gram_share : float
-        Share of the budget that the Gram matrix costs, in [0, 1); 0 does without.
+    moments : {"gram", "columns", "none"}
+        What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares, or
+        nothing.
+    share : float
+        Share of the budget that this costs, in (0, 1).
     steps : int
         Number of noisy gradients.
     clip : float
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
         typical row there.
     step_size : float
-        Step on the mean gradient in whitened coordinates, divided by ``1 - momentum``.
+        Step on the mean gradient in whitened coordinates.
     momentum : float
         Heavy-ball coefficient in [0, 1).
     threshold : float
@@ -60,7 +63,8 @@ class PreconditionedGDSchedule:
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
 
-    gram_share: float
+    moments: str
+    share: float
     steps: int
     clip: float
     step_size: float
@@ -69,12 +73,12 @@ class PreconditionedGDSchedule:
     tail: float
 
 
-def preconditioned_gd_schedule(n: int, dimension: int, mu: float) -> PreconditionedGDSchedule:
+def preconditioned_gd_schedule(n: float, dimension: int, mu: float) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone.
 
     Parameters
     ----------
-    n : int
+    n : float
         Public number of records, halved where records are exchanged: their gradients are twice as far apart.
     dimension : int
         Number of weights.
@@ -83,22 +87,31 @@ def preconditioned_gd_schedule(n: int, dimension: int, mu: float) -> Preconditio
 
     Notes
     -----
-    Whitened problems resemble each other: rows have a mean square norm of about the dimension, and the
-    Hessian is about a quarter of the identity at first and less later. That leaves the signal-to-noise number
-    ``n mu / sqrt(dimension)`` to decide. The Gram matrix's noise has spectral norm
-    ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, on eigenvalues that sum to at most ``R^2``: where it
-    would drown them all, nothing is spent on it. The constants were found on public data sets;
-    ``bench/accuracy.py`` measures them.
+    Second moments have eigenvalues ``R^2 / dimension`` on average, and what is released has to be more
+    accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
+    columns' mean squares entry by entry. Whitened problems resemble each other, which leaves the
+    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while ``step_size``
+    times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is below
+    ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures them.
     """
     signal = n * mu / math.sqrt(dimension)
     share = 0.2
-    noise_of_gram = math.sqrt(2.0 * dimension / share) / (n * mu)  # in units of R^2
+    accuracy = n * mu * math.sqrt(share) / dimension  # of one entry, in units of R^2 / dimension
+    if accuracy > math.sqrt(2.0 * dimension):
+        moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
+    elif accuracy > math.sqrt(2.0) * dimension**-0.25:
+        moments, missed = "columns", 1.0 + dimension / 4.0
+    else:
+        moments, missed = "none", 1.0 + dimension
+    step_size = min(0.8, 14.4 / missed)
+    momentum = 1.0 - step_size / 8.0
     return PreconditionedGDSchedule(
-        gram_share=share if noise_of_gram < 0.5 else 0.0,
-        steps=round(min(max(60.0, signal / 10.0), 1000.0)),
+        moments=moments,
+        share=share,
+        steps=round(min(max(60.0, 4.0 / (1.0 - momentum), signal / 10.0), 1000.0)),
         clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
-        step_size=8.0,
-        momentum=0.9,
+        step_size=step_size,
+        momentum=momentum,
         threshold=2.0,
         tail=0.5,
     )
@@ -110,7 +123,8 @@ def preconditioned_gd(
     epsilon: float,
     delta: float,
     *,
-    gram_share: float | None = None,
+    moments: str | None = None,
+    share: float | None = None,
     steps: int | None = None,
     clip: float | None = None,
     step_size: float | None = None,
@@ -123,7 +137,7 @@ def preconditioned_gd(
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Minimise by noisy gradient descent in coordinates whitened by a noisy Gram matrix.
+    """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
 
     Parameters
     ----------
@@ -133,7 +147,7 @@ def preconditioned_gd(
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
-    gram_share, steps, clip, step_size, momentum, threshold, tail : optional
+    moments, share, steps, clip, step_size, momentum, threshold, tail : optional
         See :class:`PreconditionedGDSchedule`; by default from :func:`preconditioned_gd_schedule`, which
         looks at public numbers only.
     calibration : {"tight"}
@@ -162,17 +176,16 @@ def preconditioned_gd(
     Notes
     -----
     All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
-    earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, Gram matrix included, is
+    earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, second moments included, is
     (epsilon, delta)-DP.
     """
     relation = Neighbours.parse(neighbors)
     if calibration != "tight":
         raise ValueError(f"calibration of preconditioned_gd must be 'tight', got {calibration!r}")
     mu = gdp_mu(epsilon, delta)
-    signal_records = objective.n_public / (2 if relation is Neighbours.REPLACE_ONE else 1)
     schedule = override(
-        preconditioned_gd_schedule(math.ceil(signal_records), objective.dimension, mu),
-        gram_share=gram_share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
+        preconditioned_gd_schedule(objective.n_public / relation.sum_factor, objective.dimension, mu),
+        moments=moments, share=share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
         threshold=threshold, tail=tail,
     )  # fmt: skip
     _check(schedule)
@@ -188,7 +201,7 @@ def preconditioned_gd(
         description="preconditioned_gd",
         statement=public,
     )
-    whitening, row_length = _whitening(objective, releaser, schedule.gram_share)
+    whitening, row_length = _whitening(objective, releaser, schedule)
     coef, history, sensitivity, multiplier = _descend(
         objective, releaser, schedule, whitening, row_length, callback
     )
@@ -196,14 +209,14 @@ def preconditioned_gd(
         epsilon=epsilon,
         delta=delta,
         neighbors=relation,
-        mechanism="full-batch gradient descent, Gaussian noise on the Gram matrix of the rows and on each "
-        "gradient sum, clipped in coordinates whitened by that matrix",
+        mechanism="full-batch gradient descent, Gaussian noise on second moments of the rows and on each "
+        "gradient sum, clipped in coordinates whitened by these moments",
         accountant="gdp",
         sensitivity=sensitivity,
         noise_scale=multiplier * sensitivity,
         clip=sensitivity / relation.sum_factor,
         row_norm=objective.row_norm,
-        steps=schedule.steps + (schedule.gram_share > 0.0),
+        steps=schedule.steps + (schedule.moments != "none"),
         random=releaser.random,
         non_finite=objective.non_finite,
         mu=mu,
@@ -213,20 +226,46 @@ def preconditioned_gd(
     return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
 
 
-def _whitening(objective: Objective, releaser: Releaser, share: float) -> tuple[Array, float]:
+def _whitening(
+    objective: Objective, releaser: Releaser, schedule: PreconditionedGDSchedule
+) -> tuple[Array, float]:
     """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
-    d, n, longest = objective.dimension, objective.n_public, objective.row_norm
-    if share == 0.0:
-        return math.sqrt(d) / longest * np.eye(d), math.sqrt(d)
-    gram = objective.gram_sum()
-    multiplier = gaussian_noise_multiplier(releaser.budget.share(1, share), "gdp")
-    noise = multiplier * gram.sensitivity(releaser.neighbors) / (29.0 * n)
-    second_moments = denoised(symmetric_matrix(releaser.gaussian_sum(gram, multiplier)) / n, noise)
+    d, row_norm = objective.dimension, objective.row_norm
+    if schedule.moments == "none":
+        return math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
+    release = _noisy_gram if schedule.moments == "gram" else _noisy_columns
+    second_moments, noise = release(
+        objective, releaser, gaussian_noise_multiplier(releaser.budget.share(1, schedule.share), "gdp")
+    )
     values, vectors = np.linalg.eigh(second_moments)
     values = np.maximum(values, 0.0)
-    floor = max(noise, 1e-6 * values[-1], 1e-9 * longest**2)
+    floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
     whitening = (vectors / np.sqrt(values + floor)) @ vectors.T
     return whitening, math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+
+
+def _noisy_gram(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+    """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
+    gram = objective.gram_sum()
+    noise = multiplier * gram.sensitivity(releaser.neighbors) / (DIAGONAL * objective.n_public)
+    noisy = symmetric_matrix(releaser.gaussian_sum(gram, multiplier)) / objective.n_public
+    return denoised(noisy, noise), noise
+
+
+def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+    """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and the noise of an entry.
+
+    Squares of a row are clipped on the assumption that a row is neither spread evenly over its
+    entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
+    """
+    d, n, row_norm = objective.dimension, objective.n_public, objective.row_norm
+    clip = row_norm**2 / d**0.25
+    sums = objective.moment_sums(clip)
+    noise = multiplier * sums.sensitivity(releaser.neighbors) / n
+    weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
+    mean, squares = releaser.gaussian_sum(sums, multiplier).reshape(2, d) / n
+    mean /= weight
+    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), noise
 
 
 def _descend(
@@ -241,7 +280,7 @@ def _descend(
     whitening = gradients.map.matrix
     clip = schedule.clip * row_length
     multiplier = gaussian_noise_multiplier(releaser.budget.share(schedule.steps), "gdp")
-    step = schedule.step_size * (1.0 - schedule.momentum)
+    reach = schedule.step_size / (1.0 - schedule.momentum)
     dual = np.zeros(objective.dimension)
     velocity, total = np.zeros_like(dual), np.zeros_like(dual)
     averaged = math.ceil(schedule.tail * schedule.steps)
@@ -251,9 +290,9 @@ def _descend(
         gradient_sum = gradients.clipped_sum(w, clip)
         sensitivity = gradient_sum.sensitivity(releaser.neighbors)
         noisy_sum = releaser.gaussian_sum(gradient_sum, multiplier)
-        noise_of_step = schedule.step_size * multiplier * sensitivity / objective.n_public
+        noise_of_step = reach * multiplier * sensitivity / objective.n_public
         gradient = noisy_sum / objective.n_public + whitening @ objective.penalty_gradient(w)
-        velocity = schedule.momentum * velocity - step * gradient
+        velocity = schedule.momentum * velocity - schedule.step_size * gradient
         dual += velocity
         noise = noise_of_step * math.sqrt(t)  # in each entry of dual
         w = whitening @ _soft_threshold(dual, schedule.threshold * noise)
@@ -270,8 +309,10 @@ def _soft_threshold(values: Array, threshold: float) -> Array:
 
 
 def _check(schedule: PreconditionedGDSchedule) -> None:
-    if not 0.0 <= schedule.gram_share < 1.0:
-        raise ValueError(f"gram_share must be in [0, 1), got {schedule.gram_share!r}")
+    if schedule.moments not in ("gram", "columns", "none"):
+        raise ValueError(f"moments must be 'gram', 'columns' or 'none', got {schedule.moments!r}")
+    if not 0.0 < schedule.share < 1.0:
+        raise ValueError(f"share must be in (0, 1), got {schedule.share!r}")
     check_positive_integer("steps", schedule.steps)
     check_positive("clip", schedule.clip)
     check_positive("step_size", schedule.step_size)
