@@ -39,6 +39,34 @@ def skipped_clip():
 
 
 @contextmanager
+def skipped_mapped_clip():
+    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
+    honest = Objective.mapped_gradient_sum
+
+    def unclipped(self, w, clip, linear_map):
+        stated, loose = honest(self, w, clip, linear_map), honest(self, w, 100 * clip, linear_map)
+        return Bounded(loose._integers, grid=loose.grid, contribution=stated.contribution)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "mapped_gradient_sum", unclipped)
+        yield
+
+
+@contextmanager
+def understated_gram():
+    """The sum of outer products states a quarter of what a record contributes to it."""
+    honest = Objective.gram_sum
+
+    def understated(self, **kwargs):
+        gram = honest(self, **kwargs)
+        return Bounded(gram._integers, grid=gram.grid, contribution=gram.contribution / 4)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "gram_sum", understated)
+        yield
+
+
+@contextmanager
 def heavy_label():
     """A record counts three times in the sum of the labels, which still states 1."""
     honest = Objective.label_sum
@@ -85,5 +113,9 @@ CONFIGURATIONS = {
         fit_intercept=True,
     ),
     "nonprivate": Configuration({}, ()),
+    "preconditioned_gd": Configuration(
+        {"steps": 8, "clip": 0.1, "moments": "gram", "share": 0.5},
+        (halved_noise, skipped_mapped_clip, understated_gram),
+    ),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

@@ -1,14 +1,19 @@
 """Gradients seen, clipped and summed in the coordinates of a public matrix."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dperm.bounded import Bounded
 from dperm.errors import DataError
 from dperm.linear_map import LinearMap
-from dperm.objective import Objective
+
+if TYPE_CHECKING:
+    from dperm.objective import Objective
 
 Array = NDArray[np.float64]
 
@@ -24,13 +29,8 @@ class MappedGradients:
     ----------
     objective : Objective
         Its loss must have one linear prediction.
-    matrix : (dimension, dimension) array_like
-        Public and invertible. Rounded to 24 bits.
-
-    Attributes
-    ----------
-    map : LinearMap
-        The rounded matrix ``A``.
+    linear_map : LinearMap
+        The matrix ``A``: square, public and invertible.
 
     Raises
     ------
@@ -38,17 +38,17 @@ class MappedGradients:
         If the matrix has the wrong shape, or is too close to a singular one.
     """
 
-    def __init__(self, objective: Objective, matrix: ArrayLike) -> None:
+    def __init__(self, objective: Objective, linear_map: LinearMap) -> None:
         if len(objective.shape) != 1:
             raise ValueError(f"the {objective.loss.name} loss has more than one linear prediction")
         d = objective.dimension
-        if np.shape(matrix) != (d, d):
-            raise ValueError(f"matrix must have shape ({d}, {d}), got {np.shape(matrix)}")
-        self.map = LinearMap.rounding(matrix)
+        if linear_map.integers.shape != (d, d):
+            raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.integers.shape}")
+        self.map = linear_map
         self._objective = objective
         self._largest, self._smallest = self.map.singular_values()
         if not self._smallest > 2.0**-20 * self._largest:
-            raise ValueError("matrix is too close to a singular one: its singular values span more than 2^20")
+            raise ValueError("linear_map is too close to a singular one: its singular values span over 2^20")
         self._clip_norms = self._lengths()
 
     def _lengths(self) -> Array:
@@ -69,21 +69,8 @@ class MappedGradients:
             lengths *= np.maximum(1.0, norms / objective.row_norm)
             return np.maximum(lengths, self._smallest * norms)
 
-    def clipped_sum(self, w: ArrayLike, clip: float) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)``, ``g_i`` the gradient of record i's loss at ``w``.
-
-        Parameters
-        ----------
-        w : (dimension,) array_like
-            Finite weights, in the coordinates of the data.
-        clip : float
-            Positive bound on the norm of one record's gradient, in the coordinates of the matrix.
-
-        Returns
-        -------
-        Bounded
-            Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, and the
-            rounding of the product.
+    def clipped_sum(self, weights: Array, clip: float) -> Bounded:
+        """See :meth:`dperm.Objective.mapped_gradient_sum`.
 
         Notes
         -----
@@ -92,9 +79,6 @@ class MappedGradients:
         slope of the loss allows. The kernel's clip is so much smaller.
         """
         objective = self._objective
-        weights = objective._weights(w, "w")
-        if not clip > 0.0:
-            raise ValueError(f"clip must be positive, got {clip!r}")
         slope = objective.loss.lipschitz(objective.row_norm) * (1.0 + 2.0**-18)
         clip = min(clip, self._largest * slope)
         longest = min(clip / self._smallest, slope)  # of a record's gradient as it is summed

@@ -10,7 +10,9 @@ from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
 from dperm.errors import DataError
+from dperm.linear_map import LinearMap
 from dperm.losses import Loss, get_loss
+from dperm.mapped_gradients import MappedGradients
 from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
 
 Array = NDArray[np.float64]
@@ -105,6 +107,7 @@ class Objective:
         self.n_columns: int = self._rows.x.shape[1]
         self.n_public = self._n_rows if n_public is None else int(n_public)
         # The bounds of the last (clip, radius): an iterative algorithm asks for the same ones at each step.
+        self._mapped: MappedGradients | None = None  # rows seen through the last matrix
         self._gradient_bounds: tuple[tuple[float, float], tuple[float, float, float, float]] | None = None
 
     @property
@@ -173,6 +176,32 @@ class Objective:
             loss.kernel, weights, clip_before_rounding, grid, self._threads()
         )
         return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
+
+    def mapped_gradient_sum(self, w: ArrayLike, clip: float, linear_map: LinearMap) -> Bounded:
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their image.
+
+        In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
+        computed at the first call for a matrix; every call then costs one pass.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights, in the coordinates of the data.
+        clip : float
+            Positive bound on the norm of the image of one record's gradient.
+        linear_map : LinearMap
+            Public and invertible, of shape ``(dimension, dimension)``.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, plus the
+            rounding of the image.
+        """
+        _check_clip(clip)
+        if self._mapped is None or self._mapped.map is not linear_map:
+            self._mapped = MappedGradients(self, linear_map)
+        return self._mapped.clipped_sum(self._weights(w, "w"), clip)
 
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.

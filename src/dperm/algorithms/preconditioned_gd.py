@@ -25,9 +25,11 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
-from dperm.mapped_gradients import MappedGradients
+from dperm.linear_map import LinearMap
+from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
@@ -47,12 +49,12 @@ class PreconditionedGDSchedule:
         What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares, or
         nothing.
     share : float
-        Share of the budget that this costs, in (0, 1).
+        Share of the budget that this costs, in (0, 1); unused without moments.
     steps : int
         Number of noisy gradients.
     clip : float
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
-        typical row there.
+        typical row there and of the slope of the loss.
     step_size : float
         Step on the mean gradient in whitened coordinates.
     momentum : float
@@ -73,47 +75,77 @@ class PreconditionedGDSchedule:
     tail: float
 
 
-def preconditioned_gd_schedule(n: float, dimension: int, mu: float) -> PreconditionedGDSchedule:
+def preconditioned_gd_schedule(
+    n: int, dimension: int, mu: float, loss: Loss, row_norm: float, l2: float = 0.0, exchanged: bool = False
+) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone.
 
     Parameters
     ----------
-    n : float
-        Public number of records, halved where records are exchanged: their gradients are twice as far apart.
+    n : int
+        Public number of records.
     dimension : int
         Number of weights.
     mu : float
         Privacy parameter of Gaussian differential privacy; infinite without noise.
+    loss : Loss
+        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
+        with a kink steps like the logistic loss.
+    row_norm : float
+        Bound on the norm of a row.
+    l2 : float
+        Strength of the ridge term.
+    exchanged : bool
+        Whether neighbours exchange a record, whose gradients are up to twice as far apart.
 
     Notes
     -----
     Second moments have eigenvalues ``R^2 / dimension`` on average, and what is released has to be more
     accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
-    columns' mean squares entry by entry. Whitened problems resemble each other, which leaves the
+    columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
+    settings. Whitened problems resemble each other, which leaves the
     signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while ``step_size``
     times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is below
     ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures them.
     """
-    signal = n * mu / math.sqrt(dimension)
+    effective = mu / 2.0 if exchanged else mu
+    signal = n * effective / math.sqrt(dimension)
     share = 0.2
-    accuracy = n * mu * math.sqrt(share) / dimension  # of one entry, in units of R^2 / dimension
+    accuracy = n * effective * math.sqrt(share) / dimension  # of one entry, in units of R^2 / dimension
     if accuracy > math.sqrt(2.0 * dimension):
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
-        moments, missed = "columns", 1.0 + dimension / 4.0
+        moments, missed = "columns", 1.0 + dimension / 8.0
     else:
-        moments, missed = "none", 1.0 + dimension
-    step_size = min(0.8, 14.4 / missed)
-    momentum = 1.0 - step_size / 8.0
+        plain = noisy_gd_schedule(n, dimension, mu, loss, row_norm, l2)
+        return _without_moments(plain, dimension, row_norm, _slope(loss))
+    smoothness = loss.smoothness(1.0)
+    step_size = min(0.2, 3.6 / missed) / (smoothness if smoothness < math.inf else 0.25)
     return PreconditionedGDSchedule(
         moments=moments,
         share=share,
-        steps=round(min(max(60.0, 4.0 / (1.0 - momentum), signal / 10.0), 1000.0)),
+        steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
         clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
         step_size=step_size,
-        momentum=momentum,
+        momentum=0.9,
         threshold=2.0,
         tail=0.5,
+    )
+
+
+def _without_moments(
+    plain: NoisyGDSchedule, dimension: int, row_norm: float, slope: float
+) -> PreconditionedGDSchedule:
+    """The same run of noisy gradient descent in coordinates ``u = w row_norm / sqrt(dimension)``."""
+    return PreconditionedGDSchedule(
+        moments="none",
+        share=0.5,
+        steps=plain.steps,
+        clip=plain.clip / (row_norm * slope),
+        step_size=plain.step_size * row_norm**2 / dimension,
+        momentum=plain.momentum,
+        threshold=0.0,
+        tail=plain.tail,
     )
 
 
@@ -184,7 +216,10 @@ def preconditioned_gd(
         raise ValueError(f"calibration of preconditioned_gd must be 'tight', got {calibration!r}")
     mu = gdp_mu(epsilon, delta)
     schedule = override(
-        preconditioned_gd_schedule(objective.n_public / relation.sum_factor, objective.dimension, mu),
+        preconditioned_gd_schedule(
+            objective.n_public, objective.dimension, mu, objective.loss, objective.row_norm, objective.l2,
+            exchanged=relation is Neighbours.REPLACE_ONE,
+        ),
         moments=moments, share=share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
         threshold=threshold, tail=tail,
     )  # fmt: skip
@@ -276,23 +311,25 @@ def _descend(
     row_length: float,
     callback: Callback | None,
 ) -> tuple[Array, list[dict[str, Any]], float, float]:
-    gradients = MappedGradients(objective, whitening)
-    whitening = gradients.map.matrix
-    clip = schedule.clip * row_length
+    linear_map = LinearMap.rounding(whitening)
+    whitening = linear_map.matrix
+    clip = schedule.clip * row_length * _slope(objective.loss)
+    ridge = objective.l2 * np.linalg.norm(whitening, 2) ** 2
+    step_size = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
     multiplier = gaussian_noise_multiplier(releaser.budget.share(schedule.steps), "gdp")
-    reach = schedule.step_size / (1.0 - schedule.momentum)
+    reach = step_size / (1.0 - schedule.momentum)
     dual = np.zeros(objective.dimension)
     velocity, total = np.zeros_like(dual), np.zeros_like(dual)
     averaged = math.ceil(schedule.tail * schedule.steps)
     w = whitening @ dual
     history: list[dict[str, Any]] = []
     for t in range(1, schedule.steps + 1):
-        gradient_sum = gradients.clipped_sum(w, clip)
+        gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
         sensitivity = gradient_sum.sensitivity(releaser.neighbors)
         noisy_sum = releaser.gaussian_sum(gradient_sum, multiplier)
         noise_of_step = reach * multiplier * sensitivity / objective.n_public
         gradient = noisy_sum / objective.n_public + whitening @ objective.penalty_gradient(w)
-        velocity = schedule.momentum * velocity - schedule.step_size * gradient
+        velocity = schedule.momentum * velocity - step_size * gradient
         dual += velocity
         noise = noise_of_step * math.sqrt(t)  # in each entry of dual
         w = whitening @ _soft_threshold(dual, schedule.threshold * noise)
@@ -302,6 +339,12 @@ def _descend(
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
     return total / averaged, history, sensitivity, multiplier
+
+
+def _slope(loss: Loss) -> float:
+    """Slope of the loss, or 1 for one without a bound."""
+    slope = loss.lipschitz(1.0)
+    return slope if slope < math.inf else 1.0
 
 
 def _soft_threshold(values: Array, threshold: float) -> Array:
