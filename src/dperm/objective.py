@@ -1,5 +1,8 @@
 """The empirical risk of a linear model on a data set, and its private sums."""
 
+from __future__ import annotations
+
+import copy
 import math
 from numbers import Integral
 
@@ -33,7 +36,9 @@ class Objective:
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "hinge", "squared_hinge", "huber", or an instance of :class:`dperm.losses.Loss`.
+        An instance of :class:`dperm.losses.Loss`, or a name for its default: "logistic", "hinge",
+        "huberized_hinge", "squared_hinge", "soft_margin" and "sigmoid" for labels; "huber", "absolute",
+        "pinball", "epsilon_insensitive", "power", "welsch" and "tukey" for real targets.
     X : (n_samples, n_columns) array_like
         float32 or float64 in C order is read in place; anything else is copied once.
     y : (n_samples,) array_like
@@ -119,6 +124,22 @@ class Objective:
     def shape(self) -> tuple[int, ...]:
         """Shape of the weights; algorithms that never ask for more serve every kind of loss."""
         return (self.dimension,)
+
+    def with_loss(self, loss: str | Loss) -> Objective:
+        """The same records under another loss for the same targets; nothing is copied.
+
+        Raises
+        ------
+        ValueError
+            For a loss of another kind of target, or with another ``target_bound``.
+        """
+        other = copy.copy(self)
+        other.loss = get_loss(loss)
+        other._gradient_bounds = None
+        targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
+        if targets[0] != targets[1]:
+            raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
 
     # -- not private: for tests and non-private fits -------------------------------------------------
 

@@ -21,6 +21,7 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import (
     check_fraction,
     check_positive,
@@ -77,7 +78,8 @@ def noisy_gd_schedule(
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
         For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
-        with a kink steps like the logistic loss.
+        with a kink steps like the logistic loss or, with real targets up to Y, like the Huber loss of
+        threshold Y/10.
     row_norm : float
         Bound on the norm of a row.
     l2 : float
@@ -100,7 +102,8 @@ def noisy_gd_schedule(
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
     plain, clipped = loss.smoothness(row_norm), loss.clipped_smoothness(row_norm, clip)
     if plain == math.inf:
-        plain = clipped = row_norm**2 / 4.0
+        bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+        plain = clipped = lipschitz * row_norm / bends_within
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
@@ -108,6 +111,7 @@ def noisy_gd_schedule(
     )
 
 
+@needs()
 def noisy_gd(
     objective: Objective,
     epsilon: float,

@@ -89,8 +89,8 @@ def preconditioned_gd_schedule(
     mu : float
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
-        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
-        with a kink steps like the logistic loss.
+        For its constants. One without a Lipschitz constant is clipped like one whose slope is the bound of
+        the targets, or 1; one with a kink steps as it does for :func:`noisy_gd_schedule`.
     row_norm : float
         Bound on the norm of a row.
     l2 : float
@@ -119,8 +119,7 @@ def preconditioned_gd_schedule(
     else:
         plain = noisy_gd_schedule(n, dimension, mu, loss, row_norm, l2)
         return _without_moments(plain, dimension, row_norm, _slope(loss))
-    smoothness = loss.smoothness(1.0)
-    step_size = min(0.2, 3.6 / missed) / (smoothness if smoothness < math.inf else 0.25)
+    step_size = min(0.2, 3.6 / missed) / _smoothness(loss)
     return PreconditionedGDSchedule(
         moments=moments,
         share=share,
@@ -342,9 +341,19 @@ def _descend(
 
 
 def _slope(loss: Loss) -> float:
-    """Slope of the loss, or 1 for one without a bound."""
+    """Slope of the loss; for one without a bound that of the squared error at w = 0, or 1."""
     slope = loss.lipschitz(1.0)
-    return slope if slope < math.inf else 1.0
+    if slope < math.inf:
+        return slope
+    return loss.target_bound if loss.target_bound < math.inf else 1.0
+
+
+def _smoothness(loss: Loss) -> float:
+    """Largest second derivative; a kink bends like the logistic loss, or within a tenth of the targets."""
+    smoothness = loss.smoothness(1.0)
+    if smoothness < math.inf:
+        return smoothness
+    return 0.25 if loss.target_bound == math.inf else 10.0 * _slope(loss) / loss.target_bound
 
 
 def _soft_threshold(values: Array, threshold: float) -> Array:
