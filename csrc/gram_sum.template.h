@@ -37,7 +37,7 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             curvature[i] = 1.0;
         if (form->w) {
             NAME(predict_block)(&block, scratch->weights, intercept, layout, p);
-            loss_curvatures(form->loss, p, block.y, curvature);
+            loss_curvatures(form->loss, form->upper, p, block.y, curvature);
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double factor = block.scale[i] * sqrt(curvature[i]) * per_unit;

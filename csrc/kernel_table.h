@@ -70,6 +70,7 @@ struct integer_rows {
     struct loss loss;
     const double *w; /* or NULL */
     double bound_in, grid, target_factor;
+    int upper; /* loss'' is replaced by an upper bound, see loss_curvatures.h */
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to

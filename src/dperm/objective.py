@@ -16,6 +16,7 @@ from dperm.errors import DataError
 from dperm.linear_map import LinearMap
 from dperm.losses import Loss, get_loss
 from dperm.mapped_gradients import MappedGradients
+from dperm.newton_direction import MOST_RECORDS, newton_direction
 from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
 
 Array = NDArray[np.float64]
@@ -306,7 +307,7 @@ class Objective:
         contribution = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
         return Bounded(integers.ravel(), grid=grid**2, contribution=contribution)
 
-    def hessian_sum(self, w: ArrayLike, clip: float = math.inf) -> Bounded:
+    def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
         """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most ``clip``.
 
         Parameters
@@ -315,6 +316,10 @@ class Objective:
             Finite weights.
         clip : float
             Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
+        upper : bool
+            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies above it
+            everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the logistic loss,
+            ``tanh(p/2) / (2p)``).
 
         Returns
         -------
@@ -329,15 +334,54 @@ class Objective:
         self.loss.second_derivative(0.0, 1.0)  # refuses where there is none
         clip = min(clip, self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40))
         _check_clip(clip)
-        return self._second_moments(self._weights(w, "w"), math.sqrt(clip))
+        return self._second_moments(self._weights(w, "w"), math.sqrt(clip), upper=upper)
+
+    def newton_direction(
+        self, w: ArrayLike, gradient: ArrayLike, shift: float, *, upper: bool = False
+    ) -> Bounded:
+        """``(Hessian of F at w + shift I)^-1 gradient``, rounded, with one record's effect on it.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        gradient : (dimension,) array_like
+            Public, such as a released gradient.
+        shift : float
+            Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
+        upper : bool
+            With the upper bound of the Hessian, see `hessian_sum`.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``; see :func:`dperm.newton_direction.newton_direction`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        if not 0.0 < shift < math.inf:
+            raise ValueError(f"shift must be positive and finite, got {shift!r}")
+        if self._n_rows > MOST_RECORDS * self.n_public:
+            raise DataError(f"n_public = {self.n_public} is far below the number of records")
+        towards = self._weights(gradient, "gradient")
+        penalty = self.penalty_gradient(np.ones(self.dimension))
+        return newton_direction(self.hessian_sum(w, upper=upper), self.n_public, penalty, shift, towards)
 
     def _second_moments(
-        self, w: Array | None, bound: float, target_factor: float = 0.0, target: float = 0.0
+        self,
+        w: Array | None,
+        bound: float,
+        target_factor: float = 0.0,
+        target: float = 0.0,
+        upper: bool = False,
     ) -> Bounded:
         grid = row_grid(max(bound, target), self.n_public)
         self._check_room(max(bound, target) / grid)
         inner = bound_before_rounding(bound, grid, self.dimension)
-        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads())
+        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads(), upper)
         return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
     def _check_room(self, steps: float) -> None:

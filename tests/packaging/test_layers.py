@@ -15,6 +15,7 @@ LAYERS = [
     {"linear_map"},
     {"bounded"},
     {"second_moments"},
+    {"newton_direction"},
     {"losses", "data", "schema"},
     {"objective", "mapped_gradients"},
     {"mechanisms"},

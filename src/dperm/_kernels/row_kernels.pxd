@@ -31,6 +31,7 @@ cdef extern from "kernel_table.h" nogil:
         double bound_in
         double grid
         double target_factor
+        int upper
 
     ctypedef void clipped_gradient_sum_fn(
         const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,

@@ -50,6 +50,7 @@ class DenseRows:
         grid: float,
         target_factor: float,
         n_threads: int,
+        upper: bool = False,
     ) -> NDArray[np.int64]: ...
     def moment_sums(
         self, bound_in: float, grid: float, clip: float, n_threads: int

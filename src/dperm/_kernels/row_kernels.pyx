@@ -125,12 +125,13 @@ cdef class DenseRows:
         return result
 
     def gram_sum(self, tuple loss_spec, const double[::1] w, double bound_in, double grid,
-                 double target_factor, int n_threads):
+                 double target_factor, int n_threads, bint upper=False):
         """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows."""
         cdef int64_t width = self.rows.n_columns + self.rows.intercept + (target_factor > 0)
         result = np.empty(width * (width + 1) // 2, dtype=np.int64)
         cdef int64_t[::1] sum_out = result
-        cdef integer_rows form = integer_rows(loss_of(loss_spec), NULL, bound_in, grid, target_factor)
+        cdef integer_rows form = integer_rows(loss_of(loss_spec), NULL, bound_in, grid, target_factor,
+                                               upper)
         cdef int status
         if w is not None:
             form.w = &w[0]
@@ -146,7 +147,7 @@ cdef class DenseRows:
         cdef integer_rows form
         cdef int status
         form.w = NULL
-        form.bound_in, form.grid, form.target_factor = bound_in, grid, 0
+        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
         with nogil:
             status = all_moment_sums(chosen, self.type, &self.rows, n_threads, &form, clip,
                                      &sum_out[0, 0])
@@ -160,7 +161,7 @@ cdef class DenseRows:
         cdef integer_rows form
         cdef int status
         form.w = NULL
-        form.bound_in, form.grid, form.target_factor = bound_in, grid, 0
+        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
         with nogil:
             status = all_norms_through(chosen, self.type, &self.rows, n_threads, &form,
                                        &matrix[0, 0], matrix.shape[1], &norms_out[0])
