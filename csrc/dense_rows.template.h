@@ -60,7 +60,7 @@ static void NAME(pack_weights)(const struct NAME(layout) * layout, const double 
 struct NAME(block) {
     const REAL *row[ROWS_PER_BLOCK];
     double y[ROWS_PER_BLOCK];
-    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
+    double norm[ROWS_PER_BLOCK]; /* NaN: the row must not count */
     double clip_norm[ROWS_PER_BLOCK];
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };

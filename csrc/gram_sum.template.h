@@ -43,18 +43,17 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             const double factor = block.scale[i] * sqrt(curvature[i]) * per_unit;
             const double target =
                 block.norm[i] <= DBL_MAX ? form->target_factor * block.y[i] * per_unit : 0.0;
-            NAME(put_row)
-            (block.row[i], rows->n_columns, rows->intercept,
-             NAME(bounded_factor)(factor, block.norm[i], form->bound_in * per_unit), target,
-             panel + (done + i) * PANEL_LANES);
+            NAME(put_row)(block.row[i], rows->n_columns, rows->intercept,
+                          NAME(bounded_factor)(factor, block.norm[i], form->bound_in * per_unit),
+                          target, panel + (done + i) * PANEL_LANES);
         }
     }
 }
 
 /* The workspace of the other kernels, and after it what is needed here. */
 static double *NAME(open_panel)(const struct dense_rows *rows, const struct integer_rows *form,
-                                int64_t units, void *workspace,
-                                const struct NAME(layout) * layout, struct NAME(scratch) * scratch) {
+                                int64_t units, void *workspace, const struct NAME(layout) * layout,
+                                struct NAME(scratch) * scratch) {
     *scratch = NAME(scratch_in)(workspace, layout);
     if (form->w)
         NAME(pack_weights)(layout, form->w, scratch->weights);
@@ -109,8 +108,8 @@ ALWAYS_INLINE void NAME(add_moments)(const double *panel, int64_t units, int row
 }
 
 static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                             const struct integer_rows *form, double clip, int64_t *sum_out,
-                             void *workspace) {
+                              const struct integer_rows *form, double clip, int64_t *sum_out,
+                              void *workspace) {
     const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;

@@ -47,8 +47,8 @@ ALWAYS_INLINE int64_t panel_units(int64_t width) {
     return (width + PANEL_LANES - 1) / PANEL_LANES;
 }
 
-/* sums[unit][r][lane] += sum_k left[k][r] right[unit][k][lane] for r < PANEL_LANES and TILE_UNITS units.
- * The accumulators start at the shift, so that their bits are those of an integer. */
+/* sums[unit][r][lane] += sum_k left[k][r] right[unit][k][lane] for r < PANEL_LANES and TILE_UNITS
+ * units. The accumulators start at the shift, so that their bits are those of an integer. */
 ALWAYS_INLINE void add_panel_tile(const double *left, const double *right, uint64_t *sums) {
     for (int first = 0; first < PANEL_LANES; first += TILE_ROWS) {
         tile_vec sum[TILE_ROWS][TILE_VECTORS];
@@ -80,8 +80,8 @@ ALWAYS_INLINE void add_panel_tile(const double *left, const double *right, uint6
     }
 }
 
-/* out[r][lane] = sum_i panel[i][first + r] matrix[i][lane] for r < TILE_ROWS and TILE_UNITS units of
- * lanes; `matrix` has `stride` columns, i runs over `width` columns of the panel. */
+/* out[r][lane] = sum_i panel[i][first + r] matrix[i][lane] for r < TILE_ROWS and TILE_UNITS units
+ * of lanes; `matrix` has `stride` columns, i runs over `width` columns of the panel. */
 ALWAYS_INLINE void panel_times_matrix(const double *panel, int first, int64_t width,
                                       const double *matrix, int64_t stride,
                                       double out[TILE_ROWS][TILE_UNITS * PANEL_LANES]) {
@@ -91,9 +91,9 @@ ALWAYS_INLINE void panel_times_matrix(const double *panel, int first, int64_t wi
         const double *column = panel + i / PANEL_LANES * PANEL_UNIT + i % PANEL_LANES;
         for (int r = 0; r < TILE_ROWS; r++)
             for (int v = 0; v < TILE_VECTORS; v++)
-                sum[r][v] =
-                    multiply_add(column[(first + r) * PANEL_LANES],
-                                 *(const tile_vec *)(matrix + i * stride + v * TILE_LANES), sum[r][v]);
+                sum[r][v] = multiply_add(column[(first + r) * PANEL_LANES],
+                                         *(const tile_vec *)(matrix + i * stride + v * TILE_LANES),
+                                         sum[r][v]);
     }
     for (int r = 0; r < TILE_ROWS; r++)
         for (int v = 0; v < TILE_VECTORS; v++)

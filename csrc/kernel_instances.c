@@ -48,7 +48,8 @@ static int64_t whole_units(int64_t bytes) {
     return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
 }
 
-/* After the workspace of the other kernels a panel and the tiles of a triangle, stored as a square. */
+/* After the workspace of the other kernels a panel and the tiles of a triangle, stored as a square.
+ */
 static int64_t gram_workspace_bytes(int64_t n_columns, int64_t width) {
     const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
     return whole_units(workspace_bytes(n_columns)) +

@@ -64,8 +64,9 @@ struct dense_rows {
 /* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where
  * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most bound_in / norms[i]. Without w the
  * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
- * Before rounding V_i without that column is no longer than bound_in / grid (1 + 2^-50 + (n_columns + 16) 2^-52).
- * grid is a power of two, bound_in / grid and target_factor y_i / grid are at most 2^22. */
+ * Before rounding V_i without that column is no longer than bound_in / grid (1 + 2^-50 + (n_columns
+ * + 16) 2^-52). grid is a power of two, bound_in / grid and target_factor y_i / grid are at most
+ * 2^22. */
 struct integer_rows {
     struct loss loss;
     const double *w; /* or NULL */
@@ -86,10 +87,10 @@ typedef int64_t workspace_bytes_fn(int64_t n_columns);
 /* sum_out[j] += sum over rows of round(s_i * (x_i, 1)_j / grid): integers.
  *
  * s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-clip_in / norms[i] (to
- * +-clip_in / clip_norms[i] where given), so that the vector before rounding is no longer than clip_in (1 + 2^-22) for float and
- * clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as 0. grid is a power of two with
- * clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has n_columns + intercept
- * entries. workspace is scratch. */
+ * +-clip_in / clip_norms[i] where given), so that the vector before rounding is no longer than
+ * clip_in (1 + 2^-22) for float and clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as
+ * 0. grid is a power of two with clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has
+ * n_columns + intercept entries. workspace is scratch. */
 typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                                      struct loss loss, const double *w, double clip_in, double grid,
                                      int64_t *sum_out, void *workspace);
@@ -109,20 +110,21 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
                                   const double *steps, int64_t n_steps, double clip, double grid,
                                   int64_t *sum_out, void *workspace);
 
-/* sum_out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper triangle. At most
- * 2^40 rows. */
+/* sum_out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper triangle. At
+ * most 2^40 rows. */
 typedef void gram_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                          const struct integer_rows *form, int64_t *sum_out, void *workspace);
 
 /* sum_out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
- * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before rounding.
- * clip is at most 2^44. */
+ * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before
+ * rounding. clip is at most 2^44. */
 typedef void moment_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                           const struct integer_rows *form, double clip, int64_t *sum_out,
-                           void *workspace);
+                            const struct integer_rows *form, double clip, int64_t *sum_out,
+                            void *workspace);
 
-/* norms_out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has n_columns + intercept rows
- * of n_out integers, n_out a multiple of 16; magnitudes of a column times V_i sum to at most 2^52. */
+/* norms_out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has n_columns +
+ * intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column times V_i sum to
+ * at most 2^52. */
 typedef void norms_through_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                               const struct integer_rows *form, const double *matrix, int64_t n_out,
                               double *norms_out, void *workspace);

@@ -1,6 +1,7 @@
 /* Second derivatives of the losses in the prediction p, for the ROWS_PER_BLOCK rows of a block at
- * once, in double; never negative. A loss without one gives 0. Or curvatures of the parabolas that touch
- * the loss at p and lie above it everywhere: at least the second derivative, with the same maximum. */
+ * once, in double; never negative. A loss without one gives 0. Or curvatures of the parabolas that
+ * touch the loss at p and lie above it everywhere: at least the second derivative, with the same
+ * maximum. */
 #ifndef DPERM_LOSS_CURVATURES_H
 #define DPERM_LOSS_CURVATURES_H
 

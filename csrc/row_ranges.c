@@ -219,10 +219,9 @@ int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
         for (int t = 0; t < ranges.n_threads; t++)
             memset(spaces + t * bytes + sum_at, 0, size * sizeof *sum_out);
         FOR_EACH_RANGE(ranges, int64_t,
-                       kernels->gram_sum[type](
-                           rows, begin, end, form,
-                           (int64_t *)(spaces + this_thread() * bytes + sum_at),
-                           spaces + this_thread() * bytes))
+                       kernels->gram_sum[type](rows, begin, end, form,
+                                               (int64_t *)(spaces + this_thread() * bytes + sum_at),
+                                               spaces + this_thread() * bytes))
         for (int t = 0; t < ranges.n_threads; t++)
             for (int64_t j = 0; j < size; j++)
                 sum_out[j] += ((const int64_t *)(spaces + t * bytes + sum_at))[j];
@@ -234,8 +233,8 @@ int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
 }
 
 int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
-                   const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
-                   double clip, int64_t *sum_out) {
+                    const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                    double clip, int64_t *sum_out) {
     struct ranges ranges;
     const int64_t width = rows->n_columns + rows->intercept;
     int64_t bytes = 0;
@@ -245,7 +244,7 @@ int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
     if (spaces) {
         FOR_EACH_RANGE(ranges, int64_t,
                        kernels->moment_sums[type](rows, begin, end, form, clip, partial,
-                                                 spaces + this_thread() * bytes))
+                                                  spaces + this_thread() * bytes))
         add_integers(&ranges, sum_out);
     }
     status = spaces ? status : -1;
@@ -255,9 +254,8 @@ int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
 }
 
 int all_norms_through(const struct kernel_table *kernels, enum real_type type,
-                      const struct dense_rows *rows, int n_threads,
-                      const struct integer_rows *form, const double *matrix, int64_t n_out,
-                      double *norms_out) {
+                      const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                      const double *matrix, int64_t n_out, double *norms_out) {
     struct ranges ranges;
     int64_t bytes = 0;
     int status = open_ranges(&ranges, kernels, rows, n_threads, 0);

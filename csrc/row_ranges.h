@@ -36,13 +36,12 @@ int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
                  int64_t *sum_out);
 
 int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
-                   const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
-                   double clip, int64_t *sum_out);
+                    const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                    double clip, int64_t *sum_out);
 
 int all_norms_through(const struct kernel_table *kernels, enum real_type type,
-                      const struct dense_rows *rows, int n_threads,
-                      const struct integer_rows *form, const double *matrix, int64_t n_out,
-                      double *norms_out);
+                      const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                      const double *matrix, int64_t n_out, double *norms_out);
 
 /* 1 when this build has threads. */
 int has_threads(void);

@@ -8,6 +8,7 @@ import pytest
 
 from dperm import Objective
 from dperm.bounded import Bounded
+from dperm.losses import Loss, SquaredError
 from dperm.mechanisms import release
 
 
@@ -67,6 +68,20 @@ def understated_gram():
 
 
 @contextmanager
+def understated_direction():
+    """A Newton direction states a tenth of what a record changes in it."""
+    honest = Objective.newton_direction
+
+    def understated(self, *args, **kwargs):
+        secret = honest(self, *args, **kwargs)
+        return Bounded(secret._integers, grid=secret.grid, contribution=secret.contribution / 10)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "newton_direction", understated)
+        yield
+
+
+@contextmanager
 def heavy_label():
     """A record counts three times in the sum of the labels, which still states 1."""
     honest = Objective.label_sum
@@ -94,6 +109,8 @@ class Configuration:
     trainings: int = 800
     share: float = 0.9
     fit_intercept: bool = False
+    loss: str | Loss = "logistic"
+    kind: str = "orthogonal"
 
 
 CONFIGURATIONS = {
@@ -113,6 +130,15 @@ CONFIGURATIONS = {
         fit_intercept=True,
     ),
     "nonprivate": Configuration({}, ()),
+    "dp_newton": Configuration(
+        {"steps": 8, "clip": 0.01, "gradient_share": 0.7},
+        (halved_noise, skipped_clip, understated_direction),
+        share=0.75,  # a record moves a direction by all it can in the worst case only,
+        kind="silent",  # which is a gradient along that record
+    ),
+    "sufficient_statistics": Configuration(
+        {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)
+    ),
     "preconditioned_gd": Configuration(
         {"steps": 8, "clip": 0.1, "moments": "gram", "share": 0.5},
         (halved_noise, skipped_mapped_clip, understated_gram),

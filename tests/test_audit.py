@@ -28,7 +28,9 @@ def test_every_algorithm_has_a_configuration():
 
 def measure(name, relation="add_or_remove", **changes):
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(
+        entry.kind, n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept, loss=entry.loss
+    )
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):
@@ -94,7 +96,7 @@ def test_full_audit_at_epsilon_one(name, kind):
     """Thousands of short trainings with a clip that the record surely reaches."""
     delta = 1e-5
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept, loss=entry.loss)
     algorithm = getattr(algorithms, name)
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
     settings = {"clip": 0.01, **short[name]} if name in short else {}

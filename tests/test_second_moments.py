@@ -139,9 +139,7 @@ def test_a_record_that_is_not_finite_counts_nothing(instruction_set, dtype):
     bad[20, 3], bad[21, 8], bad_y[22] = np.nan, np.inf, np.nan
     keep = np.setdiff1d(np.arange(len(x)), [20, 21, 22])
     one = Objective("logistic", bad, bad_y, fit_intercept=True, non_finite="zero", n_public=40)
-    other = Objective(
-        "logistic", x[keep], y[keep], fit_intercept=True, non_finite="zero", n_public=40
-    )
+    other = Objective("logistic", x[keep], y[keep], fit_intercept=True, non_finite="zero", n_public=40)
     for a, b in zip(all_sums(one, w[:10], linear_map), all_sums(other, w[:10], linear_map), strict=True):
         assert np.array_equal(a._integers, b._integers)
 

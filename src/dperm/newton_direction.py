@@ -35,10 +35,11 @@ def newton_direction(
 
     Notes
     -----
-    Sensitivity (Ganesh, Haghifam, Steinke and Thakurta 2023, Section 4.2, for the logistic loss). Let ``A`` be the
-    inverse without a record that adds ``v v^T / N``. By Sherman and Morrison the record moves the direction by
-    ``A v <v, A g> / (N + <v, A v>)``. With ``t = <v, A v>``, ``||A|| <= 1 / shift`` bounds ``||A v||`` by
-    ``sqrt(t / shift)`` and ``<v, A g>`` by ``sqrt(t / shift) ||g||``; the quotient grows with ``t <= b / shift``:
+    Sensitivity (Ganesh, Haghifam, Steinke and Thakurta 2023, Section 4.2, for the logistic loss). Let ``A``
+    be the inverse without a record that adds ``v v^T / N``. By Sherman and Morrison the record moves the
+    direction by ``A v <v, A g> / (N + <v, A v>)``. With ``t = <v, A v>``, ``||A|| <= 1 / shift`` bounds
+    ``||A v||`` by ``sqrt(t / shift)`` and ``<v, A g>`` by ``sqrt(t / shift) ||g||``; the quotient grows
+    with ``t <= b / shift``:
 
         ``b ||g|| / (shift (N shift + b))``,
 
@@ -50,7 +51,9 @@ def newton_direction(
     """
     d = len(gradient)
     bound = hessian_sum.contribution / DIAGONAL
-    matrix = symmetric_matrix(hessian_sum._integers * hessian_sum.grid) / n_public
+    matrix = (
+        symmetric_matrix(np.asarray(hessian_sum._integers * hessian_sum.grid, dtype=np.float64)) / n_public
+    )
     matrix[np.diag_indices(d)] += penalty + shift
     direction = cho_solve(cho_factor(matrix, lower=True), gradient)
     length = math.sqrt(float(gradient @ gradient)) * (1.0 + 2.0**-40)

@@ -200,7 +200,8 @@ class Objective:
         return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
 
     def mapped_gradient_sum(self, w: ArrayLike, clip: float, linear_map: LinearMap) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their image.
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
+        image.
 
         In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
         computed at the first call for a matrix; every call then costs one pass.
@@ -308,7 +309,8 @@ class Objective:
         return Bounded(integers.ravel(), grid=grid**2, contribution=contribution)
 
     def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
-        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most ``clip``.
+        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
+        ``clip``.
 
         Parameters
         ----------
@@ -317,9 +319,9 @@ class Objective:
         clip : float
             Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
         upper : bool
-            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies above it
-            everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the logistic loss,
-            ``tanh(p/2) / (2p)``).
+            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies
+            above it everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the
+            logistic loss, ``tanh(p/2) / (2p)``).
 
         Returns
         -------
@@ -381,7 +383,9 @@ class Objective:
         grid = row_grid(max(bound, target), self.n_public)
         self._check_room(max(bound, target) / grid)
         inner = bound_before_rounding(bound, grid, self.dimension)
-        integers = self._rows.gram_sum(self.loss.kernel, w, inner, grid, target_factor, self._threads(), upper)
+        integers = self._rows.gram_sum(
+            self.loss.kernel, w, inner, grid, target_factor, self._threads(), upper
+        )
         return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
     def _check_room(self, steps: float) -> None:

@@ -10,7 +10,8 @@ For two records the inner product of the vectors is
 ``841 sum_j V_j^2 U_j^2 + 1681 sum_{j<k} V_j V_k U_j U_k = 840.5 <V, U>^2 + 0.5 sum_j V_j^2 U_j^2 >= 0``,
 so exchanging one for the other moves the sum by at most sqrt(2) times as much as adding it. A target
 column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm,
-and the inner product stays non-negative only up to ``41^2 <V, U> t u``: the triangle inequality is used there.
+and the inner product stays non-negative only up to ``41^2 <V, U> t u``: the triangle inequality is used
+there.
 
 **Rounding.** ``V`` is ``a (x, 1) / grid`` rounded to nearest, which moves it by at most ``sqrt(d)/2``. The
 kernels bound its norm before that by ``bound_in / grid (1 + slack)``; ``bound_in`` is chosen so
@@ -51,7 +52,9 @@ def mean_weight(clip: float, row_norm: float, grid: float) -> float:
     """Factor of the columns' sums beside the sums of squares: ``clip / row_norm``, down to the grid."""
     steps = math.floor(clip / row_norm / grid * (1.0 - 2.0**-50))
     if steps < 1:
-        raise ValueError(f"clip must be at least {row_norm * grid:g} for sums of so many records, got {clip!r}")
+        raise ValueError(
+            f"clip must be at least {row_norm * grid:g} for sums of so many records, got {clip!r}"
+        )
     return steps * grid
 
 
@@ -99,8 +102,8 @@ def denoised(matrix: Array, noise: float) -> Array:
     """An estimate of second moments from a noisy release of them: eigenvalues and a diagonal.
 
     The noise, of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` beside it, has
-    eigenvalues up to ``edge = noise sqrt(2 d)``. What lies above is kept, as an eigenvalue ``l`` of the matrix
-    shows up at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only
+    eigenvalues up to ``edge = noise sqrt(2 d)``. What lies above is kept, as an eigenvalue ``l`` of the
+    matrix shows up at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only
     the diagonal is believed.
     """
     edge = noise * math.sqrt(2.0 * len(matrix))

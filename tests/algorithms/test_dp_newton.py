@@ -65,7 +65,8 @@ def neighbours_of_direction(rng, relation, dimension, n_public):
     other = np.append(X[:3], rng.normal(size=(1, dimension)) * 3, axis=0)
     first = X if relation == "replace_one" else X[:3]
     return [
-        Objective("logistic", rows, np.ones(len(rows)), row_norm=2.0, n_public=n_public) for rows in (first, other)
+        Objective("logistic", rows, np.ones(len(rows)), row_norm=2.0, n_public=n_public)
+        for rows in (first, other)
     ]
 
 

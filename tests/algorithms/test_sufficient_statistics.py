@@ -54,7 +54,7 @@ def test_it_is_the_numpy_twin_with_the_noise_that_was_drawn(monkeypatch):
 
 def adassp(rows, y, row_norm, target_bound, epsilon, delta, rng):
     """Wang 2018, Algorithm 2, as published."""
-    n, d = rows.shape
+    d = rows.shape[1]
     part, root = epsilon / 3, math.sqrt(math.log(6 / delta))
     smallest = np.linalg.eigvalsh(rows.T @ rows)[0]
     smallest = max(
@@ -99,7 +99,9 @@ def test_the_budget_is_used_up_and_not_passed(monkeypatch, neighbors):
     factor = 1 if neighbors == "add_or_remove" else 2
     expected = 29 * 1.5**2 * math.sqrt(1 + 2 * 0.7**2) * factor
     assert result.privacy.sensitivity == pytest.approx(expected, rel=1e-4)
-    assert result.privacy.noise_scale == pytest.approx(result.privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6)
+    assert result.privacy.noise_scale == pytest.approx(
+        result.privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6
+    )
 
 
 def test_seeded_runs_repeat_on_any_number_of_threads():

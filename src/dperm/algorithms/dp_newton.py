@@ -1,9 +1,9 @@
 """Newton's method with noise on gradients and on directions.
 
 Ganesh, Haghifam, Steinke and Thakurta, "Faster differentially private convex optimization via second-order
-methods", NeurIPS 2023: the double-noise mechanism with regularised Hessians. A gradient is released with noise;
-the direction ``(H + shift I)^-1`` takes it to is then released with noise, too. That is ``d`` noisy numbers and not
-the ``d^2`` of a noisy Hessian.
+methods", NeurIPS 2023: the double-noise mechanism with regularised Hessians. A gradient is released with
+noise; the direction ``(H + shift I)^-1`` takes it to is then released with noise, too. That is ``d`` noisy
+numbers and not the ``d^2`` of a noisy Hessian.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
 
     Notes
     -----
-    The noise of a direction has the length ``sqrt(dimension) z b ||g|| / (n shift^2)``, ``z`` the noise multiplier
-    and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at most ``b``: the
-    shift keeps the product below ``||g||``, or noise would feed on itself.
+    The noise of a direction has the length ``sqrt(dimension) z b ||g|| / (n shift^2)``, ``z`` the noise
+    multiplier and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at
+    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself.
     """
     lipschitz = loss.lipschitz(row_norm)
     smoothness = loss.smoothness(row_norm)
@@ -152,8 +152,8 @@ def dp_newton(
 
     Notes
     -----
-    All releases are Gaussian and the squares of their ``mu`` add up exactly, though each sensitivity of a direction
-    is proportional to the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
+    All releases are Gaussian and the squares of their ``mu`` add up exactly, though each sensitivity of a
+    direction is proportional to the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
     """
     relation = Neighbours.parse(neighbors)
     if calibration != "tight":
@@ -187,7 +187,7 @@ def dp_newton(
         description="dp_newton",
         statement=public,
     )
-    coef, history, sensitivity, noise_scale = _newton(objective, releaser, schedule, callback)
+    coef, history, sensitivity, noise_scale = _newton(objective, releaser, budget, schedule, callback)
     privacy = PrivacyStatement(
         epsilon=epsilon,
         delta=delta,
@@ -209,9 +209,13 @@ def dp_newton(
 
 
 def _newton(
-    objective: Objective, releaser: Releaser, schedule: DPNewtonSchedule, callback: Callback | None
+    objective: Objective,
+    releaser: Releaser,
+    budget: Budget,
+    schedule: DPNewtonSchedule,
+    callback: Callback | None,
 ) -> tuple[Array, list[dict[str, Any]], float, float]:
-    cost = releaser.budget.share(schedule.steps)
+    cost = budget.share(schedule.steps)
     for_gradient = cost if cost == math.inf else math.floor(cost * schedule.gradient_share)
     of_gradient = gaussian_noise_multiplier(for_gradient, "gdp")
     of_direction = gaussian_noise_multiplier(cost if cost == math.inf else cost - for_gradient, "gdp")

@@ -46,8 +46,8 @@ class PreconditionedGDSchedule:
     Attributes
     ----------
     moments : {"gram", "columns", "none"}
-        What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares, or
-        nothing.
+        What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares,
+        or nothing.
     share : float
         Share of the budget that this costs, in (0, 1); unused without moments.
     steps : int
@@ -104,9 +104,10 @@ def preconditioned_gd_schedule(
     accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
     columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
     settings. Whitened problems resemble each other, which leaves the
-    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while ``step_size``
-    times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is below
-    ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures them.
+    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while
+    ``step_size`` times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is
+    below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
+    them.
     """
     effective = mu / 2.0 if exchanged else mu
     signal = n * effective / math.sqrt(dimension)
@@ -235,9 +236,9 @@ def preconditioned_gd(
         description="preconditioned_gd",
         statement=public,
     )
-    whitening, row_length = _whitening(objective, releaser, schedule)
+    whitening, row_length = _whitening(objective, releaser, budget, schedule)
     coef, history, sensitivity, multiplier = _descend(
-        objective, releaser, schedule, whitening, row_length, callback
+        objective, releaser, budget, schedule, whitening, row_length, callback
     )
     privacy = PrivacyStatement(
         epsilon=epsilon,
@@ -261,7 +262,7 @@ def preconditioned_gd(
 
 
 def _whitening(
-    objective: Objective, releaser: Releaser, schedule: PreconditionedGDSchedule
+    objective: Objective, releaser: Releaser, budget: Budget, schedule: PreconditionedGDSchedule
 ) -> tuple[Array, float]:
     """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
     d, row_norm = objective.dimension, objective.row_norm
@@ -269,7 +270,7 @@ def _whitening(
         return math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
     release = _noisy_gram if schedule.moments == "gram" else _noisy_columns
     second_moments, noise = release(
-        objective, releaser, gaussian_noise_multiplier(releaser.budget.share(1, schedule.share), "gdp")
+        objective, releaser, gaussian_noise_multiplier(budget.share(1, schedule.share), "gdp")
     )
     values, vectors = np.linalg.eigh(second_moments)
     values = np.maximum(values, 0.0)
@@ -305,6 +306,7 @@ def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) 
 def _descend(
     objective: Objective,
     releaser: Releaser,
+    budget: Budget,
     schedule: PreconditionedGDSchedule,
     whitening: Array,
     row_length: float,
@@ -313,9 +315,9 @@ def _descend(
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
     clip = schedule.clip * row_length * _slope(objective.loss)
-    ridge = objective.l2 * np.linalg.norm(whitening, 2) ** 2
+    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
     step_size = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
-    multiplier = gaussian_noise_multiplier(releaser.budget.share(schedule.steps), "gdp")
+    multiplier = gaussian_noise_multiplier(budget.share(schedule.steps), "gdp")
     reach = step_size / (1.0 - schedule.momentum)
     dual = np.zeros(objective.dimension)
     velocity, total = np.zeros_like(dual), np.zeros_like(dual)

@@ -1,9 +1,9 @@
 """Linear regression from noisy sufficient statistics.
 
 One Gaussian release of ``sum z z^T`` and ``sum z y`` together, and a ridge regression on it, in place of the
-three releases of Wang, "Revisiting differentially private linear regression: optimal and adaptive prediction &
-estimation in unbounded domain", UAI 2018, Algorithm 2 (AdaSSP). The spectrum of the noisy sum takes the place
-of AdaSSP's separate release of the smallest eigenvalue.
+three releases of Wang, "Revisiting differentially private linear regression: optimal and adaptive
+prediction & estimation in unbounded domain", UAI 2018, Algorithm 2 (AdaSSP). The spectrum of the noisy sum
+takes the place of AdaSSP's separate release of the smallest eigenvalue.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def sufficient_statistics(
         Weight of the targets beside the rows, which shifts accuracy between the two sums: at 1 the largest
         target weighs as much as the longest row.
     ridge : float, optional
-        Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0. Default: by
-        the size of that sum's noise. Eigenvalues then count at least that much.
+        Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0.
+        Default: by the size of that sum's noise. Eigenvalues then count at least that much.
     calibration : {"tight"}
         Noise by the exact accounting of Gaussian differential privacy.
     neighbors : {"add_or_remove", "replace_one"}

@@ -65,7 +65,8 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class SquaredError(Loss):
-    """``(p - y)^2 / 2``; L = R (R radius + target_bound), beta = R^2. To the kernels a Huber loss that never bends.
+    """``(p - y)^2 / 2``; L = R (R radius + target_bound), beta = R^2. To the kernels a Huber loss that
+    never bends.
 
     Parameters
     ----------
