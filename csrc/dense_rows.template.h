@@ -60,7 +60,8 @@ static void NAME(pack_weights)(const struct NAME(layout) * layout, const double 
 struct NAME(block) {
     const REAL *row[ROWS_PER_BLOCK];
     double y[ROWS_PER_BLOCK];
-    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
+    double norm[ROWS_PER_BLOCK]; /* NaN: the row must not count */
+    double clip_norm[ROWS_PER_BLOCK];
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
@@ -82,6 +83,7 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
         block->y[i] = counts ? target : 0.0;
         block->norm[i] = counts ? norm : NAN;
+        block->clip_norm[i] = counts && rows->clip_norms ? rows->clip_norms[place] : block->norm[i];
     }
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];

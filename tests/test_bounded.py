@@ -120,6 +120,7 @@ def test_public_attributes(vector, scores):
     public = {name for name in dir(vector) if not name.startswith("_")}
     assert public == {
         "grid",
+        "mapped",
         "contribution",
         "replacement",
         "rounding",
