@@ -174,7 +174,7 @@ def test_full_audit_at_epsilon_one(name, kind):
         **observed(entry, run, pair),
         delta=delta,
         claim=1.0,
-        trainings=3000 if name == "dp_agd" or entry.method == "clopper_pearson" else 10_000,
+        trainings=3000 if name in ("dp_agd", "privgene") or entry.method == "clopper_pearson" else 10_000,
         random_state=1,
         confidence=0.99,
         method=entry.method,
