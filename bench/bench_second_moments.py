@@ -73,7 +73,9 @@ def compare(name: str, rounds: int = 9) -> None:
         for label, taken in times.items():
             ratio = statistics.median(t / b for t, b in zip(taken, times["X.T @ X"], strict=True))
             median = 1e3 * statistics.median(taken)
-            print(f"{name} {X.shape} {dtype.__name__:8} {label:12} {median:8.1f} ms  {ratio:5.2f}", flush=True)
+            print(
+                f"{name} {X.shape} {dtype.__name__:8} {label:12} {median:8.1f} ms  {ratio:5.2f}", flush=True
+            )
 
 
 if __name__ == "__main__":
