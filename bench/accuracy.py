@@ -43,7 +43,7 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
             fit = getattr(algorithms, solver)
             coefs = [fit(objective, epsilon, arguments.delta).coef for epsilon in arguments.epsilons]
             results[solver].append([accuracy(coef, X_test, y_test) for coef in coefs])
-        exact = accuracy(nonprivate(objective, max_iter=1000).coef, X_test, y_test)
+        exact = accuracy(nonprivate(objective, max_iter=300).coef, X_test, y_test)
         results["nonprivate"].append([exact] * len(arguments.epsilons))
     print(f"{name}: mean (standard deviation) of {arguments.repetitions} splits, %")
     print("| solver | " + " | ".join(f"epsilon {e:g}" for e in arguments.epsilons) + " |")

@@ -266,6 +266,17 @@ def test_the_mapped_clip_is_attained(dtype, spread):
     assert min(shares) > 1 - (2e-5 if dtype == np.float32 else 4e-6) * spread - 1e-5
 
 
+@pytest.mark.parametrize("row_norm", [1e-3, 1.0, 1e300])
+def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
+    """The factor onto row_norm is subnormal, and a steep loss makes it count again."""
+    for size in (1e290, 1e300, 1e307, 1.7e308):
+        for slope in (1.0, 1e12, 1e200, 1e300):
+            objective = Objective("squared_hinge", [[0.0, size, 0.0]], [1.0], row_norm=row_norm)
+            w = -min(slope / row_norm, 1e307) * np.ones(3)
+            for seed in range(3):
+                within(objective.mapped_gradient_sum(w, 0.5, random_map(3, 30.0, seed)))
+
+
 def test_understated_lengths_would_be_seen(monkeypatch):
     """The attack above fails when the lengths of the images are too small."""
     from dperm.mapped_gradients import MappedGradients

@@ -65,6 +65,9 @@ class MappedGradients:
         lengths *= grid * self.map.grid * (1.0 + 2.0**-40)
         lengths += self._largest * 0.5 * grid * math.sqrt(d) * (1.0 + 2.0**-20)
         norms = objective._rows.norms
+        # Rows so long that the factor that scales them loses digits: the bound that needs none.
+        beyond = norms > objective.row_norm * 2.0**900
+        lengths[beyond] = self._largest * objective.row_norm * (1.0 + 2.0**-20)
         with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite do not count
             lengths *= np.maximum(1.0, norms / objective.row_norm)
             return np.maximum(lengths, self._smallest * norms)

@@ -128,7 +128,7 @@ def preconditioned_gd_schedule(
         clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
         step_size=step_size,
         momentum=0.9,
-        threshold=2.0,
+        threshold=1.5,
         tail=0.5,
     )
 
@@ -288,7 +288,7 @@ def _noisy_gram(objective: Objective, releaser: Releaser, multiplier: float) -> 
 
 
 def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and the noise of an entry.
+    """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
 
     Squares of a row are clipped on the assumption that a row is neither spread evenly over its
     entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
@@ -300,7 +300,7 @@ def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) 
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
     mean, squares = releaser.gaussian_sum(sums, multiplier).reshape(2, d) / n
     mean /= weight
-    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), noise
+    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
 
 
 def _descend(
