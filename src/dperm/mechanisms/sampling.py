@@ -69,7 +69,7 @@ def poisson_sample(
     Notes
     -----
     A record is in if and only if a 64-bit word of its own is below ``floor(q 2^64)``; whether it is does
-    not depend on any other record. A word is drawn as far as the comparison needs it, 16 bits in most
+    not depend on any other record. A word is drawn as far as the comparison needs it, 8 bits in most
     cases: this changes no probability. Nothing is skipped by floating-point geometric gaps, which are not
     exact.
     """
