@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import dperm
-from dperm.algorithms import dp_agd, majority, noisy_gd, nonprivate
+from dperm.algorithms import dp_agd, dp_sgd, majority, noisy_gd, nonprivate
 
-SOLVERS = {"noisy_gd": noisy_gd, "dp_agd": dp_agd, "majority": majority}
+SOLVERS = {"noisy_gd": noisy_gd, "dp_agd": dp_agd, "dp_sgd": dp_sgd, "majority": majority}
 
 
 def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from dperm import Objective
 from dperm.accounting import Ledger, noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
 from dperm.algorithms._minibatch_descent import MinibatchSchedule
+from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import laplacian_smoothing, release
 from reference import numpy_algorithms as rows_twin
@@ -197,3 +198,34 @@ class TestPaperMode:
             algorithm(objective(), 1.0, 1e-5, calibration="paper", **settings)
         with pytest.raises(ValueError, match="finite epsilon"):
             algorithm(objective(), math.inf, 1e-5, calibration="paper")
+
+
+class TwoTargets(Objective):
+    """Two copies of a problem side by side: weights of shape (dimension, 2), as of a loss with classes."""
+
+    @property
+    def shape(self):
+        return (self.dimension, 2)
+
+    def clipped_gradient_sum(self, w, clip, **kwargs):
+        parts = [
+            Objective.clipped_gradient_sum(self, w[:, k], clip / math.sqrt(2), **kwargs) for k in range(2)
+        ]
+        integers = np.stack([part._integers for part in parts], axis=1)
+        return Bounded(integers, grid=parts[0].grid, contribution=clip)
+
+
+@pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd, dp_lsadam])
+def test_weights_of_any_shape(algorithm):
+    """Without noise each column goes its own way, smoothed along the columns of the data only."""
+    X, y = separable()
+    settings = {"batch_size": 100, "steps": 20, "step_size": 0.3, "random_state": 0}
+    public = {"row_norm": 1.5, "fit_intercept": True, "l2": 0.1}
+    alone = algorithm(Objective("logistic", X, y, **public), math.inf, 1e-6, clip=0.3, **settings).coef
+    pair = algorithm(
+        TwoTargets("logistic", X, y, **public), math.inf, 1e-6, clip=0.3 * math.sqrt(2), **settings
+    )
+    np.testing.assert_allclose(pair.coef, np.stack([alone, alone], axis=1), rtol=1e-6)
+    noisy = algorithm(TwoTargets("logistic", X, y, **public), 1.0, 1e-6, radius=0.5, **settings).coef
+    assert noisy.shape == (6, 2)
+    assert 0.0 < np.linalg.norm(noisy) <= 0.5
