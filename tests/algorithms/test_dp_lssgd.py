@@ -12,6 +12,7 @@ from dperm import Objective
 from dperm.accounting import Ledger, noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
 from dperm.algorithms._minibatch_descent import MinibatchSchedule
+from dperm.audit import replay_check
 from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import laplacian_smoothing, release
@@ -229,3 +230,26 @@ def test_weights_of_any_shape(algorithm):
     noisy = algorithm(TwoTargets("logistic", X, y, **public), 1.0, 1e-6, radius=0.5, **settings).coef
     assert noisy.shape == (6, 2)
     assert 0.0 < np.linalg.norm(noisy) <= 0.5
+
+
+@both
+@pytest.mark.parametrize(
+    ("sampling", "neighbors"),
+    [("poisson", "add_or_remove"), ("poisson", "replace_one"), ("without_replacement", "replace_one")],
+)
+def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(algorithm, sampling, neighbors):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
+    other = X.copy()
+    other[7] = 0.0 if neighbors == "add_or_remove" else -9.0 * X[7]
+    report = replay_check(
+        lambda obj: algorithm(
+            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=0.1, sampling=sampling,
+            neighbors=neighbors, random_state=2,
+        ),
+        Objective("logistic", X, y, row_norm=2.0),
+        Objective("logistic", other, y, row_norm=2.0),
+    )  # fmt: skip
+    assert report.ok, report
+    assert report.accesses == 12
+    assert report.largest_share > 0.9
