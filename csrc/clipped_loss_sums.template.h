@@ -22,7 +22,7 @@ ALWAYS_INLINE int64_t NAME(rounded_loss_sum)(const REAL *value, double clip, dou
 /* A block's part of the sums: losses of a batch of steps at a time. */
 ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const double *q,
                                     const double *target, const double *steps, int64_t n_steps,
-                                    double clip, double grid, struct memory_range next,
+                                    double clip, double grid, struct read_ahead next,
                                     int64_t *sum_out) {
     REAL at[STEPS_PER_BATCH * ROWS_PER_BLOCK], value[STEPS_PER_BATCH * ROWS_PER_BLOCK];
     REAL y[STEPS_PER_BATCH * ROWS_PER_BLOCK];
@@ -30,7 +30,7 @@ ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const dou
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             y[b * ROWS_PER_BLOCK + i] = (REAL)target[i];
     for (int64_t j = 0; j < n_steps; j += STEPS_PER_BATCH) {
-        prefetch_part(next, j / STEPS_PER_BATCH);
+        read_ahead(&next);
         for (int b = 0; b < STEPS_PER_BATCH; b++) {
             const double step = j + b < n_steps ? steps[j + b] : 0.0;
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
@@ -42,26 +42,50 @@ ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const dou
     }
 }
 
-#if !REAL_IS_F32
-/* The same for the logistic loss at evenly spaced steps. Rows that do not fit the geometric
- * sequence, if there are any, are evaluated one by one as above. */
-static void add_losses_evenly(struct loss loss, const double *p, const double *q, const double *y,
-                              const double *steps, int64_t n_steps, double clip, double grid,
-                              struct memory_range next, int64_t *sum_out) {
-    struct logistic_line line;
-    double value[ROWS_PER_BLOCK];
-    logistic_line_open(&line, p, q, y, steps, n_steps);
+/* round(min(value, clip) / grid) of the rows that do not fit a logistic line. */
+static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, struct loss loss,
+                                   const double *p, const double *q, const double *y,
+                                   const double *steps, int64_t n_steps, double clip, double grid,
+                                   int64_t *sum_out) {
     for (int64_t j = 0; j < n_steps; j++) {
-        prefetch_part(next, j);
-        logistic_line_next(&line, steps[j], value);
-        for (int i = 0; i < ROWS_PER_BLOCK && !line.all_fit; i++)
-            if (!line.fits[i])
-                value[i] =
-                    loss_value_f64(LOSS_LOGISTIC, loss.parameter, p[i] - steps[j] * q[i], y[i]);
-        sum_out[j] += rounded_loss_sum_f64(value, clip, grid);
+        REAL value[ROWS_PER_BLOCK];
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            const REAL at = (REAL)(p[i] - steps[j] * q[i]);
+            value[i] = line->fits[i] ? 0 : NAME(loss_value)(loss, LOSS_LOGISTIC, at, (REAL)y[i]);
+        }
+        sum_out[j] += NAME(rounded_loss_sum)(value, clip, grid);
     }
 }
-#endif
+
+/* State of a pass along a logistic line: see logistic_line.template.h. */
+struct NAME(line_pass) {
+    UNSIGNED_WIDE sums[LINE_MOST_STEPS];
+    REAL steps[LINE_MOST_STEPS];
+    int blocks;
+};
+
+static void NAME(line_pass_open)(struct NAME(line_pass) * pass, const double *steps,
+                                 int64_t n_steps) {
+    memset(pass, 0, sizeof *pass);
+    for (int64_t j = 0; j < n_steps; j++)
+        pass->steps[j] = (REAL)steps[j];
+}
+
+static void NAME(line_pass_add)(struct NAME(line_pass) * pass, struct loss loss, const double *p,
+                                const double *q, const double *y, const double *steps,
+                                int64_t n_steps, double clip, double grid, struct read_ahead next,
+                                int64_t *sum_out) {
+    struct NAME(logistic_line) line;
+    NAME(logistic_line_open)(&line, p, q, y, steps, n_steps);
+    NAME(logistic_line_add)(&line, pass->steps, n_steps, (REAL)clip, ROUNDING_SHIFT * (REAL)grid,
+                            next, pass->sums);
+    if (!line.all_fit)
+        NAME(add_unfit_losses)(&line, loss, p, q, y, steps, n_steps, clip, grid, sum_out);
+    if (++pass->blocks == LINE_BLOCKS_PER_FLUSH) {
+        NAME(logistic_line_flush)(pass->sums, n_steps, sum_out);
+        pass->blocks = 0;
+    }
+}
 
 static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                     struct loss loss, const double *w, const double *direction,
@@ -72,9 +96,10 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
     const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
     const int64_t n_batches = (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH;
-#if !REAL_IS_F32
     const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
-#endif
+    struct NAME(line_pass) line_pass;
+    if (evenly)
+        NAME(line_pass_open)(&line_pass, steps, n_steps);
     NAME(pack_weights)(&layout, w, scratch.weights);
     NAME(pack_weights)(&layout, direction, scratch.direction);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
@@ -82,23 +107,29 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            p[i] = (double)NAME(dot)(block.row[i], scratch.weights, &layout);
-            q[i] = (double)NAME(dot)(block.row[i], scratch.direction, &layout);
+            REAL with_weights, with_direction;
+            NAME(two_dots)(block.row[i], scratch.weights, scratch.direction, &layout, &with_weights,
+                           &with_direction);
+            p[i] = (double)with_weights;
+            q[i] = (double)with_direction;
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             p[i] = block.scale[i] * (p[i] + w_intercept);
             q[i] = block.scale[i] * (q[i] + d_intercept);
         }
-#if !REAL_IS_F32
         if (evenly) {
-            const struct memory_range next = NAME(next_block)(rows, first, end, n_steps);
-            add_losses_evenly(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
+            const struct read_ahead next = NAME(rows_ahead)(
+                rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, WIDES_PER_BLOCK * n_steps);
+            NAME(line_pass_add)(&line_pass, loss, p, q, block.y, steps, n_steps, clip, grid, next,
+                                sum_out);
             continue;
         }
-#endif
-        const struct memory_range next = NAME(next_block)(rows, first, end, n_batches);
+        const struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, n_batches);
         NAME(add_losses)(loss, p, q, block.y, steps, n_steps, clip, grid, next, sum_out);
     }
+    if (evenly)
+        NAME(logistic_line_flush)(line_pass.sums, n_steps, sum_out);
 }
 
 static void NAME(predictions)(const struct dense_rows *rows, int64_t begin, int64_t end,

@@ -106,18 +106,16 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* Where the block after the one at `first` lies (nowhere, for a batch), in `parts` parts of whole
- * units. */
-ALWAYS_INLINE struct memory_range NAME(next_block)(const struct dense_rows *rows, int64_t first,
-                                                   int64_t end, int64_t parts) {
-    const int64_t next = first + ROWS_PER_BLOCK;
-    const int64_t count = end - next < ROWS_PER_BLOCK ? end - next : ROWS_PER_BLOCK;
+/* Rows first .. first + count - 1, to be read ahead in `calls` calls; nothing where they pass
+ * `end`, or of a batch. */
+ALWAYS_INLINE struct read_ahead NAME(rows_ahead)(const struct dense_rows *rows, int64_t first,
+                                                 int64_t count, int64_t end, int64_t calls) {
     const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
-    struct memory_range range;
-    range.start = (uintptr_t)rows->x + (uintptr_t)(next * row_bytes);
-    range.bytes = count > 0 && !rows->batch ? count * row_bytes : 0;
-    range.part_bytes = (range.bytes / parts / UNIT_BYTES + 1) * UNIT_BYTES;
-    return range;
+    struct read_ahead ahead;
+    ahead.at = (uintptr_t)rows->x + (uintptr_t)(first * row_bytes);
+    const int there = first + count <= end && !rows->batch;
+    ahead.lines_per_call = there ? count * row_bytes / UNIT_BYTES / calls + 1 : 0;
+    return ahead;
 }
 
 /* Sum of the LANES partial sums of a unit: lane l gets lane l + LANES/2 added, and so
@@ -169,6 +167,35 @@ ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
     return NAME(fold)(sum[0]);
+}
+
+/* <x, w> and <x, v> with one read of x; the bits are those of two dots. */
+ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w,
+                                  const REAL *restrict v, const struct NAME(layout) * layout,
+                                  REAL *with_w, REAL *with_v) {
+    VECTOR sum[2][4][VECTORS_PER_UNIT] = {{{{0}}}};
+    int64_t unit = 0;
+    for (; unit + 4 <= layout->full_units; unit += 4)
+        for (int u = 0; u < 4; u++)
+            for (int k = 0; k < VECTORS_PER_UNIT; k++) {
+                const int64_t at = (unit + u) * LANES + k * VECTOR_LANES;
+                const VECTOR here = *(const VECTOR *)(x + at);
+                sum[0][u][k] += here * *(const VECTOR *)(w + at);
+                sum[1][u][k] += here * *(const VECTOR *)(v + at);
+            }
+    for (; unit < layout->units; unit++)
+        for (int k = 0; k < VECTORS_PER_UNIT; k++) {
+            const int64_t packed = unit * LANES + k * VECTOR_LANES;
+            const VECTOR here =
+                *(const VECTOR *)(x + NAME(unit_offset)(layout, unit) + k * VECTOR_LANES);
+            sum[0][0][k] += here * *(const VECTOR *)(w + packed);
+            sum[1][0][k] += here * *(const VECTOR *)(v + packed);
+        }
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < VECTORS_PER_UNIT; k++)
+            sum[s][0][k] = (sum[s][0][k] + sum[s][1][k]) + (sum[s][2][k] + sum[s][3][k]);
+    *with_w = NAME(fold)(sum[0][0]);
+    *with_v = NAME(fold)(sum[1][0]);
 }
 
 /* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */

@@ -17,16 +17,18 @@
 #define REAL_IS_F32 0
 #include "real_types.h"
 #include "loss_values.template.h"
-#include "logistic_line.h"
+#include "logistic_line.template.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1
 #include "real_types.h"
 #include "loss_values.template.h"
+#include "logistic_line.template.h"
 #include "row_norms.template.h"
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 0
@@ -35,12 +37,39 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "coordinate_loss_sums.template.h"
+#include "precise_gradient_sum.h"
 #include "smooth_chunk.h"
 
-/* Four arrays of one row rounded up to units, and the block of narrow rows. A row of
- * doubles needs at least as many units as a row of floats. */
+#undef REAL_IS_F32
+
+#include "class_tiles.h"
+#include "softmax_scores.h"
+
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "softmax_products.template.h"
+#include "softmax_passes.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 0
+#include "real_types.h"
+#include "softmax_products.template.h"
+#include "softmax_passes.template.h"
+
+/* Four arrays of one row rounded up to units, the block of narrow rows, and converted rows. A
+ * row of doubles needs at least as many units as a row of floats. */
 static int64_t workspace_bytes(int64_t n_columns) {
-    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES;
+    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES +
+           converted_bytes(n_columns);
+}
+
+/* Weights and sums of every class, a row of zeros, the group of narrow rows; factors, scores and
+ * intercepts. */
+static int64_t softmax_workspace_bytes(int64_t n_columns, int64_t n_classes) {
+    const int64_t doubles = n_classes * (3 * ROWS_PER_GROUP + 2);
+    return (2 * n_classes + 1) * UNIT_BYTES * layout_of_f64(n_columns).units +
+           ROWS_PER_GROUP * UNIT_BYTES + doubles * (int64_t)sizeof(double);
 }
 
 #define PASTE(a, b) a##b
@@ -56,9 +85,16 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .row_norms = BOTH(row_norms),
     .clipped_gradient_sum = BOTH(clipped_gradient_sum),
     .gradient_sum = BOTH(gradient_sum),
+    .precise_gradient_sum = {precise_gradient_sum_f32, gradient_sum_f64},
     .clipped_loss_sums = BOTH(clipped_loss_sums),
+    .coordinate_loss_sums = BOTH(coordinate_loss_sums),
     .predictions = BOTH(predictions),
     .entry_sum = BOTH(entry_sum),
+    .softmax_workspace_bytes = softmax_workspace_bytes,
+    .clipped_softmax_gradient_sum = BOTH(clipped_softmax_gradient_sum),
+    .softmax_gradient_sum = BOTH(softmax_gradient_sum),
+    .clipped_softmax_loss_sums = BOTH(clipped_softmax_loss_sums),
+    .class_scores = BOTH(class_scores),
     .chunk_ends = chunk_ends,
     .smooth_chunk = smooth_chunk,
 };

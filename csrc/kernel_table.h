@@ -27,17 +27,28 @@
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
+/* Of one prediction p and target y, with a parameter h; m = y p for labels y = -1 or +1,
+ * e = p - y for real targets. */
 enum loss_kind {
-    LOSS_LOGISTIC = 0,      /* log(1 + exp(-y p)),           y in {-1, +1} */
-    LOSS_HINGE = 1,         /* max(0, 1 - y p),              y in {-1, +1} */
-    LOSS_SQUARED_HINGE = 2, /* max(0, 1 - y p)^2 / 2,        y in {-1, +1} */
-    LOSS_HUBER = 3          /* e^2/2 if |e| <= h else h|e| - h^2/2, e = p - y */
+    LOSS_LOGISTIC = 0,            /* log(1 + exp(-m)) */
+    LOSS_HINGE = 1,               /* max(0, 1 - m); a kink */
+    LOSS_SQUARED_HINGE = 2,       /* max(0, 1 - m)^2 / 2 */
+    LOSS_HUBER = 3,               /* e^2/2 if |e| <= h else h|e| - h^2/2 */
+    LOSS_ABSOLUTE = 4,            /* |e|; a kink */
+    LOSS_PINBALL = 5,             /* max((1 - h) e, -h e), 0 < h < 1; a kink */
+    LOSS_EPSILON_INSENSITIVE = 6, /* max(0, |e| - h); two kinks */
+    LOSS_SOFT_MARGIN = 7,         /* max(0, 1 - m)^h, 1 < h <= 2 */
+    LOSS_POWER = 8,               /* |e|^h, 1 < h <= 2 */
+    LOSS_SIGMOID = 9,             /* 1 / (1 + exp(m)) */
+    LOSS_WELSCH = 10,             /* h^2/2 (1 - exp(-(e/h)^2)) */
+    LOSS_TUKEY = 11,              /* h^2/6 (1 - (1 - (e/h)^2)^3) if |e| <= h else h^2/6 */
+    N_LOSS_KINDS = 12
 };
 
 struct loss {
     enum loss_kind kind;
-    double parameter; /* h of LOSS_HUBER; unused otherwise */
-    double curvature; /* of a smoothed kink; infinite for the kink itself */
+    double parameter; /* h */
+    double curvature; /* of the ramp in place of a kink; infinite for the kink itself */
 };
 
 struct dense_rows {
@@ -82,15 +93,63 @@ typedef void gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64
 /* sum_out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) / grid).
  * Losses are evaluated in the precision of the rows. One read of each row serves all n_steps
  * candidates. grid is a power of two,
- * clip a multiple of it with clip / grid <= 2^50. */
+ * clip a multiple of it with clip / grid <= 2^22 (float), 2^50 (double). */
 typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                                   struct loss loss, const double *w, const double *direction,
                                   const double *steps, int64_t n_steps, double clip, double grid,
                                   int64_t *sum_out, void *workspace);
 
+/* Changes of the losses at the neighbours of w along the axes, each kept in [-clip/2, clip/2]: with
+ * D = n_columns + intercept, j < D and a = clip/2
+ *
+ *     sum_out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) /
+ * grid), sum_out[D + j] += the same at w - stride e_j,   sum_out[2 D] += the same at w.
+ *
+ * Losses are evaluated in double at predictions in the precision of the rows. grid is a power of
+ * two, clip a multiple of it with clip / grid <= 2^50. */
+typedef void coordinate_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                     struct loss loss, const double *w, double stride, double clip,
+                                     double grid, int64_t *sum_out, void *workspace);
+
 /* p_out[i - begin] = p_i. */
 typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                             const double *w, double *p_out, void *workspace);
+
+/* Softmax. Targets are classes 0 .. n_classes - 1, weights w_k the columns of a matrix of
+ * (n_columns + intercept, n_classes), C order, and so are directions and sums of gradients. A row
+ * has one score <w_k, z_i> per class, the probabilities q_k = exp(score_k) / sum_j exp(score_j),
+ * and the loss -log q_y; the gradient of the loss is z_i r_i^T with the residuals r_i = q - e_y. A
+ * row with a score of NaN or +infinity contributes 0. */
+
+/* Workspace of the four kernels below, in bytes, 64-byte aligned. */
+typedef int64_t softmax_workspace_bytes_fn(int64_t n_columns, int64_t n_classes);
+
+/* sum_out[j, k] += sum over rows of round(s_ik * (x_i, 1)_j / grid): integers.
+ *
+ * s_i = r_i * min(1, row_norm / norms[i]), shortened where needed so that |s_i| * norms[i], the
+ * Frobenius norm before rounding, is at most clip_in times 1 + 2^-22 (float rows) or 1 + 2^-50 +
+ * n_classes * 2^-52 (double rows). The rest as for clipped_gradient_sum_fn. */
+typedef void clipped_softmax_gradient_sum_fn(const struct dense_rows *rows, int64_t begin,
+                                             int64_t end, int64_t n_classes, const double *w,
+                                             double clip_in, double grid, int64_t *sum_out,
+                                             void *workspace);
+
+/* The same sum without clip or grid, for non-private use, as gradient_sum_fn. */
+typedef void softmax_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                     int64_t n_classes, const double *w, double *sum_out,
+                                     double *loss_out, void *workspace);
+
+/* As clipped_loss_sums_fn; losses are evaluated in double from scores in the precision of the rows.
+ */
+typedef void clipped_softmax_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                          int64_t n_classes, const double *w,
+                                          const double *direction, const double *steps,
+                                          int64_t n_steps, double clip, double grid,
+                                          int64_t *sum_out, void *workspace);
+
+/* p_out[i - begin, k] = <w_k, z_i>. */
+typedef void class_scores_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                             int64_t n_classes, const double *w, double *p_out, void *workspace);
 
 /* Sum of the entries of rows [begin, end): what reading them costs at least. */
 typedef double entry_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end);
@@ -121,9 +180,16 @@ struct kernel_table {
     row_norms_fn *row_norms[N_REAL_TYPES];
     clipped_gradient_sum_fn *clipped_gradient_sum[N_REAL_TYPES];
     gradient_sum_fn *gradient_sum[N_REAL_TYPES];
+    gradient_sum_fn *precise_gradient_sum[N_REAL_TYPES]; /* double arithmetic for float rows, too */
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
+    coordinate_loss_sums_fn *coordinate_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];
+    softmax_workspace_bytes_fn *softmax_workspace_bytes;
+    clipped_softmax_gradient_sum_fn *clipped_softmax_gradient_sum[N_REAL_TYPES];
+    softmax_gradient_sum_fn *softmax_gradient_sum[N_REAL_TYPES];
+    clipped_softmax_loss_sums_fn *clipped_softmax_loss_sums[N_REAL_TYPES];
+    class_scores_fn *class_scores[N_REAL_TYPES];
     chunk_ends_fn *chunk_ends;
     smooth_chunk_fn *smooth_chunk;
 };

@@ -25,6 +25,18 @@ typedef float vec_half_f32 __attribute__((vector_size(VECTOR_BYTES / 2), aligned
 typedef uint32_t vec_u32 __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef uint64_t vec_u64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
+/* The widest vectors of the instruction set, for arithmetic on arrays of our own, which are
+ * aligned: what is slow about them is reading rows that start anywhere. */
+#ifdef __AVX512F__
+#define WIDE_BYTES 64
+#else
+#define WIDE_BYTES VECTOR_BYTES
+#endif
+typedef float wide_f32 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef double wide_f64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef uint32_t wide_u32 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef uint64_t wide_u64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+
 /* Narrower vectors, to fold a wide one by halves. */
 typedef float vec16_f32 __attribute__((vector_size(16)));
 typedef float vec32_f32 __attribute__((vector_size(32)));
@@ -32,20 +44,21 @@ typedef double vec16_f64 __attribute__((vector_size(16)));
 typedef double vec32_f64 __attribute__((vector_size(32)));
 
 #define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
-#define ROWS_PER_LOAD 8   /* rows added per load and store of an accumulator */
+#define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
+#define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-struct memory_range {
-    uintptr_t start;
-    int64_t bytes, part_bytes;
+/* Memory to ask for while arithmetic keeps the bus idle, a few lines at a time: a processor forgets
+ * what it cannot fetch at once. */
+struct read_ahead {
+    uintptr_t at;
+    int64_t lines_per_call;
 };
 
-/* Ask for part `part` of a range, while arithmetic keeps the memory idle. In small parts: a
- * processor forgets what it cannot fetch at once. */
-ALWAYS_INLINE void prefetch_part(struct memory_range range, int64_t part) {
-    const int64_t begin = part * range.part_bytes, end = begin + range.part_bytes;
-    for (int64_t at = begin; at < end && at < range.bytes; at += UNIT_BYTES)
-        __builtin_prefetch((const void *)(range.start + (uintptr_t)at), 0, 2);
+ALWAYS_INLINE void read_ahead(struct read_ahead *ahead) {
+    for (int64_t line = 0; line < ahead->lines_per_call; line++)
+        __builtin_prefetch((const void *)(ahead->at + (uintptr_t)line * UNIT_BYTES), 0, 2);
+    ahead->at += (uintptr_t)ahead->lines_per_call * UNIT_BYTES;
 }
 
 #endif

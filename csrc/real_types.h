@@ -7,6 +7,8 @@
 #undef UNSIGNED
 #undef VECTOR
 #undef UNSIGNED_VECTOR
+#undef WIDE
+#undef UNSIGNED_WIDE
 #undef NAME
 #undef LANES
 #undef ROUNDING_SHIFT
@@ -22,6 +24,8 @@
 #define UNSIGNED uint32_t
 #define VECTOR vec_f32
 #define UNSIGNED_VECTOR vec_u32
+#define WIDE wide_f32
+#define UNSIGNED_WIDE wide_u32
 #define NAME(x) x##_f32
 #define ROUNDING_SHIFT 12582912.0F /* 1.5 * 2^23 */
 #define ROWS_PER_FLUSH 256         /* 256 * 2^22 = 2^30 < 2^31 */
@@ -35,6 +39,8 @@
 #define UNSIGNED uint64_t
 #define VECTOR vec_f64
 #define UNSIGNED_VECTOR vec_u64
+#define WIDE wide_f64
+#define UNSIGNED_WIDE wide_u64
 #define NAME(x) x##_f64
 #define ROUNDING_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */
 #define ROWS_PER_FLUSH 4096               /* 4096 * 2^50 = 2^62 < 2^63 */
@@ -44,3 +50,4 @@
 
 #define LANES ((int)(UNIT_BYTES / sizeof(REAL)))
 #define VECTOR_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
+#define WIDE_LANES ((int)(WIDE_BYTES / sizeof(REAL)))

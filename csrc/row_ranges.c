@@ -9,7 +9,9 @@
 
 #include "row_ranges.h"
 
-enum { ROWS_PER_RANGE = 2048, ROWS_PER_BATCH_RANGE = 256, MOST_RANGES = 1024, ALIGNMENT = 64 };
+enum { ROWS_PER_RANGE = 512, ROWS_PER_BATCH_RANGE = 256, MOST_RANGES = 1024, ALIGNMENT = 64 };
+/* See open_softmax_ranges(). */
+enum { SOFTMAX_ROWS_PER_RANGE = 2048, MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 };
 
 int has_threads(void) {
 #ifdef _OPENMP
@@ -36,19 +38,24 @@ struct ranges {
     void *partial;   /* n_ranges * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
     _Atomic int64_t next;
+    int backwards; /* take the last range first */
 };
+
+/* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
+static atomic_int passes;
 
 static int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels,
-                       const struct dense_rows *rows, int n_threads, int64_t partial_size) {
+static int cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n_threads,
+                    int64_t most_ranges, int64_t partial_size, int64_t workspace_bytes) {
     ranges->n_rows = rows->n_rows;
     atomic_init(&ranges->next, 0);
+    ranges->backwards = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) & 1;
     /* A batch is short, and its rows come from all over the memory: more to share out. */
     const int64_t least = rows->batch ? ROWS_PER_BATCH_RANGE : ROWS_PER_RANGE;
-    ranges->rows_per_range = round_up((rows->n_rows + MOST_RANGES - 1) / MOST_RANGES, least);
+    ranges->rows_per_range = round_up((rows->n_rows + most_ranges - 1) / most_ranges, least);
     if (ranges->rows_per_range < least)
         ranges->rows_per_range = least;
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
@@ -56,10 +63,30 @@ static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels
     if (ranges->n_threads < 1) /* an empty batch */
         ranges->n_threads = 1;
     ranges->partial_size = partial_size;
-    ranges->workspace_bytes = round_up(kernels->workspace_bytes(rows->n_columns), ALIGNMENT);
+    ranges->workspace_bytes = round_up(workspace_bytes, ALIGNMENT);
     ranges->partial = calloc(ranges->n_ranges * partial_size + 1, sizeof(int64_t));
     ranges->workspace = aligned_alloc(ALIGNMENT, ranges->n_threads * ranges->workspace_bytes);
     return ranges->partial && ranges->workspace ? 0 : -1;
+}
+
+static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                       const struct dense_rows *rows, int n_threads, int64_t partial_size) {
+    return cut_rows(ranges, rows, n_threads, MOST_RANGES, partial_size,
+                    kernels->workspace_bytes(rows->n_columns));
+}
+
+/* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
+ * fewer ranges keep them below MOST_NUMBERS. */
+static int open_softmax_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                               const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                               int64_t partial_size) {
+    const int64_t long_ranges = rows->n_rows / SOFTMAX_ROWS_PER_RANGE + 1;
+    int64_t most_ranges = partial_size > 0 ? MOST_NUMBERS / partial_size : MOST_RANGES;
+    most_ranges = most_ranges < FEWEST_RANGES ? FEWEST_RANGES : most_ranges;
+    most_ranges = most_ranges > MOST_RANGES ? MOST_RANGES : most_ranges;
+    most_ranges = most_ranges > long_ranges ? long_ranges : most_ranges;
+    return cut_rows(ranges, rows, n_threads, most_ranges, partial_size,
+                    kernels->softmax_workspace_bytes(rows->n_columns, n_classes));
 }
 
 static void close_ranges(struct ranges *ranges) {
@@ -72,8 +99,11 @@ static int64_t range_end(const struct ranges *ranges, int64_t range) {
     return end < ranges->n_rows ? end : ranges->n_rows;
 }
 
+/* Some range that nobody has taken; negative when there is none. */
 static int64_t take_range(struct ranges *ranges) {
-    return atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t taken = atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t left = ranges->n_ranges - 1 - taken;
+    return left < 0 || ranges->backwards ? left : taken;
 }
 
 /* Run CALL(begin, end, partial, workspace) for every range. A thread takes the next range when it
@@ -81,7 +111,7 @@ static int64_t take_range(struct ranges *ranges) {
 /* clang-format off */
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
     _Pragma("omp parallel num_threads((ranges).n_threads)")                                        \
-    for (int64_t range; (range = take_range(&(ranges))) < (ranges).n_ranges;) {                    \
+    for (int64_t range; (range = take_range(&(ranges))) >= 0;) {                    \
         const int64_t begin = range * (ranges).rows_per_range;                                     \
         const int64_t end = range_end(&(ranges), range);                                           \
         partial_type *partial = (partial_type *)(ranges).partial + range * (ranges).partial_size;  \
@@ -135,17 +165,17 @@ static void add_reals(const struct ranges *ranges, double *sum_out) {
 
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
-                     const double *w, double *sum_out, double *loss_out) {
+                     const double *w, int precise, double *sum_out, double *loss_out) {
     struct ranges ranges;
+    gradient_sum_fn *sum = (precise ? kernels->precise_gradient_sum : kernels->gradient_sum)[type];
     const int64_t dimension = rows->n_columns + rows->intercept;
     /* The last number of a partial result is the loss. */
     double *sums = malloc((dimension + 1) * sizeof *sums);
     int status = open_ranges(&ranges, kernels, rows, n_threads, dimension + 1);
     if (status == 0 && sums) {
         FOR_EACH_RANGE(ranges, double,
-                       kernels->gradient_sum[type](rows, begin, end, loss, w, partial,
-                                                   loss_out ? partial + dimension : NULL,
-                                                   workspace))
+                       sum(rows, begin, end, loss, w, partial,
+                           loss_out ? partial + dimension : NULL, workspace))
         add_reals(&ranges, sums);
         memcpy(sum_out, sums, dimension * sizeof *sums);
         if (loss_out)
@@ -185,6 +215,23 @@ int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type typ
     return status;
 }
 
+int all_coordinate_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double stride, double clip, double grid,
+                             int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t dimension = rows->n_columns + rows->intercept;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 2 * dimension + 1);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->coordinate_loss_sums[type](rows, begin, end, loss, w, stride, clip,
+                                                           grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
                     const struct dense_rows *rows, int n_threads, const double *w, double *p_out) {
     struct ranges ranges;
@@ -192,6 +239,77 @@ int all_predictions(const struct kernel_table *kernels, enum real_type type,
     if (status == 0)
         FOR_EACH_RANGE(ranges, double,
                        kernels->predictions[type](rows, begin, end, w, p_out + begin, workspace))
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_clipped_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                                     const struct dense_rows *rows, int n_threads,
+                                     int64_t n_classes, const double *w, double clip_in,
+                                     double grid, int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t size = (rows->n_columns + rows->intercept) * n_classes;
+    int status = open_softmax_ranges(&ranges, kernels, rows, n_threads, n_classes, size);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->clipped_softmax_gradient_sum[type](
+                           rows, begin, end, n_classes, w, clip_in, grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                             const double *w, double *sum_out, double *loss_out) {
+    struct ranges ranges;
+    const int64_t size = (rows->n_columns + rows->intercept) * n_classes;
+    /* The last number of a partial result is the loss. */
+    double *sums = malloc((size + 1) * sizeof *sums);
+    int status = open_softmax_ranges(&ranges, kernels, rows, n_threads, n_classes, size + 1);
+    if (status == 0 && sums) {
+        FOR_EACH_RANGE(ranges, double,
+                       kernels->softmax_gradient_sum[type](rows, begin, end, n_classes, w, partial,
+                                                           loss_out ? partial + size : NULL,
+                                                           workspace))
+        add_reals(&ranges, sums);
+        memcpy(sum_out, sums, size * sizeof *sums);
+        if (loss_out)
+            *loss_out = sums[size];
+    }
+    close_ranges(&ranges);
+    status = sums ? status : -1;
+    free(sums);
+    return status;
+}
+
+int all_clipped_softmax_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                                  const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                                  const double *w, const double *direction, const double *steps,
+                                  int64_t n_steps, double clip, double grid, int64_t *sum_out) {
+    struct ranges ranges;
+    int status = open_softmax_ranges(&ranges, kernels, rows, n_threads, n_classes, n_steps);
+    if (status == 0) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->clipped_softmax_loss_sums[type](rows, begin, end, n_classes, w,
+                                                                direction, steps, n_steps, clip,
+                                                                grid, partial, workspace))
+        add_integers(&ranges, sum_out);
+    }
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_class_scores(const struct kernel_table *kernels, enum real_type type,
+                     const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                     const double *w, double *p_out) {
+    struct ranges ranges;
+    int status = open_softmax_ranges(&ranges, kernels, rows, n_threads, n_classes, 0);
+    if (status == 0)
+        FOR_EACH_RANGE(ranges, double,
+                       kernels->class_scores[type](rows, begin, end, n_classes, w,
+                                                   p_out + begin * n_classes, workspace))
     close_ranges(&ranges);
     return status;
 }

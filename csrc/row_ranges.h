@@ -18,18 +18,41 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
 
 int all_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, struct loss loss,
-                     const double *w, double *sum_out, double *loss_out /* or NULL */);
+                     const double *w, int precise, double *sum_out, double *loss_out /* or NULL */);
 
 int all_clipped_loss_sums(const struct kernel_table *kernels, enum real_type type,
                           const struct dense_rows *rows, int n_threads, struct loss loss,
                           const double *w, const double *direction, const double *steps,
                           int64_t n_steps, double clip, double grid, int64_t *sum_out);
 
+int all_coordinate_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, struct loss loss,
+                             const double *w, double stride, double clip, double grid,
+                             int64_t *sum_out);
+
 int all_predictions(const struct kernel_table *kernels, enum real_type type,
                     const struct dense_rows *rows, int n_threads, const double *w, double *p_out);
 
 int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
                   const struct dense_rows *rows, int n_threads, double *sum_out);
+
+int all_clipped_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                                     const struct dense_rows *rows, int n_threads,
+                                     int64_t n_classes, const double *w, double clip_in,
+                                     double grid, int64_t *sum_out);
+
+int all_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
+                             const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                             const double *w, double *sum_out, double *loss_out /* or NULL */);
+
+int all_clipped_softmax_loss_sums(const struct kernel_table *kernels, enum real_type type,
+                                  const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                                  const double *w, const double *direction, const double *steps,
+                                  int64_t n_steps, double clip, double grid, int64_t *sum_out);
+
+int all_class_scores(const struct kernel_table *kernels, enum real_type type,
+                     const struct dense_rows *rows, int n_threads, int64_t n_classes,
+                     const double *w, double *p_out);
 
 /* 1 when this build has threads. */
 int has_threads(void);

@@ -10,6 +10,7 @@ from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.bounded import Bounded
 from dperm.mechanisms import batches, release
+from dperm.secret_training import Minimisation
 
 
 @contextmanager
@@ -21,6 +22,32 @@ def halved_noise():
             release,
             "gaussian_integers",
             lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
+        )
+        yield
+
+
+@contextmanager
+def eighth_of_the_noise():
+    """All Gaussian noise has an eighth of the standard deviation that was charged."""
+    honest = release.gaussian_integers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            release,
+            "gaussian_integers",
+            lambda bits, sigma, exponent, shape: honest(bits, sigma / 8, exponent, shape),
+        )
+        yield
+
+
+@contextmanager
+def lost_linear_term():
+    """The secret linear term is drawn but never reaches the objective."""
+    honest = Minimisation.train_perturbed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            Minimisation,
+            "train_perturbed",
+            lambda self, objective, linear, error: honest(self, objective, 0.0 * linear, error),
         )
         yield
 
@@ -61,6 +88,44 @@ def heavy_label():
         yield
 
 
+@contextmanager
+def hasty_selection():
+    """Selections are made at four times the rate that was charged."""
+    honest = release.exponential_mechanism
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            release, "exponential_mechanism", lambda bits, scores, rate: honest(bits, scores, 4 * rate)
+        )
+        yield
+
+
+@contextmanager
+def understated_scores():
+    """A record moves the scores of the offspring four times as far as they state."""
+    honest = Objective.coordinate_loss_sums
+
+    def understate(self, w, stride, clip):
+        stated = honest(self, w, stride, clip)
+        return Bounded(stated._integers, grid=stated.grid, contribution=stated.contribution / 4, scores=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "coordinate_loss_sums", understate)
+        yield
+
+
+@contextmanager
+def understated_result():
+    """Secretly trained weights state half of the distance that one record moves them."""
+    honest = Bounded.rounding.__func__
+
+    def understate(cls, values, *, contribution, replacement):
+        return honest(cls, values, contribution=contribution / 2, replacement=replacement / 2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bounded, "rounding", classmethod(understate))
+        yield
+
+
 @dataclass(frozen=True)
 class Configuration:
     """How an algorithm is audited.
@@ -76,6 +141,9 @@ class Configuration:
     trainings: int = 800
     share: float = 0.9
     fit_intercept: bool = False
+    l2: float = 0.0
+    kind: str = "orthogonal"
+    secret: bool = False  # only the weights are published: they are what is observed
     delta: float = 1e-3
     method: str = "gdp"
     replay: dict = field(default_factory=dict)  # settings in which every run shows the whole sensitivity
@@ -112,6 +180,38 @@ CONFIGURATIONS = {
     "dp_lssgd": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
     "dp_lsadam": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
     "nonprivate": Configuration({}, ()),
+    "objective_perturbation": Configuration(
+        # so much ridge that the claim is one of Gaussian differential privacy; the record then pulls with
+        # half of the slope that it may have, and faults must make up for that
+        {},
+        (eighth_of_the_noise, lost_linear_term),
+        share=0.3,
+        l2=20.0,
+        secret=True,
+    ),
+    "output_perturbation_gd": Configuration(
+        # a single step: later ones move the other way
+        {"steps": 1, "step_size": 2.0, "mechanism": "gaussian"},
+        (halved_noise, understated_result),
+        share=0.85,
+        secret=True,
+    ),
+    "output_perturbation_minimum": Configuration(
+        # a strong ridge term keeps the minimiser where gradients are long
+        {"mechanism": "gaussian"},
+        (halved_noise, understated_result),
+        share=0.7,
+        l2=20.0,
+        secret=True,
+    ),
+    "privgene": Configuration(
+        # The record moves two of seven candidates by all that it may, as long as the weights are small: half
+        # of the mu that was charged, so that faults are by a factor of four.
+        {"generations": 12, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
+        (hasty_selection, understated_scores),
+        share=0.4,
+        kind="silent",
+    ),
 }
 
 # One epoch of two batches. A Poisson sampler leaves a record out of both with probability 1/4, and so

@@ -6,14 +6,15 @@ a probability below 1e-4: mu doubles, and the runs tell it to a sixth of the dif
 """
 
 import math
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, PRIVATE, SHUFFLED
+from audit_faults import CONFIGURATIONS, PRIVATE, SHUFFLED, halved_noise
 from dperm import algorithms, audit
-from dperm.accounting import gdp_epsilon, gdp_mu
+from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.bounds import epsilon_from_rates
 from dperm.mechanisms import release
@@ -26,9 +27,22 @@ def test_every_algorithm_has_a_configuration():
     assert public == set(CONFIGURATIONS)
 
 
+def observed(entry, run, pair):
+    """What is observed of a run: all releases, or the only one, along the row of the record that differs."""
+    if not entry.secret:
+        return {"fit": audit.Transcript(run, pair), "neighbours": pair}
+
+    def along_the_row(coefs):
+        return coefs[:, : len(pair.direction)] @ pair.direction
+
+    return {"fit": audit.Coefficients(run), "neighbours": pair, "statistic": along_the_row}
+
+
 def measure(name, relation="add_or_remove", entry=None, **changes):
     entry = entry or CONFIGURATIONS[name]
-    pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(
+        entry.kind, n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept, l2=entry.l2
+    )
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):
@@ -37,8 +51,7 @@ def measure(name, relation="add_or_remove", entry=None, **changes):
         )
 
     return epsilon_lower_bound(
-        audit.Transcript(run, pair),
-        pair,
+        **observed(entry, run, pair),
         delta=entry.delta,
         claim=entry.epsilon,
         **{
@@ -78,6 +91,38 @@ def test_planted_faults_are_found(name, fault):
     assert "VIOLATED" in str(result)
 
 
+def zcdp_audit(*noises):
+    """dp_agd as it is accounted by default, judged in zCDP."""
+    pair = worst_case_neighbours(n=50, d=3)
+    settings = {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "zcdp"}
+
+    def run(objective, seed):
+        return algorithms.dp_agd(objective, 4.0, 1e-3, random_state=seed, **settings)
+
+    with ExitStack() as stack:
+        for noise in noises:
+            stack.enter_context(noise())
+        return epsilon_lower_bound(
+            audit.Transcript(run, pair),
+            pair,
+            delta=1e-3,
+            claim=4.0,
+            method="zcdp",
+            trainings=600,
+            confidence=CONFIDENCE,
+            n_jobs=1,
+            random_state=0,
+        )
+
+
+def test_zcdp_claims_are_judged_in_zcdp():
+    """One decision shows only part of rho, so that it takes a quarter of the noise."""
+    honest = zcdp_audit()
+    assert not honest.violates(), honest
+    assert honest.rho > 0.02 * zcdp_rho(4.0, 1e-3)
+    assert zcdp_audit(halved_noise, halved_noise).violates()
+
+
 def test_shuffled_epochs_do_not_pass_for_poisson_samples():
     honest = measure("dp_sgd", entry=SHUFFLED)
     assert not honest.violates(), honest
@@ -108,17 +153,17 @@ def test_full_audit_at_epsilon_one(name, kind):
     """Thousands of short trainings with a clip that the record surely reaches."""
     delta = 1e-5
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
+    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept, l2=entry.l2)
     algorithm = getattr(algorithms, name)
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
     short |= {sampled: {"steps": 20, "batch_size": 100} for sampled in ("dp_sgd", "dp_lssgd", "dp_lsadam")}
-    settings = {"clip": 0.01, **short[name]} if name in short else {}
-    fit = audit.Transcript(
-        lambda objective, seed: algorithm(objective, 1.0, delta, random_state=seed, **settings), pair
-    )
+    settings = {"clip": 0.01, **short[name]} if name in short else entry.settings
+
+    def run(objective, seed):
+        return algorithm(objective, 1.0, delta, random_state=seed, **settings)
+
     result = epsilon_lower_bound(
-        fit,
-        pair,
+        **observed(entry, run, pair),
         delta=delta,
         claim=1.0,
         trainings=3000 if name == "dp_agd" or entry.method == "clopper_pearson" else 10_000,

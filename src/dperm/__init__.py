@@ -8,9 +8,12 @@ from typing import Any
 
 _PUBLIC = {
     "Bounded": "dperm.bounded",
+    "HuberRegressor": "dperm.estimators",
+    "LinearSVC": "dperm.estimators",
     "LogisticRegression": "dperm.estimators",
     "Objective": "dperm.objective",
     "PrivacyStatement": "dperm.privacy_statement",
+    "QuantileRegressor": "dperm.estimators",
     "build_info": "dperm._build_info",
 }
 _SUBMODULES = {

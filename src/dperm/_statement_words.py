@@ -27,6 +27,7 @@ _ACCOUNTANTS = {
     "gdp": "Gaussian differential privacy, exact for Gaussian noise",
     "zcdp": "zero-concentrated differential privacy",
     "pure": "pure differential privacy",
+    "privacy_profile": "the mechanism's own privacy profile",
     "pld": "privacy loss distributions",
     "rdp": "Renyi differential privacy",
     "moments": "the moments accountant",

@@ -73,10 +73,8 @@ class Bounded:
             record is null on one of them or one record is exchanged. Public, positive, and proved for
             the program that computed the values, its rounding included. The rounding here is added.
         """
-        smallest = min(contribution, replacement)
-        grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(values.size)))[1] - 1)
+        grid, moved = result_grid(contribution, replacement, values.size)
         steps = np.clip(values / grid, -(2.0**61), 2.0**61)
-        moved = grid * math.sqrt(values.size)  # each of two results moves by half of it
         return cls(
             np.rint(steps).astype(np.int64),
             grid=grid,
@@ -125,3 +123,14 @@ class Bounded:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self._refuse()
+
+
+def result_grid(contribution: float, replacement: float, size: int) -> tuple[float, float]:
+    """Grid of `Bounded.rounding`, and what rounding to it adds to the sensitivity.
+
+    The grid is the largest power of two below a thousandth of the smaller bound per coordinate; each of
+    two results moves by at most half of what is added.
+    """
+    smallest = min(contribution, replacement)
+    grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(size)))[1] - 1)
+    return grid, grid * math.sqrt(size)

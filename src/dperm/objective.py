@@ -1,11 +1,15 @@
 """The empirical risk of a linear model on a data set, and its private sums."""
 
+from __future__ import annotations
+
+import copy
 import math
 from numbers import Integral
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._kernels.row_kernels import DenseRows, SoftmaxRows
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
@@ -31,18 +35,21 @@ class Objective:
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "hinge", "squared_hinge", "huber", or an instance of :class:`dperm.losses.Loss`.
+        An instance of :class:`dperm.losses.Loss`, or a name for its default: "logistic", "hinge",
+        "huberized_hinge", "squared_hinge", "soft_margin" and "sigmoid" for labels; "huber", "absolute",
+        "pinball", "epsilon_insensitive", "power", "welsch" and "tukey" for real targets; "softmax" with
+        `n_classes` for class codes.
     X : (n_samples, n_columns) array_like
         float32 or float64 in C order is read in place; anything else is copied once.
     y : (n_samples,) array_like
-        -1 or +1 for classification losses, real numbers for regression (moved onto the loss's
-        ``target_bound`` when beyond).
+        -1 or +1 for classification losses, codes ``0 .. n_classes - 1`` for softmax, real numbers for
+        regression (moved onto the loss's ``target_bound`` when beyond).
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
         Public bound ``R > 0`` on the norm of a row, intercept included; longer rows are scaled onto it.
     fit_intercept : bool
-        Append an implicit column of ones. Weights then have ``n_columns + 1`` entries, intercept last.
+        Append an implicit column of ones. Weights then have ``n_columns + 1`` rows, intercept last.
     n_threads : int, optional
         Threads of a pass; the result does not depend on it. None or -1: all that the process may use.
     penalize_intercept : bool
@@ -53,6 +60,8 @@ class Objective:
     n_public : int, optional
         The public number ``N`` that sums are divided by. Default: the number of rows, which is thereby
         declared public.
+    n_classes : int, optional
+        Public number of classes, for ``loss="softmax"``. Weights then have one column per class.
 
     Raises
     ------
@@ -75,8 +84,9 @@ class Objective:
         penalize_intercept: bool = False,
         non_finite: str = "raise",
         n_public: int | None = None,
+        n_classes: int | None = None,
     ) -> None:
-        self.loss = get_loss(loss)
+        self.loss = get_loss(loss, n_classes)
         if not (0.0 <= l2 < math.inf):
             raise ValueError(f"l2 must be finite and at least 0, got {l2!r}")
         if not (0.0 < row_norm < math.inf):
@@ -98,8 +108,11 @@ class Objective:
             non_finite=non_finite,
             n_threads=n_threads,
             target_bound=self.loss.target_bound,
+            kernels=DenseRows if self.loss.n_classes is None else SoftmaxRows,
         )
-        if self.loss.classification:
+        if self.loss.n_classes is not None:
+            _check_codes(self._rows.y, self.loss.n_classes, non_finite)
+        elif self.loss.classification:
             _check_labels(self._rows.y, non_finite)
         self._n_rows: int = self._rows.x.shape[0]
         self.n_columns: int = self._rows.x.shape[1]
@@ -109,13 +122,33 @@ class Objective:
 
     @property
     def dimension(self) -> int:
-        """Number of weights: columns, and the intercept if there is one."""
-        return self.n_columns + self.fit_intercept
+        """Number of weights: columns, and the intercept if there is one, for each class of a softmax."""
+        return math.prod(self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weights; algorithms that never ask for more serve every kind of loss."""
-        return (self.dimension,)
+        """Shape of the weights: ``(d,)``, or ``(d, n_classes)`` for softmax; ``d`` counts the intercept.
+
+        Algorithms that never ask for more serve every kind of loss.
+        """
+        per_class = self.n_columns + self.fit_intercept
+        return (per_class,) if self.loss.n_classes is None else (per_class, self.loss.n_classes)
+
+    def with_loss(self, loss: str | Loss) -> Objective:
+        """The same records under another loss for the same targets; nothing is copied.
+
+        Raises
+        ------
+        ValueError
+            For a loss of another kind of target, or with another ``target_bound``.
+        """
+        other = copy.copy(self)
+        other.loss = get_loss(loss)
+        other._gradient_bounds = None
+        targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
+        if targets[0] != targets[1]:
+            raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
 
     # -- not private: for tests and non-private fits -------------------------------------------------
 
@@ -124,8 +157,17 @@ class Objective:
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: ArrayLike) -> Array:
-        """Gradient of ``F`` at ``w``, shape ``(dimension,)``. Exact and therefore NOT private."""
-        return self.value_and_gradient(w)[1]
+        """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
+
+        For losses of one linear prediction in double precision, whatever the dtype of the rows.
+        """
+        if len(self.shape) != 1:
+            return self.value_and_gradient(w)[1]
+        weights = self._weights(w, "w")
+        total, _ = self._rows.gradient_sum(
+            self.loss.kernel, weights, self._threads(), with_loss=False, precise=True
+        )
+        return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
         """``F(w)`` and its gradient in one pass over the data. NOT private."""
@@ -148,8 +190,8 @@ class Objective:
 
         Parameters
         ----------
-        w : (dimension,) array_like
-            Finite weights.
+        w : array_like
+            Finite weights, of the objective's shape.
         clip : float
             Positive bound on the norm of one record's gradient.
         radius : float
@@ -163,7 +205,7 @@ class Objective:
         Returns
         -------
         Bounded
-            Shape ``(dimension,)``, whatever the sample; sensitivity ``clip`` (add_or_remove) or ``2 clip``
+            Of the weights' shape, whatever the sample; sensitivity ``clip`` (add_or_remove) or ``2 clip``
             (replace_one), or less as told by ``radius``.
 
         Raises
@@ -184,7 +226,7 @@ class Objective:
             integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads())
             return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
         batch = rows._among(self._n_rows, self.n_public)
-        threads = threads_for(self.n_threads, batch.size * self.n_columns)
+        threads = threads_for(self.n_threads, batch.size * self.n_columns * (self.loss.n_classes or 1))
         integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
         return Bounded(integers, grid=grid, contribution=clip)
 
@@ -193,8 +235,8 @@ class Objective:
 
         Parameters
         ----------
-        w, direction : (dimension,) array_like
-            Finite weights and direction.
+        w, direction : array_like
+            Finite weights and direction, of the objective's shape.
         steps : (m,) array_like
             Finite step sizes.
         clip : float
@@ -211,22 +253,66 @@ class Objective:
         candidates = np.ascontiguousarray(steps, dtype=np.float64)
         if candidates.ndim != 1 or candidates.size == 0 or not np.isfinite(candidates).all():
             raise ValueError(f"steps must be a non-empty list of finite numbers, got {steps!r}")
-        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        grid = self._grid(clip, _GRID_BITS[self._rows.x.dtype])
         clip_on_grid = math.floor(clip / grid) * grid
         loss = self.loss
         integers = self._rows.clipped_loss_sums(
             loss.kernel, weights, towards, candidates, clip_on_grid, grid,
             self._threads(),
         )  # fmt: skip
+        return Bounded(integers, grid=grid, contribution=clip_on_grid, scores=True)
+
+    def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
+        """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
+
+        A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
+        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
+        a selection, and what differs between them has a smaller range than the losses themselves.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        stride : float
+            h, positive.
+        clip : float
+            Positive upper bound on the range of one record's changes; infinite where the loss has a
+            Lipschitz constant.
+
+        Returns
+        -------
+        Bounded
+            Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
+            ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
+        """
+        weights = self._weights(w, "w")
+        if not 2.0**-64 <= stride <= 2.0**64:
+            raise ValueError(f"stride must be between 2^-64 and 2^64, got {stride!r}")
+        clip = min(clip, 2.0 * stride * self.loss.lipschitz(self.row_norm))
+        _check_clip(clip)
+        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        clip_on_grid = math.floor(clip / grid) * grid
+        integers = self._rows.coordinate_loss_sums(
+            self.loss.kernel, weights, stride, clip_on_grid, grid, self._threads()
+        )
         return Bounded(integers, grid=grid, contribution=clip, scores=True)
 
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""
-        if not self.loss.classification:
+        if not self.loss.classification or self.loss.n_classes is not None:
             raise TypeError(f"the targets of the {self.loss.name} loss are not labels")
         counts = np.isfinite(self._rows.norms) & np.isfinite(self._rows.y)
         total = int(self._rows.y[counts].sum(dtype=np.float64))
         return Bounded(np.array([total], dtype=np.int64), grid=1.0, contribution=1.0)
+
+    def class_counts(self) -> Bounded:
+        """Finite records of each class, shape ``(n_classes,)``; one record counts 1 in one place."""
+        if self.loss.n_classes is None:
+            raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
+        counts = np.isfinite(self._rows.norms) & np.isfinite(self._rows.y)
+        codes = self._rows.y[counts].astype(np.int64)
+        totals = np.bincount(codes, minlength=self.loss.n_classes)
+        return Bounded(totals, grid=1.0, contribution=1.0, replacement=math.sqrt(2.0))  # rounded up
 
     def check_places(self) -> None:
         """Raise DataError for more records than ``n_public``: batches of fixed size are drawn among these."""
@@ -240,7 +326,7 @@ class Objective:
 
     def penalty(self, w: Array) -> float:
         """``l2/2 ||w||^2``, without the intercept unless ``penalize_intercept``."""
-        return 0.5 * float(self.penalty_gradient(w) @ w)
+        return 0.5 * float(np.vdot(self.penalty_gradient(w), w))
 
     def penalty_gradient(self, w: Array) -> Array:
         """Gradient of the ridge term."""
@@ -253,14 +339,14 @@ class Objective:
 
     def _weights(self, w: ArrayLike, name: str) -> Array:
         weights = np.ascontiguousarray(w, dtype=np.float64)
-        if weights.shape != (self.dimension,):
-            raise ValueError(f"{name} must have shape ({self.dimension},), got {weights.shape}")
+        if weights.shape != self.shape:
+            raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
         if not np.isfinite(weights).all():
             raise ValueError(f"{name} must be finite")
         return weights
 
     def _threads(self) -> int:
-        return threads_for(self.n_threads, self._rows.x.size)
+        return threads_for(self.n_threads, self._rows.x.size * (self.loss.n_classes or 1))
 
     def _bound_gradients(self, clip: float, radius: float) -> tuple[float, float, float, float]:
         """Clip, clip before rounding, grid, and distance of two records' clipped gradients."""
@@ -290,7 +376,7 @@ class Objective:
         exact = self.loss.gradient_distance(self.row_norm, radius)
         unit = 2.0**-24 if self._rows.x.dtype == np.float32 else 2.0**-53
         # An error in a prediction moves the gradient by at most smoothness / row_norm times as much.
-        relative = (self.dimension + 16) * unit
+        relative = (sum(self.shape) + 16) * unit
         prediction_error = relative * self.row_norm * (radius + 1.0)
         error = self.loss.smoothness(self.row_norm) / self.row_norm * prediction_error + relative * clip
         return min(2.0 * clip, exact + 2.0 * error + grid * math.sqrt(self.dimension))
@@ -302,7 +388,7 @@ class Objective:
         are off by the relative errors given in ``kernel_table.h``.
         """
         slack = 2.0**-22 if self._rows.x.dtype == np.float32 else 2.0**-50
-        slack += (self.n_columns + 16) * 2.0**-52
+        slack += (sum(self.shape) + 16) * 2.0**-52
         inner = (clip - 0.5 * grid * math.sqrt(self.dimension)) / (1.0 + slack)
         if not inner > 0.0:
             raise ValueError(
@@ -315,6 +401,18 @@ class Objective:
 def _check_clip(clip: float) -> None:
     if not (2.0**-64 <= clip <= 2.0**64):
         raise ValueError(f"clip must be between 2^-64 and 2^64, got {clip!r}")
+
+
+def _check_codes(y: NDArray[np.float32] | NDArray[np.float64], n_classes: int, non_finite: str) -> None:
+    wrong = ~((y >= 0.0) & (y < n_classes) & (y == np.rint(y)))
+    if non_finite == "zero":
+        wrong &= np.isfinite(y)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"y must hold class codes 0 .. {n_classes - 1} (n_classes={n_classes}), got {y[row]!r} "
+            f"at row {row}. The estimators accept any labels."
+        )
 
 
 def _check_labels(y: NDArray[np.float32] | NDArray[np.float64], non_finite: str) -> None:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.linear_model import HuberRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 
@@ -11,7 +12,7 @@ from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import majority, nonprivate
-from dperm.losses import Huber
+from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Pinball, Power, Tukey, Welsch
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -38,6 +39,59 @@ def test_nonprivate_huber_has_zero_gradient_and_beats_a_peer():
     assert np.abs(obj.gradient(result.coef)).max() < 1e-7
     peer = HuberRegressor(epsilon=1.35).fit(X, y)
     assert obj.value(result.coef) <= obj.value(np.append(peer.coef_, peer.intercept_))
+
+
+def heavy_tailed(n=400):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 4)) / 2
+    return X, X @ [1.0, -2.0, 0.5, 0.0] + rng.standard_t(2, size=n)
+
+
+@pytest.mark.parametrize(
+    "loss", [Absolute(), Pinball(0.8), EpsilonInsensitive(0.3), Power(1.2), Huber(0.5), Hinge()], ids=str
+)
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_the_certificate_holds_against_a_search_for_better_weights(loss, l2):
+    X, y = heavy_tailed()
+    y = np.where(y > 0, 1.0, -1.0) if loss.classification else y
+    obj = Objective(loss, X, y, l2=l2, row_norm=9.0, fit_intercept=True, n_threads=1)
+    result = nonprivate(obj)
+    (certificate,) = result.history
+    at_optimum = obj.value(result.coef)
+    assert certificate["bias"] <= 1e-7
+    assert certificate["gradient_norm"] < 1e-4
+    rng = np.random.default_rng(0)
+    for distance in np.geomspace(1e-9, 1, 200):
+        direction = rng.normal(size=5)
+        other = result.coef + distance * direction / np.linalg.norm(direction)
+        slack = certificate["bias"] + certificate["gradient_norm"] * distance
+        assert obj.value(other) >= at_optimum - slack - 1e-14
+    polished = minimize(obj.value, result.coef, method="Nelder-Mead", options={"maxfev": 2000})
+    distance = np.linalg.norm(polished.x - result.coef)
+    assert polished.fun >= at_optimum - certificate["bias"] - certificate["gradient_norm"] * distance
+
+
+def test_nonprivate_median_is_a_vertex():
+    """Without noise in most targets the least absolute deviations recover the weights exactly."""
+    X, _ = heavy_tailed()
+    w = np.array([1.0, -2.0, 0.5, 3.0])
+    y = X @ w
+    y[::5] += 100.0
+    result = nonprivate(Objective("absolute", X, y, row_norm=9.0, n_threads=1))
+    np.testing.assert_allclose(result.coef, w, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", [Welsch(1.0), Tukey(3.0)], ids=str)
+def test_a_loss_that_is_not_convex_ends_in_a_local_minimum_and_says_so(loss):
+    X, y = heavy_tailed()
+    obj = Objective(loss, X, y, row_norm=9.0, n_threads=1)
+    result = nonprivate(obj)
+    assert "local minimum" in result.privacy.mechanism
+    assert result.history == []
+    assert np.abs(obj.gradient(result.coef)).max() < 1e-7
+    rng = np.random.default_rng(0)
+    nearby = [obj.value(result.coef + 1e-3 * rng.normal(size=4)) for _ in range(100)]
+    assert min(nearby) > obj.value(result.coef)
 
 
 def test_exact_majority_is_marked():

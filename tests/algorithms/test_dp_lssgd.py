@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
@@ -13,8 +14,8 @@ from dperm.accounting import Ledger, noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
 from dperm.algorithms._minibatch_descent import MinibatchSchedule
 from dperm.audit import replay_check
-from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
+from dperm.losses import Softmax
 from dperm.mechanisms import laplacian_smoothing, release
 from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
@@ -201,35 +202,37 @@ class TestPaperMode:
             algorithm(objective(), math.inf, 1e-5, calibration="paper")
 
 
-class TwoTargets(Objective):
-    """Two copies of a problem side by side: weights of shape (dimension, 2), as of a loss with classes."""
+def three_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5)) / 4
+    return X, np.argmax(X @ rng.normal(size=(5, 3)) + 0.2 * rng.normal(size=(500, 3)), axis=1)
 
-    @property
-    def shape(self):
-        return (self.dimension, 2)
 
-    def clipped_gradient_sum(self, w, clip, **kwargs):
-        parts = [
-            Objective.clipped_gradient_sum(self, w[:, k], clip / math.sqrt(2), **kwargs) for k in range(2)
-        ]
-        integers = np.stack([part._integers for part in parts], axis=1)
-        return Bounded(integers, grid=parts[0].grid, contribution=clip)
+@pytest.mark.parametrize("smoothing", [0.0, 3.0])
+def test_each_class_is_smoothed_on_its_own(smoothing):
+    """Without noise and without clipping, against plain numpy."""
+    X, y = three_classes()
+    obj = Objective(Softmax(3), X, y.astype(float), row_norm=9.0, fit_intercept=True)
+    settings = {"batch_size": 100, "steps": 20, "clip": 100.0, "step_size": 1.0, "momentum": 0.0, "tail": 0.0}
+    with recorded_batches(500) as batches:
+        result = dp_lssgd(obj, math.inf, 1e-6, smoothing=smoothing, **settings)
+    rows, w = np.column_stack([X, np.ones(500)]), np.zeros((6, 3))
+    for batch in batches:
+        gradient = rows[batch].T @ (softmax(rows[batch] @ w, axis=1) - np.eye(3)[y[batch]]) / 100
+        for k in range(3):
+            gradient[:5, k] = twin.smoothing_by_fft(gradient[:5, k], smoothing)
+        w = w - gradient
+    np.testing.assert_allclose(result.coef, w, atol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd, dp_lsadam])
-def test_weights_of_any_shape(algorithm):
-    """Without noise each column goes its own way, smoothed along the columns of the data only."""
-    X, y = separable()
-    settings = {"batch_size": 100, "steps": 20, "step_size": 0.3, "random_state": 0}
-    public = {"row_norm": 1.5, "fit_intercept": True, "l2": 0.1}
-    alone = algorithm(Objective("logistic", X, y, **public), math.inf, 1e-6, clip=0.3, **settings).coef
-    pair = algorithm(
-        TwoTargets("logistic", X, y, **public), math.inf, 1e-6, clip=0.3 * math.sqrt(2), **settings
-    )
-    np.testing.assert_allclose(pair.coef, np.stack([alone, alone], axis=1), rtol=1e-6)
-    noisy = algorithm(TwoTargets("logistic", X, y, **public), 1.0, 1e-6, radius=0.5, **settings).coef
-    assert noisy.shape == (6, 2)
-    assert 0.0 < np.linalg.norm(noisy) <= 0.5
+def test_weights_of_any_shape_are_noisy_and_projected(algorithm):
+    X, y = three_classes()
+    obj = Objective(Softmax(3), X, y.astype(float), row_norm=2.0, fit_intercept=True)
+    coef = algorithm(obj, 1.0, 1e-6, radius=0.5, batch_size=50, steps=20, random_state=0).coef
+    assert coef.shape == obj.shape == (6, 3)
+    assert np.all(coef != 0.0)
+    assert np.linalg.norm(coef) <= 0.5
 
 
 @both

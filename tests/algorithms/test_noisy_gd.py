@@ -11,7 +11,7 @@ from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import noisy_gd, nonprivate
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.errors import BudgetExceededError, PrivacyWarning
-from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
+from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, SquaredHinge
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin
 
@@ -225,6 +225,27 @@ def test_schedule_looks_at_public_numbers_only_and_scales_with_the_rows():
     assert three.step_size == pytest.approx(one.step_size / 9)
     assert three.steps == one.steps
     assert three.momentum == pytest.approx(one.momentum)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda unit: Huber(0.2 * unit, target_bound=unit),
+        lambda unit: Absolute(target_bound=unit),
+        lambda unit: Pinball(0.9, target_bound=unit),
+        lambda unit: EpsilonInsensitive(0.1 * unit, target_bound=unit),
+    ],
+    ids=["huber", "absolute", "pinball", "epsilon_insensitive"],
+)
+def test_the_unit_of_the_targets_does_not_matter(make):
+    """Targets in a unit half as long: weights twice as large, and the noise with them."""
+    X, _ = separable()
+    y = X @ np.arange(X.shape[1]) / 8.0
+    runs = [
+        noisy_gd(Objective(make(unit), X, unit * y, row_norm=2.0, n_threads=1), 1.0, 1e-6, random_state=0)
+        for unit in (1.0, 2.0)
+    ]
+    np.testing.assert_allclose(runs[1].coef, 2.0 * runs[0].coef, rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0)])

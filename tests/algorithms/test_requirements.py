@@ -14,6 +14,10 @@ X, LABELS = np.eye(3), np.array([1.0, -1.0, 1.0])
     ("properties", "objective", "reason"),
     [
         ({"smooth": True}, Objective("hinge", X, LABELS), "kink"),
+        ({"smooth": True}, Objective("soft_margin", X, LABELS), "smooth loss, and soft_margin is not"),
+        ({"convex": True}, Objective("sigmoid", X, LABELS), "convex loss, and sigmoid is not"),
+        ({"labels": True}, Objective("absolute", X, LABELS), "classification loss, and absolute is not"),
+        ({"intercept": True}, Objective("hinge", X, LABELS), "fit_intercept=True"),
         ({"lipschitz": True}, Objective("squared_hinge", X, LABELS), "without limit"),
         ({"strongly_convex": True}, Objective("logistic", X, LABELS), "l2 > 0"),
         (

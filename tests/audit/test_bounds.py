@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from dperm import algorithms, audit
-from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu
+from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu, sgd_delta, sgd_epsilon, zcdp_epsilon
 from dperm.audit import bounds, certify_observations, epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.judge import Judge
 from dperm.audit.statistics import learn_statistic, share_ordered
@@ -39,6 +39,99 @@ def test_epsilon_of_mu_is_rounded_down(mu):
     assert epsilon == 0.0 or gdp_mu(epsilon, 1e-6) <= mu
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_rho_of_a_coin_is_that_of_randomized_response(epsilon):
+    """The worst epsilon-DP mechanism is exactly ``epsilon tanh(epsilon/2)``-zCDP."""
+    lie = 1.0 / (1.0 + math.exp(epsilon))
+    exact = epsilon * math.tanh(epsilon / 2)
+    assert exact * (1 - 1e-5) <= bounds.rho_from_rates(lie, lie) <= exact
+    assert bounds.rho_from_pairs(lie) == pytest.approx(exact / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.01, 0.2), (0.3, 0.3), (1e-6, 0.9), (0.5, 0.01)])
+def test_rho_is_the_largest_renyi_divergence_of_the_decision_over_its_order(alpha, beta):
+    def divergence(p, q, a):
+        return math.log(p**a * q ** (1 - a) + (1 - p) ** a * (1 - q) ** (1 - a)) / (a - 1)
+
+    pairs = [(1 - beta, alpha), (1 - alpha, beta)]
+    direct = max(divergence(p, q, a) / a for p, q in pairs for a in (1 + 1e-5, 1.1, 1.5, 2, 3, 5, 8))
+    found = bounds.rho_from_rates(alpha, beta)
+    assert direct * (1 - 1e-6) <= found <= 1.1 * direct
+    assert bounds.rho_from_rates(1 - beta, beta) == 0.0
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_rho_of_the_gaussian_mechanism_is_not_exceeded(mu):
+    for threshold in (-1.0, 0.5 * mu, 2.5):
+        alpha, beta = norm.sf(threshold), norm.cdf(threshold - mu)
+        assert 0.02 * mu**2 < bounds.rho_from_rates(alpha, beta) < 0.5 * mu**2
+    loss = norm.cdf(-mu / math.sqrt(2))
+    assert 0.2 * mu**2 < bounds.rho_from_pairs(loss) < 0.5 * mu**2
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_the_whole_profile_tells_as_much_as_the_trade_off_curve(mu):
+    """Of the family of Gaussian profiles the strength is mu, whatever the threshold."""
+    for threshold in (-1.0, 0.5 * mu, 2.5):
+        alpha, beta = norm.sf(threshold), norm.cdf(threshold - mu)
+        strength = bounds.strength_from_rates(gaussian_family, alpha, beta)
+        assert 0.999 * mu < strength <= mu * (1 + 1e-9)
+    assert bounds.strength_from_rates(gaussian_family, 0.5, 0.5) == 0.0
+
+
+def gaussian_family(mu):
+    return lambda epsilon: gaussian_delta(epsilon, 1 / mu)
+
+
+def test_epsilon_of_a_profile_and_of_rho_are_not_above_the_claim():
+    for mu in (0.2, 1.0, 6.0):
+        epsilon = bounds.epsilon_of_profile(gaussian_family(mu), 1e-6)
+        assert 0.9999 * gdp_epsilon(mu, 1e-6) < epsilon <= gdp_epsilon(mu, 1e-6)
+        rho = mu * mu / 2
+        claim = zcdp_epsilon(rho, 1e-6)
+        assert claim * (1 - 1e-6) < bounds.epsilon_of_rho(rho, 1e-6) <= claim
+    assert bounds.epsilon_of_rho(0.0, 1e-6) == 0.0
+
+
+def sampled_runs(z, rate, steps, runs, seed):
+    """Log-likelihood ratios of a record's presence, claimed noise 1, real noise z, from all noisy sums."""
+    rng = np.random.default_rng(seed)
+    scores = []
+    for present in (0, 1):
+        sums = z * rng.normal(size=(runs, steps)) + present * (rng.random((runs, steps)) < rate)
+        scores.append(np.log1p(rate * np.expm1(sums - 0.5)).sum(axis=1))
+    return scores
+
+
+SAMPLED = {"batch_size": 20, "n_samples": 100, "steps": 30}
+
+
+def sampled_family(strength):
+    return lambda epsilon: sgd_delta(1 / strength, epsilon, **SAMPLED)
+
+
+def test_a_claim_of_sampled_steps_is_tested_by_its_whole_profile():
+    """20,000 honest runs: not contradicted, and more is certified than at a single delta."""
+    claim = sgd_epsilon(1.0, 1e-5, **SAMPLED)
+    first, second = sampled_runs(1.0, 0.2, 30, 10_000, seed=1)
+    settings = {"delta": 1e-5, "claim": claim}
+    whole = certify_observations(first, second, method="profile", family=sampled_family, **settings)
+    single = certify_observations(first, second, method="clopper_pearson", **settings)
+    assert not whole.violates()
+    assert 0.8 < whole.strength < 1.0
+    assert whole.epsilon > 1.5 * single.epsilon
+    assert "strength" in str(whole)
+
+
+def test_a_false_claim_of_sampled_steps_is_refuted():
+    """A third less noise than claimed, too little for one delta to notice."""
+    claim = sgd_epsilon(1.0, 1e-5, **SAMPLED)
+    first, second = sampled_runs(0.67, 0.2, 30, 3000, seed=2)
+    settings = {"delta": 1e-5, "claim": claim, "confidence": 0.999}
+    assert certify_observations(first, second, method="profile", family=sampled_family, **settings).violates()
+    assert not certify_observations(first, second, method="clopper_pearson", **settings).violates()
+
+
 def test_randomized_response_is_judged_by_its_epsilon():
     """A coin that tells the truth with odds 3: epsilon = log 3, and no Gaussian."""
 
@@ -52,10 +145,10 @@ def test_randomized_response_is_judged_by_its_epsilon():
     assert 0.75 * math.log(3) < result.epsilon < math.log(3)
 
 
-@pytest.mark.parametrize("method", ["gdp", "gdp_threshold", "clopper_pearson"])
+@pytest.mark.parametrize("method", ["gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson"])
 def test_a_true_claim_is_contradicted_as_rarely_as_stated(method):
-    """2-GDP, 400 audits at confidence 0.9: at most 40 false alarms expected."""
-    claim = gdp_epsilon(2.0, 1e-3)
+    """2-GDP, so 2-zCDP, 400 audits at confidence 0.9: at most 40 false alarms expected."""
+    claim = zcdp_epsilon(2.0, 1e-3) if method == "zcdp" else gdp_epsilon(2.0, 1e-3)
     rng = np.random.default_rng(0)
     false_alarms = 0
     for _ in range(400):
@@ -66,6 +159,7 @@ def test_a_true_claim_is_contradicted_as_rarely_as_stated(method):
             trainings=60,
             confidence=0.9,
             method=method,
+            family=gaussian_family if method == "profile" else None,
             n_jobs=1,
             random_state=rng,
         )
@@ -131,6 +225,7 @@ def test_processes_give_the_same_answer_as_one():
     "settings",
     [
         {"method": "luck"},
+        {"family": gaussian_family},
         {"trainings": 10},
         {"confidence": 1.0},
         {"delta": 0.0},

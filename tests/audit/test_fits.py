@@ -11,6 +11,7 @@ from scipy.stats import norm
 from dperm import algorithms, audit
 from dperm.audit import fits, worst_case_neighbours
 from dperm.bounded import Bounded
+from reference.noisy_selection import permute_and_flip_probabilities
 
 
 def bounded(integers, **kwargs):
@@ -46,6 +47,21 @@ def test_log_ratio_of_a_selection_is_that_of_the_probabilities(relation, rate):
     for chosen in range(3):
         expected = np.log(weights[0][chosen] / weights[0].sum() / weights[1][chosen] * weights[1].sum())
         assert fits._selection_log_ratio(door, one, other, chosen, 1.0, public) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("relation", "rate"), [("add_or_remove", 0.5), ("replace_one", 0.25)])
+def test_log_ratio_of_permute_and_flip_is_that_of_the_probabilities(relation, rate):
+    door = SimpleNamespace(neighbors=relation)
+    one, other = bounded([4, 8, 0, 4], scores=True), bounded([8, 8, 4, 4], scores=True)
+    public = np.array([0.0, 1.0, 5.0, 0.5])
+    exact = [
+        permute_and_flip_probabilities(np.array(scores) + public, rate)
+        for scores in ([1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 1.0, 1.0])
+    ]
+    for chosen in range(4):
+        expected = np.log(exact[0][chosen] / exact[1][chosen])
+        found = fits._permute_and_flip_log_ratio(door, one, other, chosen, 1.0, public)
+        assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_without_noise_the_transcript_gives_everything_away():

@@ -119,26 +119,64 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     double *p = doubles(n, place), *total = doubles(1, place);
     int64_t *integers = guarded(dimension * sizeof(int64_t), place);
     int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
+    int64_t *neighbours = guarded((2 * dimension + 1) * sizeof(int64_t), place);
     int64_t *batch = guarded((n + 1) / 2 * sizeof(int64_t), place);
     for (int64_t i = 0; i < n; i += 2)
         batch[i / 2] = i;
     void *workspace = guarded(kernels->workspace_bytes(d), place);
     memset(integers, 0, dimension * sizeof(int64_t));
+    memset(neighbours, 0, (2 * dimension + 1) * sizeof(int64_t));
     memset(scores, 0, N_STEPS * sizeof(int64_t));
 
     kernels->row_norms[type](&rows, 0, n, norms);
-    for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
-        const struct loss loss = {(enum loss_kind)kind, 0.5, INFINITY};
+    for (int kind = LOSS_LOGISTIC; kind < N_LOSS_KINDS; kind++) {
+        const struct loss loss = {(enum loss_kind)kind, 0.5, kind % 2 ? INFINITY : 4.0};
         kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
                                             workspace);
         kernels->gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
         kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5,
                                          0x1p-40, scores, workspace);
+        kernels->precise_gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
+        kernels->coordinate_loss_sums[type](&rows, 0, n, loss, w, 0.25, 0.5, 0x1p-40, neighbours,
+                                            workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
     run_smoothing(kernels, n, p, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
               workspace);
+}
+
+/* The same for softmax: numbers of classes around tiles of five. */
+static void run_softmax(const struct kernel_table *kernels, enum real_type type, int64_t n,
+                        int64_t d, int intercept, enum place place) {
+    if (n > 2 && (n + 1) % 16 > 2)
+        return; /* the kernel's blocks of rows are those above: a few numbers of rows will do */
+    arenas_used = 0;
+    const int64_t n_classes = 1 + (n + d) % 11, size = (d + intercept) * n_classes;
+    double *norms = doubles(n, place);
+    struct dense_rows rows = {.x = reals(type, n * d, place),
+                              .y = reals(type, n, place),
+                              .norms = norms,
+                              .n_rows = n,
+                              .n_columns = d,
+                              .intercept = intercept,
+                              .row_norm = 1.0};
+    spoil(type, (void *)rows.x, n * d);
+    double *w = doubles(size, place), *direction = doubles(size, place);
+    double *steps = doubles(N_STEPS, place), *sum = doubles(size, place);
+    double *p = doubles(n * n_classes, place), *total = doubles(1, place);
+    int64_t *integers = guarded(size * sizeof(int64_t), place);
+    int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
+    void *workspace = guarded(kernels->softmax_workspace_bytes(d, n_classes), place);
+    memset(integers, 0, size * sizeof(int64_t));
+    memset(scores, 0, N_STEPS * sizeof(int64_t));
+    kernels->row_norms[type](&rows, 0, n, norms);
+    kernels->clipped_softmax_gradient_sum[type](&rows, 0, n, n_classes, w, 0.25, 0x1p-24, integers,
+                                                workspace);
+    kernels->softmax_gradient_sum[type](&rows, 0, n, n_classes, w, sum, total, workspace);
+    kernels->clipped_softmax_loss_sums[type](&rows, 0, n, n_classes, w, direction, steps, N_STEPS,
+                                             0.5, 0x1p-40, scores, workspace);
+    kernels->class_scores[type](&rows, 0, n, n_classes, w, p, workspace);
 }
 
 static long run_shapes(const struct kernel_table *kernels) {
@@ -148,11 +186,15 @@ static long run_shapes(const struct kernel_table *kernels) {
         for (int variant = 0; variant < 4; variant++) {
             const enum place place = variant & 1 ? AT_START : AT_END;
             for (int64_t d = 1; d <= 40; d++)
-                for (int64_t n = 1; n <= 40; n++, passes++)
+                for (int64_t n = 1; n <= 40; n++, passes++) {
                     run_all(kernels, (enum real_type)type, n, d, variant >> 1, place);
+                    run_softmax(kernels, (enum real_type)type, n, d, variant >> 1, place);
+                }
             for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
-                for (int64_t n = 1; n <= 40; n++, passes++)
+                for (int64_t n = 1; n <= 40; n++, passes++) {
                     run_all(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
+                    run_softmax(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
+                }
         }
     return passes;
 }

@@ -7,12 +7,14 @@ import pytest
 
 from dperm._kernels.row_kernels import LOGISTIC, DenseRows
 
-GRID = 2.0**-36
+CLIP = 2.0**14
+GRIDS = {np.dtype(np.float64): 2.0**-36, np.dtype(np.float32): 2.0**-8}  # the finest for that clip
 
 
-def sums(x, y, w, direction, steps, clip=2.0**14):
-    rows = DenseRows(np.ascontiguousarray(x), y, False, 1e9, 1)
-    return rows.clipped_loss_sums((LOGISTIC, 0.0, math.inf), w, direction, np.asarray(steps), clip, GRID, 1)
+def sums(x, y, w, direction, steps, clip=CLIP, grid=None):
+    rows = DenseRows(np.ascontiguousarray(x), y.astype(x.dtype), False, 1e9, 1)
+    grid = grid or GRIDS[x.dtype]
+    return rows.clipped_loss_sums((LOGISTIC, 0.0, math.inf), w, direction, np.asarray(steps), clip, grid, 1)
 
 
 def exact(x, y, w, direction, steps):
@@ -29,14 +31,34 @@ def test_losses_are_accurate_whatever_the_margins(instruction_set, scale, n_step
     steps = np.linspace(-0.3, 1.7, n_steps)
     expected = exact(x, y, w, direction, steps)
     # the rounding of the margins themselves is part of the error
-    tolerance = 53 * (GRID + 1e-13 + 1e-14 * scale)
-    computed = sums(x, y, w, direction, steps) * GRID
+    grid = GRIDS[x.dtype]
+    tolerance = 53 * (grid + 1e-13 + 1e-14 * scale)
+    computed = sums(x, y, w, direction, steps) * grid
     np.testing.assert_allclose(computed, expected.sum(axis=0).astype(float), atol=tolerance, rtol=1e-13)
 
 
-def test_even_and_uneven_steps_agree(instruction_set):
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 10.0, 30.0])
+@pytest.mark.parametrize("n_steps", [3, 20, 64])
+def test_single_precision_costs_single_precision(instruction_set, scale, n_steps):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(53, 7)).astype(np.float32), np.where(rng.random(53) < 0.5, 1.0, -1.0)
+    # weights that are floats, too: the only error is that of the arithmetic
+    w, direction = (scale * rng.normal(size=(2, 7))).astype(np.float32).astype(float)
+    steps = np.linspace(-0.25, 1.75, n_steps)
+    expected = exact(x.astype(float), y, w, direction, steps).astype(float)
+    clip = 2.0 ** math.ceil(math.log2(expected.max()))
+    grid = clip * 2.0**-22
+    one = lambda i: sums(x[i : i + 1], y[i : i + 1], w, direction, steps, clip, grid)  # noqa: E731
+    each = np.stack([one(i) * grid for i in range(53)])
+    # exp(-m) is off by (n + 8) roundings relatively, a margin by some of the largest product
+    tolerance = (n_steps + 20) * 2.0**-24 * expected + 16 * 2.0**-24 * 7 * scale * np.abs(x).max() + grid / 2
+    assert (np.abs(each - expected) <= tolerance).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_even_and_uneven_steps_agree(instruction_set, dtype):
     rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(40, 5)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
+    x, y = rng.normal(size=(40, 5)).astype(dtype), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     w, direction = rng.normal(size=5), rng.normal(size=5)
     even = np.linspace(0.0, 2.0, 21)
     uneven = np.append(even, 17.0)
@@ -44,14 +66,16 @@ def test_even_and_uneven_steps_agree(instruction_set):
     assert np.abs(difference).max() <= 40  # at most one grid step a record
 
 
-def test_a_wild_neighbour_changes_no_other_record(instruction_set):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_wild_neighbour_changes_no_other_record(instruction_set, dtype):
     """Rows beyond the range of exp, not finite or empty, beside each ordinary row of a block."""
     rng = np.random.default_rng(2)
     steps = np.linspace(0.0, 2.0, 21)
-    ordinary = rng.normal(size=(16, 4))
+    ordinary = rng.normal(size=(16, 4)).astype(dtype)
     y = np.where(rng.random(16) < 0.5, 1.0, -1.0)
     w, direction = rng.normal(size=4), rng.normal(size=4)
-    for wild in (np.full(4, 1e4), np.full(4, -1e6), np.full(4, np.nan), np.zeros(4), np.full(4, 1e300)):
+    for wild in (np.full(4, 1e4), np.full(4, -1e6), np.full(4, np.nan), np.zeros(4), np.full(4, 1e30)):
+        wild = wild.astype(dtype)
         alone = sums(wild[None], np.ones(1), w, direction, steps)
         for place in (0, 7, 15):
             x, labels = np.insert(ordinary, place, wild, axis=0), np.insert(y, place, 1.0)
@@ -59,11 +83,12 @@ def test_a_wild_neighbour_changes_no_other_record(instruction_set):
             np.testing.assert_array_equal(sums(x, labels, w, direction, steps), expected)
 
 
-def test_same_integers_on_every_instruction_set(keep_instruction_set):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_same_integers_on_every_instruction_set(keep_instruction_set, dtype):
     from dperm._kernels import row_kernels
 
     rng = np.random.default_rng(3)
-    x, y = 100 * rng.normal(size=(100, 9)), np.where(rng.random(100) < 0.5, 1.0, -1.0)
+    x, y = 100 * rng.normal(size=(100, 9)).astype(dtype), np.where(rng.random(100) < 0.5, 1.0, -1.0)
     w, direction = rng.normal(size=9), rng.normal(size=9)
     results = []
     for name in row_kernels.instruction_sets():

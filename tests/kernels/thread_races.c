@@ -57,12 +57,15 @@ static void race(void *data) {
 }
 
 enum { N_ROWS = 5 * 4096 + 77, N_COLUMNS = 3, N_STEPS = 5, DIMENSION = N_COLUMNS + 1 };
+enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES };
 
-static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS];
+static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS * N_CLASSES];
 
 struct sums {
-    int64_t gradient[DIMENSION], scores[N_STEPS];
+    int64_t gradient[DIMENSION], scores[N_STEPS], neighbours[2 * DIMENSION + 1];
     double plain[DIMENSION], loss, last_prediction;
+    int64_t class_gradient[SIZE], class_scores[N_STEPS];
+    double class_plain[SIZE], class_loss, last_score;
 };
 
 static struct sums run(const struct kernel_table *kernels, int n_threads) {
@@ -75,13 +78,24 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30,
                                        sums.gradient);
     failed |=
-        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, sums.plain, &sums.loss);
+        all_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0, sums.plain, &sums.loss);
     failed |= all_clipped_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, w, steps, N_STEPS,
                                     1.0, 0x1p-30, sums.scores);
+    failed |= all_coordinate_loss_sums(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 1.0,
+                                       0x1p-30, sums.neighbours);
     failed |= all_predictions(kernels, REAL_F64, &rows, n_threads, w, p);
+    sums.last_prediction = p[N_ROWS - 1];
+    const double v[SIZE] = {0.5, -1.0, 2.0, 0.1, -0.5, 0.2};
+    failed |= all_clipped_softmax_gradient_sum(kernels, REAL_F64, &rows, n_threads, N_CLASSES, v,
+                                               0.5, 0x1p-30, sums.class_gradient);
+    failed |= all_softmax_gradient_sum(kernels, REAL_F64, &rows, n_threads, N_CLASSES, v,
+                                       sums.class_plain, &sums.class_loss);
+    failed |= all_clipped_softmax_loss_sums(kernels, REAL_F64, &rows, n_threads, N_CLASSES, v, v,
+                                            steps, N_STEPS, 1.0, 0x1p-30, sums.class_scores);
+    failed |= all_class_scores(kernels, REAL_F64, &rows, n_threads, N_CLASSES, v, p);
+    sums.last_score = p[N_ROWS * N_CLASSES - 1];
     if (failed)
         exit(2);
-    sums.last_prediction = p[N_ROWS - 1];
     return sums;
 }
 

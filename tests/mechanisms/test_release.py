@@ -13,6 +13,7 @@ from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release, release_without_privacy
 from dperm.mechanisms.release import Releaser
+from reference.noisy_selection import permute_and_flip_probabilities
 
 
 def vector_sum(d=3, contribution=1.0):
@@ -164,6 +165,52 @@ def test_laplace_selection_matches_its_closed_form():
     chosen = np.array([door.select_laplace(private, 1.0) for _ in range(20_000)])
     # P(Lap + 1 < Lap') for scale 1: (1 + 1/2) e^{-1} / 2, and half the ties of the grid of 1/16
     assert abs(chosen.mean() - 0.75 * math.exp(-1.0)) < 0.03
+
+
+@pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
+def test_permute_and_flip_matches_its_exact_probabilities(neighbors, factor):
+    door = releaser(epsilon=math.inf, neighbors=neighbors)
+    private, public = scores((5, 0, 9, 3), contribution=0.5), [0.0, 0.25, 0.0, 0.0]
+    chosen = [door.select_permute_and_flip(private, 1.5, public) for _ in range(20_000)]
+    rate = 1.5 / (16.0 * 0.5 * factor)  # per step of the grid of 1/16
+    expected = 20_000 * np.array(permute_and_flip_probabilities([5, 4, 9, 3], rate), dtype=float)
+    counts = np.bincount(chosen, minlength=4)
+    # chi-square, 3 degrees of freedom: above 33 with probability 3e-7
+    assert ((counts - expected) ** 2 / expected).sum() < 33.0
+
+
+def test_permute_and_flip_is_charged_before_the_draw(monkeypatch):
+    door = releaser(epsilon=2.0)
+    spent_at_draw = []
+
+    def draw(bits, scores, rate):
+        spent_at_draw.append(door.budget.spent_units)
+        raise RuntimeError("the source broke")
+
+    monkeypatch.setattr(release, "permute_and_flip", draw)
+    with pytest.raises(RuntimeError, match="source broke"):
+        door.select_permute_and_flip(scores(), 0.1)
+    cost = PureRelease(0.1).cost_units("gdp")
+    assert spent_at_draw == [cost]
+    assert door.budget.spent_units == cost
+
+
+def test_permute_and_flip_that_cannot_be_released_costs_nothing(monkeypatch):
+    monkeypatch.setattr(release, "permute_and_flip", pytest.fail)
+    door = releaser(epsilon=0.1)
+    with pytest.raises(BudgetExceededError):
+        door.select_permute_and_flip(scores(), 5.0)
+    for epsilon in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="epsilon"):
+            door.select_permute_and_flip(scores(), epsilon)
+    with pytest.raises(ValueError, match="rate"):
+        door.select_permute_and_flip(scores(), 1e30)
+    with pytest.raises(ValueError, match="public_scores"):
+        door.select_permute_and_flip(scores(), 0.01, [1e30, 0, 0])
+    with pytest.raises(TypeError, match="gaussian_sum"):
+        door.select_permute_and_flip(vector_sum(), 0.01)
+    assert door.budget.spent_units == 0
+    assert releaser(epsilon=math.inf).select_permute_and_flip(scores((5, 0, 9)), math.inf) == 1
 
 
 def test_public_scores_are_added():

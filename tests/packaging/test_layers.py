@@ -15,6 +15,7 @@ LAYERS = [
     {"bounded", "secret_rows"},
     {"losses", "data", "schema"},
     {"objective"},
+    {"secret_training"},
     {"mechanisms"},
     {"privacy_statement", "_statement_words"},
     {"algorithms"},

@@ -27,6 +27,18 @@ def clipped_logistic_gradient_materialised(rows, y, w, clip):
     return (gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
 
 
+def clipped_softmax_gradient(rows, y, norms, w, clip):
+    """The same for class codes: two matrix products, shape (d, K)."""
+    r = rows @ w
+    r -= r.max(axis=1, keepdims=True)
+    np.exp(r, out=r)
+    r /= r.sum(axis=1, keepdims=True)
+    r[np.arange(len(y)), y] -= 1
+    lengths = np.sqrt(np.einsum("ik,ik->i", r, r)) * norms
+    r *= np.minimum(1.0, clip / np.maximum(lengths, 1e-30))[:, None]
+    return rows.T @ r
+
+
 def clipped_logistic_losses(rows, y, w, direction, steps, clip):
     """Clipped loss sums along a line from two matrix-vector products."""
     p, q = y * (rows @ w), y * (rows @ direction)
@@ -48,6 +60,30 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
         if t > schedule.steps - averaged:
             total += w
     return total / averaged
+
+
+def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False):
+    """Twin of dperm.algorithms.output_perturbation_gd (logistic loss, no ridge term, no projection)."""
+    w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for _ in range(steps):
+        w = w - step_size * ((-y * expit(-y * (rows @ w))) @ rows) / len(rows)
+        total += w
+    return (total / steps if average else w) + rng.normal(scale=sigma, size=len(w))
+
+
+def privgene(rows, y, rate, schedule, rng):
+    """Twin of dperm.algorithms.privgene (logistic loss, no ridge term); rate infinite: the best child."""
+    d = rows.shape[1]
+    w, stride = np.zeros(d), schedule.stride
+    for _ in range(schedule.generations):
+        children = np.vstack([w + stride * np.eye(d), w - stride * np.eye(d), w])
+        losses = np.logaddexp(0.0, -y[:, None] * (rows @ children.T))
+        bound = stride * schedule.entry_bound
+        scores = np.clip(losses - losses[:, -1:], -bound, bound).sum(axis=0)
+        noise = rng.gumbel(size=len(scores)) if rate < math.inf else 0.0
+        w = children[np.argmax(noise - (rate / stride if rate < math.inf else 1.0) * scores)]
+        stride *= schedule.decay
+    return w
 
 
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):

@@ -8,7 +8,7 @@ cdef extern from "kernel_table.h" nogil:
         REAL_F64
 
     enum loss_kind:
-        LOSS_LOGISTIC
+        N_LOSS_KINDS
 
     struct loss:
         loss_kind kind
@@ -44,15 +44,31 @@ cdef extern from "row_ranges.h" nogil:
                                  loss, const double *w, double clip_in, double grid,
                                  int64_t *sum_out)
     int all_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                         loss, const double *w, double *sum_out, double *loss_out)
+                         loss, const double *w, int precise, double *sum_out, double *loss_out)
     int all_clipped_loss_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
                               loss, const double *w, const double *direction,
                               const double *steps, int64_t n_steps, double clip, double grid,
                               int64_t *sum_out)
+    int all_coordinate_loss_sums(const kernel_table *, real_type, const dense_rows *,
+                                 int n_threads, loss, const double *w, double stride, double clip,
+                                 double grid, int64_t *sum_out)
     int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
                         const double *w, double *p_out)
     int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
                       double *sum_out)
+    int all_clipped_softmax_gradient_sum(const kernel_table *, real_type, const dense_rows *,
+                                         int n_threads, int64_t n_classes, const double *w,
+                                         double clip_in, double grid, int64_t *sum_out)
+    int all_softmax_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                                 int64_t n_classes, const double *w, double *sum_out,
+                                 double *loss_out)
+    int all_clipped_softmax_loss_sums(const kernel_table *, real_type, const dense_rows *,
+                                      int n_threads, int64_t n_classes, const double *w,
+                                      const double *direction, const double *steps,
+                                      int64_t n_steps, double clip, double grid,
+                                      int64_t *sum_out)
+    int all_class_scores(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                         int64_t n_classes, const double *w, double *p_out)
 
 
 cdef extern from "circulant_solve.h" nogil:

@@ -7,6 +7,15 @@ LOGISTIC: int
 HINGE: int
 SQUARED_HINGE: int
 HUBER: int
+ABSOLUTE: int
+PINBALL: int
+EPSILON_INSENSITIVE: int
+SOFT_MARGIN: int
+POWER: int
+SIGMOID: int
+WELSCH: int
+TUKEY: int
+SOFTMAX: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
@@ -41,6 +50,7 @@ class DenseRows:
         w: NDArray[np.float64],
         n_threads: int,
         with_loss: bool = True,
+        precise: bool = False,
     ) -> tuple[NDArray[np.float64], float]: ...
     def entry_sum(self, n_threads: int) -> float: ...
     def clipped_loss_sums(
@@ -53,4 +63,15 @@ class DenseRows:
         grid: float,
         n_threads: int,
     ) -> NDArray[np.int64]: ...
+    def coordinate_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64],
+        stride: float,
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> NDArray[np.int64]: ...
     def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...
+
+class SoftmaxRows(DenseRows): ...

@@ -12,7 +12,11 @@ ctypedef fused real:
     float
     double
 
-LOGISTIC, HINGE, SQUARED_HINGE, HUBER = range(4)
+(
+    LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
+    SIGMOID, WELSCH, TUKEY,
+) = range(N_LOSS_KINDS)
+SOFTMAX = -1  # has kernels of its own: SoftmaxRows
 
 cdef const kernel_table *chosen = kernels_choose(NULL)
 
@@ -105,8 +109,12 @@ cdef class DenseRows:
         check(status)
         return result
 
-    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
+    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True,
+                     bint precise=False):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for.
+
+        ``precise``: in double arithmetic for float32 rows, too.
+        """
         result = np.empty(w.shape[0])
         cdef double[::1] sum_out = result
         cdef double loss_out = 0
@@ -114,7 +122,7 @@ cdef class DenseRows:
         cdef int status
         with nogil:
             status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
-                                      &sum_out[0], &loss_out if with_loss else NULL)
+                                      precise, &sum_out[0], &loss_out if with_loss else NULL)
         check(status)
         return result, loss_out
 
@@ -130,6 +138,19 @@ cdef class DenseRows:
             status = all_clipped_loss_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
                                            &w[0], &direction[0], &steps[0], steps.shape[0], clip,
                                            grid, &sum_out[0])
+        check(status)
+        return result
+
+    def coordinate_loss_sums(self, tuple loss_spec, const double[::1] w, double stride, double clip,
+                             double grid, int n_threads):
+        """Integers (2 * dimension + 1,): changes of the losses at ``w +- stride e_j`` and at ``w``."""
+        result = np.empty(2 * w.shape[0] + 1, dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef loss kernel_loss = loss_of(loss_spec)
+        cdef int status
+        with nogil:
+            status = all_coordinate_loss_sums(chosen, self.type, &self.rows, n_threads,
+                                              kernel_loss, &w[0], stride, clip, grid, &sum_out[0])
         check(status)
         return result
 
@@ -149,6 +170,66 @@ cdef class DenseRows:
         cdef int status
         with nogil:
             status = all_predictions(chosen, self.type, &self.rows, n_threads, &w[0], &p_out[0])
+        check(status)
+        return result
+
+
+cdef class SoftmaxRows(DenseRows):
+    """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
+
+    def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
+                             int n_threads, const int64_t[::1] batch=None):
+        """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
+
+        With ``batch``, ascending indices, the sum over these rows only.
+        """
+        result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
+        cdef int64_t[:, ::1] sum_out = result
+        cdef dense_rows rows = self.among(batch)
+        cdef int status
+        with nogil:
+            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
+                                                      w.shape[1], &w[0, 0], clip_in, grid,
+                                                      &sum_out[0, 0])
+        check(status)
+        return result
+
+    def gradient_sum(self, tuple loss_spec, const double[:, ::1] w, int n_threads, bint with_loss=True):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
+        result = np.empty((w.shape[0], w.shape[1]))
+        cdef double[:, ::1] sum_out = result
+        cdef double loss_out = 0
+        cdef int status
+        with nogil:
+            status = all_softmax_gradient_sum(chosen, self.type, &self.rows, n_threads, w.shape[1],
+                                              &w[0, 0], &sum_out[0, 0],
+                                              &loss_out if with_loss else NULL)
+        check(status)
+        return result, loss_out
+
+    def clipped_loss_sums(self, tuple loss_spec, const double[:, ::1] w,
+                          const double[:, ::1] direction, const double[::1] steps, double clip,
+                          double grid, int n_threads):
+        """Integers (n_steps,): the clipped losses' sums along a line in units of ``grid``."""
+        result = np.empty(steps.shape[0], dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef int status
+        with nogil:
+            status = all_clipped_softmax_loss_sums(chosen, self.type, &self.rows, n_threads,
+                                                   w.shape[1], &w[0, 0], &direction[0, 0],
+                                                   &steps[0], steps.shape[0], clip, grid,
+                                                   &sum_out[0])
+        check(status)
+        return result
+
+    def predictions(self, const double[:, ::1] w, int n_threads):
+        """Scores (n_rows, n_classes) of the scaled rows; NaN for rows that are not finite."""
+        result = np.empty((self.rows.n_rows, w.shape[1]))
+        cdef double[:, ::1] p_out = result
+        cdef int status
+        with nogil:
+            status = all_class_scores(chosen, self.type, &self.rows, n_threads, w.shape[1], &w[0, 0],
+                                      &p_out[0, 0])
         check(status)
         return result
 

@@ -4,11 +4,13 @@ Pure functions of public numbers; nothing here sees data. Results are rounded to
 costs, epsilon and delta up; budgets, rates, mu and rho down.
 """
 
+from dperm.accounting.approximate_gdp import approximate_gdp
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
     NotPrivate,
+    PerturbedMinimumRelease,
     PrivacyEvent,
     PureRelease,
 )
@@ -48,7 +50,7 @@ from dperm.accounting.selection import (
 )
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
-from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_epsilon
+from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_delta, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,
     Accountant,
@@ -81,6 +83,7 @@ __all__ = [
     "NoiseChoice",
     "NotPrivate",
     "PaperComparison",
+    "PerturbedMinimumRelease",
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
@@ -92,6 +95,7 @@ __all__ = [
     "Units",
     "advanced_composition",
     "amplified_epsilon",
+    "approximate_gdp",
     "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",
@@ -126,6 +130,7 @@ __all__ = [
     "sampled_selection_eta",
     "sampled_selection_units",
     "selection_eta",
+    "sgd_delta",
     "sgd_epsilon",
     "symmetric_rdp",
     "units_as_float",

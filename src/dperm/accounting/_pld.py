@@ -1,7 +1,7 @@
 """Composition of privacy-loss distributions, pessimistic on every grid.
 
 A profile is sampled on a grid of epsilons, turned into a distribution of the privacy loss that dominates it
-("connect the dots", Doroshenko et al. 2022) and composed by FFT; both are done by dp-accounting. Every grid
+(`_discrete_loss`) and composed (`_composition`). Both say what floating point does to them: every grid
 gives a valid upper bound; a finer one gives a smaller bound.
 """
 
@@ -13,20 +13,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from dperm.accounting._profiles import Array, Profile, StepProfiles, on_the_line
+from dperm.accounting._composition import Counts, composed_epsilon, mean_composed_delta
+from dperm.accounting._discrete_loss import DiscreteLoss, coarse_float, dominating_loss
+from dperm.accounting._profiles import Array, Profile, StepProfiles
 
 # The grid is refined until epsilon moves by less than this, relative.
 GRID_TOLERANCE = 1e-3
 # First grid step in units of the standard deviation of the loss of one step.
 FIRST_STEP = 0.4
-# Beyond these the composition is given up; the composition has about 200 sqrt(steps) points.
 _MOST_POINTS = 2**21
-MOST_STEPS = 10**7
 _MOST_REFINEMENTS = 5
-# Share of delta that truncations may take.
+# Share of delta that may become infinite loss.
 TRUNCATION = 1e-4
-# Error of a tail of a power by FFT, per step: eight times the largest one measured.
-FFT_ERROR = 2.0**-52
 _LARGEST_LOSS = 600.0
 
 
@@ -48,7 +46,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         The grid of the result, and the directions within 1 % of the worst.
     """
     if steps == 1:
-        return max(_profile_epsilon(pair[0], delta) for pair in profiles.pairs), Grid(FIRST_STEP, (0,))
+        one_step = (_profile_epsilon(pair[0], delta / (1.0 + profiles.error)) for pair in profiles.pairs)
+        return max(one_step), Grid(FIRST_STEP, (0,))
     grid = Grid(FIRST_STEP, tuple(range(len(profiles.pairs))))
     epsilon = math.inf
     for _ in range(_MOST_REFINEMENTS):
@@ -69,8 +68,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
 
 def composed_epsilons(profiles: StepProfiles, steps: int, delta: float, grid: Grid) -> tuple[float, ...]:
     """Upper bounds on epsilon of `steps` compositions, one for each direction of the grid."""
-    step = grid.step * profiles.spread
-    return tuple(_composed_epsilon(*profiles.pairs[i], steps, delta, step) for i in grid.directions)
+    losses = (_loss_on_grid(profiles, i, steps, delta, grid) for i in grid.directions)
+    return tuple(math.inf if loss is None else composed_epsilon(loss, steps, delta) for loss in losses)
 
 
 def _only_worst(grid: Grid, epsilons: tuple[float, ...]) -> Grid:
@@ -79,32 +78,47 @@ def _only_worst(grid: Grid, epsilons: tuple[float, ...]) -> Grid:
     return Grid(grid.step, tuple(kept))
 
 
-def _composed_epsilon(profile: Profile, reverse: Profile, steps: int, delta: float, step: float) -> float:
-    from dp_accounting.pld import pld_pmf
+def mean_delta(profiles: StepProfiles, counts: Counts, epsilon: float, delta: float, grid: Grid) -> float:
+    """Upper bound on the mean over numbers of steps of delta at `epsilon`, the larger of the two directions.
 
-    usable = delta - steps * FFT_ERROR
-    if usable < 0.5 * delta or steps > MOST_STEPS:
-        return math.inf
-    sampled = sampled_on_grid(profile, reverse, steps, delta, step)
-    if sampled is None:
-        return math.inf
-    deltas, bottom, top = sampled
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -bottom, top, deltas).to_dense_pmf()
-    if steps > 1:
-        pmf = pmf.self_compose(steps, tail_mass_truncation=TRUNCATION * delta)
-    return float(pmf.get_epsilon_for_delta(usable))
+    The divergence of a mixture whose component is independent of the data, even when it is published, is at
+    most the mean.
+
+    Parameters
+    ----------
+    profiles : StepProfiles
+        One step.
+    counts : array of int
+        Equally likely numbers of steps, each >= 1.
+    epsilon : float
+        Where delta is evaluated.
+    delta : float
+        Target; it sets how much of the tails may be cut. Not a promise.
+    grid : Grid
+        Step of the grid in units of the spread, and the directions.
+
+    Returns
+    -------
+    float
+        At most 1; infinite where nothing can be certified.
+    """
+    losses = (_loss_on_grid(profiles, i, int(counts.max()), delta, grid) for i in grid.directions)
+    return max(
+        math.inf if loss is None else mean_composed_delta(loss, counts, epsilon, delta) for loss in losses
+    )
 
 
-def sampled_on_grid(
-    profile: Profile, reverse: Profile, steps: int, delta: float, step: float
-) -> tuple[Array, int, int] | None:
-    """Profile at ``step * (-bottom .. top)``, with bottom and top; None if that is too many points."""
+def _loss_on_grid(
+    profiles: StepProfiles, direction: int, steps: int, delta: float, grid: Grid
+) -> DiscreteLoss | None:
+    """Dominating loss of one step; None if it has too many points."""
+    profile, reverse = profiles.pairs[direction]
+    step = coarse_float(grid.step * profiles.spread)
     top = _last_point(profile, TRUNCATION * delta / steps, step)
     bottom = _last_point(reverse, 1e-6 / steps, step)
     if top + bottom > _MOST_POINTS:
         return None
-    deltas = on_the_line(profile, reverse, step * np.arange(-bottom, top + 1, dtype=np.float64))
-    return np.minimum.accumulate(np.clip(deltas, 0.0, 1.0)), bottom, top
+    return dominating_loss(profile, reverse, profiles.error, step, top, bottom)
 
 
 def _last_point(profile: Profile, cutoff: float, step: float) -> int:

@@ -109,6 +109,39 @@ class PureRelease(PrivacyEvent):
 
 
 @dataclass(frozen=True)
+class PerturbedMinimumRelease(PrivacyEvent):
+    """The minimiser of an objective with a random linear term, plus noise: one access to the data.
+
+    Parameters
+    ----------
+    mechanism : {"gaussian", "norm_laplace"}
+        Law of the linear term and of the noise on the output.
+    scale : float
+        Of the linear term, on the scale of the sum of losses; at least 0.
+    output : float
+        Of the noise on the output, relative to the distance of the computed minimisers from the exact ones
+        on two data sets: the noise multiplier (Gaussian), or epsilon (norm-Laplace).
+
+    Notes
+    -----
+    Its privacy depends on the ridge term and the loss, which `dperm.accounting.objective_perturbation`
+    knows: it can be scheduled (`ScheduledBudget`), not added up.
+    """
+
+    mechanism: str
+    scale: float
+    output: float
+
+    def __post_init__(self) -> None:
+        check_non_negative(self.scale, "scale")
+        check_non_negative(self.output, "output")
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """Infinity: not known from the event alone."""
+        return math.inf
+
+
+@dataclass(frozen=True)
 class NotPrivate(PrivacyEvent):
     """An exact value was published: nothing is guaranteed."""
 

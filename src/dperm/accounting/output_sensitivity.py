@@ -180,12 +180,13 @@ def logistic_sensitivity(
     neighbors: str = "replace_one",
     start: float = 0.0,
     radius: float = math.inf,
+    average: bool = False,
 ) -> float:
-    """Sensitivity of w_T of gradient descent on the logistic loss: tighter than the Lipschitz bound.
+    """Sensitivity of gradient descent on the logistic loss: tighter than the Lipschitz bound.
 
     Parameters
     ----------
-    n_samples, steps, eta, row_norm, l2, neighbors, start, radius
+    n_samples, steps, eta, row_norm, l2, neighbors, start, radius, average
         As in `gradient_descent_sensitivity` and `logistic_iterate_norms`; ``beta = R^2/4``.
 
     Returns
@@ -202,11 +203,12 @@ def logistic_sensitivity(
     rho = contraction(eta, l2, row_norm * row_norm / 4.0)
     norms = logistic_iterate_norms(steps, eta, row_norm, l2=l2, start=start, radius=radius)
     replace = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
-    distance = 0.0
+    distance = total = 0.0
     for w in norms[:-1]:
         gap = logistic_gradient_diameter(w, row_norm) if replace else row_norm * float(expit(row_norm * w))
         distance = rho * distance + eta / check_steps(n_samples, "n_samples") * gap
-    return min(distance * _UP, 2.0 * radius)
+        total += distance
+    return min((total / steps if average else distance) * _UP, 2.0 * radius)
 
 
 def minimiser_sensitivity(

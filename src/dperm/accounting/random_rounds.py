@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from dperm.accounting import _pld
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
-from dperm.accounting._random_rounds import Counts, mean_delta
+from dperm.accounting._composition import Counts
 from dperm.accounting.gaussian import gaussian_delta
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
 from dperm.accounting.subsampling import Sampling, SgdPlan, first_guess, make_plan, step_profiles
@@ -71,8 +71,8 @@ def random_round_noise_multiplier(
     Notes
     -----
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean
-    is over 96 parts of equal probability with the largest R of each, an upper bound. Where double precision
-    cannot certify a composition (N above 1e7, tiny delta) Renyi bounds are averaged instead.
+    is over 96 parts of equal probability with the largest R of each, an upper bound. Where no
+    composition can be certified (N above 1e12) Renyi bounds are averaged instead.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _pld_mean(
 ) -> float:
     taken = counts[counts > 0]
     share = taken.size / counts.size
-    return share * mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
+    return share * _pld.mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
 
 
 def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:

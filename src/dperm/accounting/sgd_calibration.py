@@ -70,8 +70,8 @@ def noise_multiplier(
 
     Examples
     --------
-    >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 1)
-    1.0
+    >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 2)
+    1.06
     """
     epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)

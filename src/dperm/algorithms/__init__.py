@@ -7,5 +7,22 @@ from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd
 from dperm.algorithms.nonprivate import nonprivate
+from dperm.algorithms.objective_perturbation import objective_perturbation
+from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
+from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
+from dperm.algorithms.privgene import privgene
 
-__all__ = ["FitResult", "dp_agd", "dp_lsadam", "dp_lssgd", "dp_sgd", "majority", "noisy_gd", "nonprivate"]
+__all__ = [
+    "FitResult",
+    "dp_agd",
+    "dp_lsadam",
+    "dp_lssgd",
+    "dp_sgd",
+    "majority",
+    "noisy_gd",
+    "nonprivate",
+    "objective_perturbation",
+    "output_perturbation_gd",
+    "output_perturbation_minimum",
+    "privgene",
+]

@@ -32,6 +32,8 @@ from dperm.accounting.units import (
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.late_mean import LateMean
+from dperm.algorithms.noisy_gd import softmax_clip
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
 from dperm.bounded import Bounded
 from dperm.losses import Loss
@@ -112,16 +114,22 @@ def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: flo
     -----
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
     ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few dear ones; a tenth of the budget is enough
-    for the line searches.
+    for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
+    codes are clipped at about twice the loss of a guess.
     """
+    bound = loss.target_bound
     slope = loss.lipschitz(row_norm)
     signal = n * mu / math.sqrt(dimension)
+    clip = (slope if slope < math.inf else row_norm) * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
+    loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
+    if loss.n_classes is not None:
+        clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
     return DPAGDSchedule(
         splits=round(min(max(signal, 40), 1000)),
         selection_share=0.1,
-        clip=(slope if slope < math.inf else row_norm) * min(1.0, max(math.sqrt(signal / 4800.0), 0.05)),
-        loss_clip=1.5,
-        step_max=4.0 / row_norm,
+        clip=clip,
+        loss_clip=loss_clip,
+        step_max=(4.0 if bound == math.inf else bound) / row_norm,
         growth=0.02,
         momentum=0.9,
         shrink=0.9,
@@ -129,6 +137,7 @@ def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: flo
     )
 
 
+@needs()
 def dp_agd(
     objective: Objective,
     epsilon: float,
@@ -345,8 +354,8 @@ class _Run:
         self.objective, self.releaser, self.plan, self.schedule = objective, releaser, plan, schedule
         self.n_candidates, self.step_window = n_candidates, step_window
         self.callback = callback
-        self.w = np.zeros(objective.dimension)
-        self.velocity = np.zeros(objective.dimension)
+        self.w = np.zeros(objective.shape)
+        self.velocity = np.zeros(objective.shape)
         self.late_iterates = LateMean()
         self.step_max = schedule.step_max
         self.gradient_units = plan.gradient_units

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.ledger import PrivacyLedger
+from dperm.losses import Loss
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
 
@@ -24,8 +26,8 @@ class FitResult:
 
     Attributes
     ----------
-    coef : (dimension,) ndarray
-        Weights; the intercept is last when the objective has one.
+    coef : ndarray
+        Weights, of the objective's shape; the intercept is last when the objective has one.
     privacy : PrivacyStatement
         The guarantee; ``privacy.private`` is False for a non-private fit.
     n_iter : int
@@ -46,10 +48,17 @@ def public_facts(objective: Objective, **settings: Any) -> dict[str, Any]:
         "n": objective.n_public,
         "dimension": objective.dimension,
         "loss": objective.loss.name,
+        **_loss_parameters(objective.loss),
         "l2": objective.l2,
         "fit_intercept": objective.fit_intercept,
         **settings,
     }
+
+
+def _loss_parameters(loss: Loss) -> dict[str, Any]:
+    """Threshold, level, bound on the targets and so on; infinite ones, which say nothing, left out."""
+    chosen: dict[str, Any] = asdict(loss) if is_dataclass(loss) else {}
+    return {name: value for name, value in chosen.items() if value != math.inf}
 
 
 def ledger_note(ledger: PrivacyLedger | None, epsilon: float, delta: float) -> str | None:

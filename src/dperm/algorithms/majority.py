@@ -1,22 +1,25 @@
-"""The constant classifier: the label that most records carry."""
+"""The constant classifier: the class that most records are in."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
 
 
+@needs(labels=True, intercept=True)
 def majority(
     objective: Objective,
     epsilon: float = math.inf,
@@ -27,7 +30,7 @@ def majority(
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Predict the more frequent label, from one noisy count.
+    """Predict the most frequent class, from noisy counts.
 
     Parameters
     ----------
@@ -45,15 +48,15 @@ def majority(
     Returns
     -------
     FitResult
-        All weights 0 but the intercept, the log-odds of the noisy share of positive labels.
+        All weights 0 but the intercept: the log-odds of the noisy share of positive labels, or, with more
+        than one weight per column, the logarithm of each class's noisy share.
 
     Notes
     -----
-    The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours; it is
-    released once with exactly sampled Gaussian noise of the analytic scale.
+    The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours, the vector of
+    the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
+    the analytic scale.
     """
-    if not (objective.loss.classification and objective.fit_intercept):
-        raise ValueError("majority needs a classification loss and fit_intercept=True")
     budget = Budget.from_epsilon(epsilon, delta, "gdp")
     releaser = Releaser(
         epsilon,
@@ -65,24 +68,23 @@ def majority(
         description="majority",
         statement=public_facts(objective),
     )
-    label_sum = objective.label_sum()
+    per_class = objective.loss.n_classes is not None
+    counted = objective.class_counts() if per_class else objective.label_sum()
     multiplier = gaussian_noise_multiplier(budget.share(parts=1), "gdp")
-    noisy_sum = float(releaser.gaussian_sum(label_sum, multiplier)[0])
-    # Share of positive labels, kept half a record away from 0 and 1: post-processing.
-    n = objective.n_public
-    share = min(max((noisy_sum / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
-    coef = np.zeros(objective.dimension)
-    coef[-1] = math.log(share / (1.0 - share)) / min(1.0, objective.row_norm)
+    noisy = releaser.gaussian_sum(counted, multiplier)
+    coef = np.zeros(objective.shape)
+    coef[-1] = _log_shares(noisy) if per_class else _log_odds(noisy[0], objective)
+    coef[-1] /= min(1.0, objective.row_norm)
     if callback is not None:
         callback({"iteration": 1, "coef": coef.copy()})
     privacy = PrivacyStatement(
         epsilon=epsilon,
         delta=delta if epsilon < math.inf else 0.0,
         neighbors=neighbors,
-        mechanism="Gaussian (one noisy sum of labels)",
+        mechanism=f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)",
         accountant="gdp",
-        sensitivity=label_sum.sensitivity(neighbors),
-        noise_scale=multiplier * label_sum.sensitivity(neighbors),
+        sensitivity=counted.sensitivity(neighbors),
+        noise_scale=multiplier * counted.sensitivity(neighbors),
         row_norm=objective.row_norm,
         steps=1,
         random=releaser.random,
@@ -91,4 +93,19 @@ def majority(
         ledger=ledger_note(ledger, epsilon, delta),
         public=public_facts(objective),
     )
-    return FitResult(coef=coef, privacy=privacy, n_iter=1, history=[{"label_sum": noisy_sum}])
+    released = {"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}
+    return FitResult(coef=coef, privacy=privacy, n_iter=1, history=[released])
+
+
+# Shares are kept half a record away from 0 and 1: post-processing.
+
+
+def _log_odds(noisy_sum: float, objective: Objective) -> float:
+    n = objective.n_public
+    share = min(max((noisy_sum / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
+    return math.log(share / (1.0 - share))
+
+
+def _log_shares(noisy_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    shares = np.maximum(noisy_counts, 0.5)
+    return np.asarray(np.log(shares / shares.sum()))

@@ -21,6 +21,7 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import (
     check_fraction,
     check_positive,
@@ -77,7 +78,8 @@ def noisy_gd_schedule(
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
         For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
-        with a kink steps like the logistic loss.
+        with a kink steps like the logistic loss or, with real targets up to Y, like the Huber loss of
+        threshold Y/10.
     row_norm : float
         Bound on the norm of a row.
     l2 : float
@@ -91,16 +93,19 @@ def noisy_gd_schedule(
     (1 - momentum)``, grows like ``k^1.5``; it is reached with a step that is stable for any data (heavy
     ball: ``step_size * smoothness < 2 (1 + momentum)``, with the smoothness of the clipped objective)
     and as much momentum as that takes. The constants were found on public data sets;
-    ``bench/accuracy.py`` measures them.
+    ``bench/accuracy.py`` and ``bench/accuracy_mnist.py`` measure them.
     """
+    signal = n * mu / math.sqrt(dimension)
+    if loss.n_classes is not None:
+        return _softmax_schedule(signal, loss, row_norm, l2)
     slope = loss.lipschitz(row_norm)
     lipschitz = slope if slope < math.inf else row_norm
-    signal = n * mu / math.sqrt(dimension)
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
     plain, clipped = loss.smoothness(row_norm), loss.clipped_smoothness(row_norm, clip)
     if plain == math.inf:
-        plain = clipped = row_norm**2 / 4.0
+        bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+        plain = clipped = lipschitz * row_norm / bends_within
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
@@ -108,6 +113,27 @@ def noisy_gd_schedule(
     )
 
 
+def softmax_clip(signal: float, row_norm: float) -> float:
+    """Default clip of softmax gradients at the signal-to-noise number ``n mu / sqrt(dimension)``."""
+    return row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
+
+
+def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
+    """As :func:`noisy_gd_schedule`; less depends on the signal than for a loss of one prediction."""
+    steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
+    curvature = loss.smoothness(row_norm) + l2
+    reach = min(max(100.0, 0.5 * signal), 160.0) / curvature  # step_size / (1 - momentum)
+    step_size = 3.6 / curvature
+    return NoisyGDSchedule(
+        steps=steps,
+        clip=softmax_clip(signal, row_norm),
+        step_size=step_size,
+        momentum=1.0 - step_size / reach,
+        tail=0.5,
+    )
+
+
+@needs()
 def noisy_gd(
     objective: Objective,
     epsilon: float,
@@ -235,7 +261,7 @@ def _descend(
     radius: float,
     callback: Callback | None,
 ) -> tuple[Array, list[dict[str, Any]], float]:
-    w = np.zeros(objective.dimension)
+    w = np.zeros(objective.shape)
     velocity = np.zeros_like(w)
     averaged = math.ceil(schedule.tail * (schedule.steps + 1))
     total = w.copy() if averaged > schedule.steps else np.zeros_like(w)
@@ -250,14 +276,14 @@ def _descend(
         w = _project(w + velocity, radius)
         if t > schedule.steps - averaged:
             total += w
-        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
+        history.append({"gradient_norm": math.sqrt(np.vdot(gradient, gradient))})
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
     return total / averaged, history, sensitivity
 
 
 def _project(w: Array, radius: float) -> Array:
-    length = math.sqrt(w @ w) if radius < math.inf else 0.0
+    length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
 
 

@@ -9,10 +9,19 @@ A negative bound shows nothing; it still tells a better decision from a worse on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, ndtri
 
 from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
+from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho
+
+#: A strength > 0 to a privacy profile ``epsilon -> delta``, which grows with the strength.
+Family = Callable[[float], Callable[[float], float]]
+
+_ORDERS = 1.0 + np.geomspace(1e-6, 1e4, 400)
 
 
 def rate_upper_bound(events: int, trials: int, confidence: float) -> float:
@@ -106,6 +115,127 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         epsilon *= 1.0 - step
         step *= 2.0
     return epsilon
+
+
+def rho_from_rates(alpha_high: float, beta_high: float) -> float:
+    """Rho below which no rho-zCDP mechanism has errors as small as these; 0 where they show nothing.
+
+    Notes
+    -----
+    The decision is a coin that shows 1 with probability ``p >= 1 - beta_high`` on data set 1 and ``q <=
+    alpha_high`` on data set 0. Post-processing does not increase a Renyi divergence, so ``D_a(p, q) <= rho
+    a`` for every order ``a > 1`` (Bun and Steinke 2016, Definition 1.1 and Lemma 2.2), and the same with the
+    data sets exchanged. ``D_a(p, q)`` grows with p and falls with q as long as ``p > q``. This is what the
+    whole curve of (epsilon, delta) says, and more.
+    """
+    if not 1.0 - beta_high > alpha_high:
+        return 0.0
+    return max(_coin_rho(1.0 - beta_high, alpha_high), _coin_rho(1.0 - alpha_high, beta_high))
+
+
+def rho_from_pairs(loss_high: float) -> float:
+    """Rho below which no rho-zCDP mechanism is ordered as well as this; see `mu_from_pairs`.
+
+    A pair of runs, one on each data set, is 2 rho-zCDP by composition, and both errors are at most the loss.
+    """
+    return 0.5 * rho_from_rates(loss_high, loss_high)
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """Epsilon, rounded down, that a claim of (epsilon, delta) by zCDP must exceed when rho is too small."""
+    if rho <= 0.0 or delta == 0.0:
+        return 0.0 if rho <= 0.0 else math.inf
+    epsilon = zcdp_epsilon(rho, delta)
+    step = 1e-12
+    while epsilon > 0.0 and zcdp_rho(epsilon, delta) > rho:
+        epsilon *= 1.0 - step
+        step *= 2.0
+    return epsilon
+
+
+def strength_from_rates(family: Family, alpha_high: float, beta_high: float) -> float:
+    """Strength below which no mechanism with a profile of the family has errors as small as these.
+
+    Parameters
+    ----------
+    family : callable
+        ``family(strength)`` is a profile: ``family(strength)(epsilon)`` is at least the delta of every
+        claim of that strength, for all ``epsilon >= 0`` and both directions; it grows with the strength.
+    alpha_high, beta_high : float
+        Simultaneous upper bounds on the two error probabilities.
+
+    Returns
+    -------
+    float
+        At least 0, and refuted itself; 0 where nothing is shown.
+
+    Notes
+    -----
+    A profile says ``1 - beta <= e^epsilon alpha + delta(epsilon)`` for *every* epsilon at once, and the same
+    with alpha and beta exchanged: the trade-off curve (Dong, Roth and Su 2022, Proposition 2.12). Both errors
+    are bounded once, so that nothing is lost to testing it at many epsilons.
+    """
+    if not 1.0 - beta_high > alpha_high:
+        return 0.0
+
+    def refuted(strength: float) -> bool:
+        profile = family(strength)
+        return any(_exceeds(profile, *rates) for rates in ((alpha_high, beta_high), (beta_high, alpha_high)))
+
+    low, high = 0.0, 1.0
+    if refuted(high):
+        while refuted(high) and high < 2.0**40:
+            low, high = high, 2.0 * high
+    else:
+        low = 0.5
+        while not refuted(low):
+            low, high = 0.5 * low, low
+            if low < 2.0**-40:
+                return 0.0
+    while high > low * (1.0 + 1e-4):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def epsilon_of_profile(profile: Callable[[float], float], delta: float) -> float:
+    """An epsilon, close to the largest, at which the profile exceeds delta; 0 if there is none."""
+    if profile(0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while profile(high) > delta:
+        low, high = high, 2.0 * high
+        if high > 1e6:
+            return low
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if profile(middle) > delta else (low, middle)
+    return low
+
+
+def _exceeds(profile: Callable[[float], float], alpha_high: float, beta_high: float) -> bool:
+    """Whether ``1 - beta - e^epsilon alpha > delta(epsilon)`` at some ``epsilon >= 0``; any will do."""
+
+    def shortfall(epsilon: float) -> float:
+        return profile(epsilon) - (1.0 - beta_high - math.exp(epsilon) * alpha_high)
+
+    end = _log_ratio(1.0 - beta_high, alpha_high)
+    if not end > 0.0 or shortfall(0.0) < 0.0:
+        return end > 0.0
+    best = min(np.linspace(0.0, end, 9)[1:-1].tolist(), key=shortfall)
+    if shortfall(best) < 0.0:
+        return True
+    around = (max(0.0, best - end / 8.0), min(end, best + end / 8.0))
+    return bool(minimize_scalar(shortfall, bounds=around, method="bounded", options={"maxiter": 8}).fun < 0.0)
+
+
+def _coin_rho(p: float, q: float) -> float:
+    """``max over orders a of D_a(p, q) / a`` for two coins with ``p > q > 0``, rounded down."""
+    with np.errstate(divide="ignore"):
+        one = _ORDERS * np.log(p) + (1.0 - _ORDERS) * np.log(q)
+        other = _ORDERS * np.log1p(-p) + (1.0 - _ORDERS) * np.log1p(-q)
+    rates = (np.logaddexp(one, other) / (_ORDERS - 1.0) - 1e-9) / _ORDERS
+    return max(0.0, float(np.max(rates)) * (1.0 - 1e-12))
 
 
 def _log_ratio(numerator: float, denominator: float) -> float:

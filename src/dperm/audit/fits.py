@@ -65,7 +65,7 @@ class Transcript:
     Notes
     -----
     Each pass over the data is made on both data sets. Noisy sums and selections by the exponential
-    mechanism count; selections with Laplace noise, kept for published settings, do not.
+    mechanism or permute-and-flip count; selections with Laplace noise, kept for published settings, do not.
 
     The observer of a sum over a secret batch does not know the batch. It knows both full sums and the
     sampling rate, takes the other records for present at that rate, and computes the likelihood ratio of the
@@ -134,6 +134,8 @@ class _Twins:
             self.log_ratio += _norm_laplace_log_ratio(releaser, private, twin, released, *args)
         elif method.__name__ == "select":
             self.log_ratio += _selection_log_ratio(releaser, private, twin, released, *args)
+        elif method.__name__ == "select_permute_and_flip":
+            self.log_ratio += _permute_and_flip_log_ratio(releaser, private, twin, released, *args)
         return released
 
 
@@ -192,9 +194,38 @@ def _selection_log_ratio(
 ) -> float:
     if eta == math.inf:
         return 0.0
-    rate = eta / own.score_range(releaser.neighbors)
-    own_scores, other_scores = (
-        release_without_privacy(scores).view(np.ndarray) + np.asarray(public_scores)
+    own_scores, other_scores = _exponents(releaser, own, other, eta, public_scores)
+    return float(log_softmax(-own_scores)[chosen] - log_softmax(-other_scores)[chosen])
+
+
+def _permute_and_flip_log_ratio(
+    releaser: Releaser, own: Bounded, other: Bounded, chosen: int, epsilon: float, public_scores: Any = 0.0
+) -> float:
+    if epsilon == math.inf:
+        return 0.0
+    own_scores, other_scores = _exponents(releaser, own, other, epsilon, public_scores)
+    return _log_permute_and_flip(own_scores, chosen) - _log_permute_and_flip(other_scores, chosen)
+
+
+def _log_permute_and_flip(scores: Array, chosen: int) -> float:
+    """Log of ``a_j int_0^1 prod_(i != j) (1 - a_i t) dt``, with the acceptances ``a = e^-(score - best)``.
+
+    t is the rank of the candidate in the permutation; the integrand is a polynomial, for which as many
+    Gauss nodes are exact.
+    """
+    accepted = np.exp(np.min(scores) - scores)
+    nodes, weights = np.polynomial.legendre.leggauss(max(1, accepted.size // 2 + 1))
+    flips = 1.0 - np.outer(0.5 * (nodes + 1.0), np.delete(accepted, chosen))
+    return float(np.log(0.5 * weights @ flips.prod(axis=1)) - (scores[chosen] - np.min(scores)))
+
+
+def _exponents(
+    releaser: Releaser, own: Bounded, other: Bounded, parameter: float, public_scores: Any
+) -> tuple[Array, Array]:
+    """Scores of both data sets in units in which the range of one record's effect is `parameter`."""
+    rate = parameter / own.score_range(releaser.neighbors)
+    first, second = (
+        rate * (release_without_privacy(scores).view(np.ndarray) + np.asarray(public_scores))
         for scores in (own, other)
     )
-    return float(log_softmax(-rate * own_scores)[chosen] - log_softmax(-rate * other_scores)[chosen])
+    return first, second

@@ -6,15 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.audit.bounds import (
+    Family,
     epsilon_from_rates,
     epsilon_of_mu,
+    epsilon_of_profile,
+    epsilon_of_rho,
     mu_from_pairs,
     mu_from_rates,
     rate_upper_bound,
+    rho_from_pairs,
+    rho_from_rates,
+    strength_from_rates,
 )
 
 Array = NDArray[np.float64]
-METHODS = ("gdp", "gdp_threshold", "clopper_pearson")
+METHODS = ("gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson")
+# Those that may compare runs in pairs.
+_PAIRED = ("gdp", "zcdp")
 
 # Thresholds tried on the trainings that are set aside for choosing.
 _THRESHOLDS = 200
@@ -23,47 +31,64 @@ _THRESHOLDS = 200
 class Judge:
     """Decides by a threshold, or by comparing pairs (threshold None), and bounds what that shows."""
 
-    def __init__(self, delta: float, confidence: float, method: str) -> None:
-        self.delta, self.confidence, self.method = delta, confidence, method
+    def __init__(self, delta: float, confidence: float, method: str, family: Family | None = None) -> None:
+        self.delta, self.confidence, self.method, self.family = delta, confidence, method, family
 
     def choose(self, first: Array, second: Array) -> float | None:
         """The decision that certifies most on these scores, were they the ones that count.
 
         Both intervals are as wide as so few scores make them: a threshold far out, where a handful of
-        runs seem to tell a lot, must earn its place. For the same reason "gdp" prefers pairs unless the
+        runs seem to tell a lot, must earn its place. For the same reason pairs are preferred unless the
         best threshold certifies more than pairs might show if luck was against them.
         """
         candidates = self._thresholds(first, second)
         best = max(
             candidates, key=lambda threshold: self._value(*self._rates_high(first, second, threshold, 0.95))
         )
-        if self.method != "gdp":
+        if self.method not in _PAIRED:
             return best
-        by_pairs = mu_from_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.05))
-        return best if mu_from_rates(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
+        by_pairs = self._of_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.05))
+        return best if self._value(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
 
     def certify(
         self, first: Array, second: Array, threshold: float | None
     ) -> tuple[float, float | None, float, float]:
-        """Epsilon, mu, and the two observed error rates."""
+        """Epsilon, the parameter it comes from (mu, rho or strength), and the two observed error rates."""
         trials = len(first)
         if threshold is None:
             losses = _lost_pairs(first, second)
-            mu = max(0.0, mu_from_pairs(rate_upper_bound(losses, trials, self.confidence)))
-            return epsilon_of_mu(mu, self.delta), mu, losses / trials, losses / trials
+            bound = max(0.0, self._of_pairs(rate_upper_bound(losses, trials, self.confidence)))
+            return self._epsilon(bound), bound, losses / trials, losses / trials
         false_positives, false_negatives = self._errors(first, second, threshold)
         rates = false_positives / trials, false_negatives / trials
         each = 1.0 - (1.0 - self.confidence) / 2.0  # two intervals share the error
-        bound = max(0.0, self._value(*self._rates_high(first, second, threshold, each)))
-        if self.method == "clopper_pearson":
-            return bound, None, *rates
-        return epsilon_of_mu(bound, self.delta), bound, *rates
+        high = self._rates_high(first, second, threshold, each)
+        if self.family is not None:
+            bound = strength_from_rates(self.family, *high)
+        else:
+            bound = max(0.0, self._value(*high))
+        return self._epsilon(bound), None if self.method == "clopper_pearson" else bound, *rates
 
     def _value(self, alpha_high: float, beta_high: float) -> float:
-        """Epsilon or mu that these error rates certify."""
+        """Epsilon, rho or mu that these error rates certify; of a family, mu stands for the strength."""
         if self.method == "clopper_pearson":
             return epsilon_from_rates(alpha_high, beta_high, self.delta)
+        if self.method == "zcdp":
+            return rho_from_rates(alpha_high, beta_high)
         return mu_from_rates(alpha_high, beta_high)
+
+    def _of_pairs(self, loss_high: float) -> float:
+        return rho_from_pairs(loss_high) if self.method == "zcdp" else mu_from_pairs(loss_high)
+
+    def _epsilon(self, bound: float) -> float:
+        """Epsilon at delta of what was certified."""
+        if self.method == "clopper_pearson":
+            return bound
+        if self.method == "zcdp":
+            return epsilon_of_rho(bound, self.delta)
+        if self.family is not None:
+            return epsilon_of_profile(self.family(bound), self.delta) if bound > 0.0 else 0.0
+        return epsilon_of_mu(bound, self.delta)
 
     def _rates_high(
         self, first: Array, second: Array, threshold: float, confidence: float

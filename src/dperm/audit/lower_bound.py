@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.accounting._checks import check_delta
+from dperm.audit.bounds import Family
 from dperm.audit.judge import METHODS, Judge
 from dperm.audit.result import AuditResult
 from dperm.audit.statistics import Statistic, learn_statistic
@@ -24,6 +25,7 @@ def epsilon_lower_bound(
     confidence: float = 0.95,
     statistic: Statistic | None = None,
     method: str = "gdp",
+    family: Family | None = None,
     learn_share: float | None = None,
     claim: float | None = None,
     n_jobs: int | None = None,
@@ -53,13 +55,19 @@ def epsilon_lower_bound(
     statistic : callable, optional
         Observations of shape (runs, size) to scores of shape (runs,), larger on the second data set.
         Learned when not given: see :func:`dperm.audit.statistics.learn_statistic`.
-    method : {"gdp", "gdp_threshold", "clopper_pearson"}
+    method : {"gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson"}
         "clopper_pearson" assumes nothing: it refutes (epsilon, delta)-DP itself, whatever the mechanism.
         "gdp" and "gdp_threshold" refute *mu-GDP*, and so a claim of (epsilon, delta) that rests on
         mu-GDP (Gaussian noise, ``privacy.mu`` given): mu larger than claimed. Against a mechanism whose
         claim is (epsilon, delta) or zCDP alone they prove nothing, but their bounds are much
-        larger. "gdp" compares runs in pairs or, where a rare event gives more away, by a threshold,
-        whichever certified more on the trainings set aside; "gdp_threshold" uses thresholds only.
+        larger. "zcdp" refutes *rho-zCDP*, and so a claim that rests on it (``privacy.rho`` given). "profile"
+        refutes a whole privacy profile, as of a claim by privacy-loss distributions, for a `family` of them.
+        "gdp" and "zcdp" compare runs in pairs or, where a rare event gives more away, by a threshold,
+        whichever certified more on the trainings set aside; the others use thresholds only.
+    family : callable, optional
+        For "profile": ``family(strength)(epsilon)`` is the delta that a claim of this strength makes at
+        epsilon, for every ``strength > 0`` and ``epsilon >= 0``. It must grow with the strength, for
+        instance ``lambda s: lambda e: sgd_delta(1 / s, e, batch_size=..., n_samples=..., steps=...)``.
     learn_share : float, optional
         Share of the trainings set aside, in (0, 1). By default 0.1 when an observation is a single number or
         a statistic is given, else one half; at least 10 trainings.
@@ -102,7 +110,7 @@ def epsilon_lower_bound(
         raise ValueError(f"trainings must be at least 20, got {trainings!r}")
     if len(neighbours) != 2:
         raise ValueError(f"neighbours must be a pair of data sets, got {len(neighbours)}")
-    _check(delta, confidence, method, learn_share)
+    _check(delta, confidence, method, learn_share, family)
     first, second = observe(
         fit, neighbours, trainings // 2, n_jobs=n_jobs, progress=progress, random_state=random_state
     )
@@ -113,6 +121,7 @@ def epsilon_lower_bound(
         confidence=confidence,
         statistic=statistic,
         method=method,
+        family=family,
         learn_share=learn_share,
         claim=claim,
     )
@@ -126,6 +135,7 @@ def certify_observations(
     confidence: float = 0.95,
     statistic: Statistic | None = None,
     method: str = "gdp",
+    family: Family | None = None,
     learn_share: float | None = None,
     claim: float | None = None,
 ) -> AuditResult:
@@ -135,7 +145,7 @@ def certify_observations(
     ----------
     first, second : (runs, size) or (runs,) array_like
         Observations on the two data sets, as many on each, at least 10, in random order.
-    delta, confidence, statistic, method, learn_share, claim
+    delta, confidence, statistic, method, family, learn_share, claim
         As for :func:`epsilon_lower_bound`, whose second half this is.
 
     Returns
@@ -147,7 +157,7 @@ def certify_observations(
     ValueError
         If an argument is outside its range, or an observation or score is NaN.
     """
-    _check(delta, confidence, method, learn_share)
+    _check(delta, confidence, method, learn_share, family)
     observed = [np.asarray(rows, dtype=np.float64) for rows in (first, second)]
     observed = [rows.reshape(len(rows), -1) for rows in observed]
     runs = len(observed[0])
@@ -162,12 +172,12 @@ def certify_observations(
     scores = [np.asarray(score(rows), dtype=np.float64) for rows in observed]
     if any(values.shape != (runs,) or np.isnan(values).any() for values in scores):
         raise ValueError("statistic must return one number, not NaN, per observation")
-    judge = Judge(delta, confidence, method)
+    judge = Judge(delta, confidence, method, family)
     decision = judge.choose(scores[0][:learn], scores[1][:learn])
-    epsilon, mu, alpha, beta = judge.certify(scores[0][learn:], scores[1][learn:], decision)
+    epsilon, parameter, alpha, beta = judge.certify(scores[0][learn:], scores[1][learn:], decision)
     return AuditResult(
         epsilon=epsilon,
-        mu=mu,
+        mu=parameter if method in ("gdp", "gdp_threshold") else None,
         delta=delta,
         confidence=confidence,
         method=method,
@@ -177,12 +187,18 @@ def certify_observations(
         false_positive_rate=alpha,
         false_negative_rate=beta,
         claim=claim,
+        rho=parameter if method == "zcdp" else None,
+        strength=parameter if method == "profile" else None,
     )
 
 
-def _check(delta: float, confidence: float, method: str, learn_share: float | None) -> None:
+def _check(
+    delta: float, confidence: float, method: str, learn_share: float | None, family: Family | None
+) -> None:
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    if (family is None) == (method == "profile"):
+        raise ValueError('family must be given for method="profile", and for no other')
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be in (0, 1), got {confidence!r}")
     if not (method == "clopper_pearson" and delta == 0.0):

@@ -125,7 +125,7 @@ def worst_case_neighbours(
     row_norm : float
         Length of the rows, positive.
     loss : str or Loss
-        A classification loss.
+        A classification loss; with one that has classes, the codes 0 and 1 take the place of -1 and +1.
     fit_intercept : bool
         Rows are then rescaled with their 1, and no two are orthogonal.
     l2 : float
@@ -152,9 +152,12 @@ def worst_case_neighbours(
         X[:, 0 if kind == "opposite" else 1] = row_norm
     X[-1] = row_norm * axis
     y[-1] = -1.0 if kind == "opposite" else 1.0
+    turned = -y[-1]
+    if isinstance(loss, Loss) and loss.n_classes is not None:
+        y, turned = (y + 1.0) / 2.0, (turned + 1.0) / 2.0
     second = LinearData(X, y, n, row_norm, loss, fit_intercept, l2)
     if neighbours is Neighbours.ADD_OR_REMOVE:
         first = replace(second, X=X[:-1].copy(), y=y[:-1].copy())
     else:
-        first = replace(second, y=np.append(y[:-1], -y[-1]))
+        first = replace(second, y=np.append(y[:-1], turned))
     return NeighbourPair(first, second, neighbours, axis)

@@ -16,10 +16,10 @@ class AuditResult:
         With probability ``confidence`` over the trainings, the mechanism is not (epsilon', delta)-DP in
         the sense of ``method`` for any epsilon' below this; 0 when nothing was found.
     mu : float or None
-        The same in Gaussian differential privacy; None for "clopper_pearson".
+        The same in Gaussian differential privacy, for "gdp" and "gdp_threshold".
     delta, confidence : float
     method : str
-        "gdp", "gdp_threshold" or "clopper_pearson", see :func:`epsilon_lower_bound`.
+        "gdp", "gdp_threshold", "zcdp", "profile" or "clopper_pearson", see :func:`epsilon_lower_bound`.
     trainings, certified : int
         All trainings, and those that the bound was computed from; half of them on each data set.
     threshold : float or None
@@ -29,6 +29,10 @@ class AuditResult:
         share of pairs in the wrong order.
     claim : float or None
         Epsilon at ``delta`` that the mechanism claims, if told; infinite when it claims nothing.
+    rho : float or None
+        The bound in zero-concentrated differential privacy, for "zcdp".
+    strength : float or None
+        The bound as a member of the family of profiles, for "profile".
     """
 
     epsilon: float
@@ -42,6 +46,8 @@ class AuditResult:
     false_positive_rate: float
     false_negative_rate: float
     claim: float | None = None
+    rho: float | None = None
+    strength: float | None = None
 
     def violates(self, claim_epsilon: float | None = None) -> bool:
         """Whether the bound refutes (claim_epsilon, delta); by default the claim of the audit.
@@ -56,7 +62,11 @@ class AuditResult:
     def __str__(self) -> str:
         lines = [
             f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"
-            + (f" (mu >= {self.mu:.4g})" if self.mu is not None else "")
+            + "".join(
+                f" ({name} >= {value:.4g})"
+                for name, value in (("mu", self.mu), ("rho", self.rho), ("strength", self.strength))
+                if value is not None
+            )
             + f", confidence {self.confidence:.9g}",
             f"  {self.trainings} trainings, {self.certified} of them for the bound; method {self.method}",
             "  "

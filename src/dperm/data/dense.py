@@ -66,6 +66,7 @@ def dense_rows(
     non_finite: str,
     n_threads: int | None,
     target_bound: float = math.inf,
+    kernels: type[DenseRows] = DenseRows,
 ) -> DenseRows:
     """Records ``(X, y)`` for the kernels, with the norms of the rows computed once.
 
@@ -85,7 +86,7 @@ def dense_rows(
         raise DataError(
             f"y must have one target per record, shape ({matrix.shape[0]},), got shape {targets.shape}"
         )
-    rows = DenseRows(matrix, targets, fit_intercept, row_norm, threads_for(n_threads, matrix.size))
+    rows = kernels(matrix, targets, fit_intercept, row_norm, threads_for(n_threads, matrix.size))
     if non_finite == "raise":
         _raise_non_finite(matrix, targets, rows.norms)
     return rows

@@ -32,10 +32,25 @@ def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool
     ValueError
         When there are not exactly two labels, or ``y`` holds one that is not in ``classes``.
     """
+    return _labels(y, classes, private=private, most=2)
+
+
+def class_labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
+    """Two or more labels: the public ``classes`` in their order, or those found in ``y`` with a warning.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer than two labels, or ``y`` holds one that is not in ``classes``.
+    """
+    return _labels(y, classes, private=private, most=None)
+
+
+def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most: int | None) -> NDArray[Any]:
     check_classification_targets(y)
     found = np.unique(np.asarray(y))
     if classes is None:
-        if len(found) > 2:
+        if most == 2 and len(found) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"{len(found)} classes."
@@ -45,18 +60,27 @@ def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool
         if private:
             warnings.warn(
                 "classes was not given, so the labels were read from the data: that a label occurs at all "
-                "becomes known, even if one record alone carries it. Pass classes=[negative, positive].",
+                "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
+                + (", or all classes where there are more." if most is None else "."),
                 PrivacyWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return found
     public = np.asarray(classes)
-    if public.shape != (2,) or public[0] == public[1]:
-        raise ValueError(f"classes must be two different labels [negative, positive], got {classes!r}")
+    different = public.ndim == 1 and len(np.unique(public)) == len(public)
+    if not (different and len(public) >= 2 and (most is None or len(public) <= most)):
+        wanted = "two different labels [negative, positive]" if most == 2 else "two or more different labels"
+        raise ValueError(f"classes must be {wanted}, got {classes!r}")
     unknown = np.setdiff1d(found, public)
     if unknown.size:
         raise DataError(f"y holds the label {unknown[0]!r}, which is not in classes={classes!r}")
     return public
+
+
+def class_codes(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Place of each label in ``classes``, which holds them all."""
+    order = np.argsort(classes)
+    return np.asarray(order[np.searchsorted(classes, np.asarray(y), sorter=order)], dtype=np.float64)
 
 
 def check_options(function: Callable[..., Any], options: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,41 +1,27 @@
-"""Private logistic regression as a scikit-learn classifier."""
+"""Private logistic regression, binary and multinomial, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting.ledger import PrivacyLedger
-from dperm.algorithms import dp_agd, noisy_gd, nonprivate
-from dperm.algorithms.fit_result import Callback, FitResult
-from dperm.estimators.input_checks import (
-    binary_classes,
-    check_epsilon_delta,
-    check_options,
-    is_private,
-    row_scales,
-)
+from dperm.estimators.input_checks import class_codes, class_labels, is_private
+from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.losses import Loss, Softmax, get_loss
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
-
-_SOLVERS: dict[str, Callable[..., FitResult]] = {
-    "noisy_gd": noisy_gd,
-    "dp_agd": dp_agd,
-    "nonprivate": nonprivate,
-}
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression with a differential privacy guarantee that holds for the program.
+
+    With more than two classes it is multinomial: the softmax loss, one column of weights per class.
 
     Parameters
     ----------
@@ -43,17 +29,21 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
         Strictly between 0 and 1; choose it well below one over the number of records.
-    solver : {"auto", "noisy_gd", "dp_agd", "nonprivate"}, default="auto"
-        "auto" is "noisy_gd", or "nonprivate" when epsilon is infinite.
+    solver : str, default="auto"
+        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the logistic loss, or
+        the softmax loss when there are more than two classes.
+        "auto" looks at public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
     l2 : float, default=0.0
-        Ridge strength on the scale of the mean loss; the intercept is not penalised.
+        Ridge strength on the scale of the mean loss.
     fit_intercept : bool, default=True
         Whether to fit an intercept (an implicit column of ones, part of the row norm).
+    penalize_intercept : bool, default=False
+        Whether the ridge term covers the intercept; some solvers need that.
     row_norm : float, default=1.0
         Public bound on the norm of a row, intercept included. Longer rows are scaled onto it, in
         training and in prediction alike. Choose it from what is known of the columns, not from the data.
-    classes : sequence of two labels, optional
-        The public labels, negative first. When not given they are read from the data, with a
+    classes : sequence of two or more labels, optional
+        The public labels; of two, the negative first. When not given they are read from the data, with a
         PrivacyWarning.
     neighbors : {"add_or_remove", "replace_one"}, default="add_or_remove"
         What the guarantee protects: presence of a record, or its content.
@@ -75,9 +65,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : (1, n_features) ndarray
-    intercept_ : (1,) ndarray
-    classes_ : (2,) ndarray
+    coef_ : (1, n_features) or (n_classes, n_features) ndarray
+        One row for two classes, or else one per class.
+    intercept_ : (1,) or (n_classes,) ndarray
+    classes_ : (n_classes,) ndarray
     n_iter_ : int
         Iterations of the solver.
     privacy_ : PrivacyStatement
@@ -108,6 +99,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
+        penalize_intercept: bool = False,
         row_norm: float = 1.0,
         classes: Sequence[Any] | None = None,
         neighbors: str = "add_or_remove",
@@ -119,21 +111,24 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         non_finite: str = "raise",
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.row_norm = row_norm
+        super().__init__(
+            epsilon,
+            delta,
+            solver=solver,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            penalize_intercept=penalize_intercept,
+            row_norm=row_norm,
+            neighbors=neighbors,
+            calibration=calibration,
+            solver_options=solver_options,
+            ledger=ledger,
+            n_threads=n_threads,
+            random_state=random_state,
+            non_finite=non_finite,
+            verbose=verbose,
+        )
         self.classes = classes
-        self.neighbors = neighbors
-        self.calibration = calibration
-        self.solver_options = solver_options
-        self.ledger = ledger
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.non_finite = non_finite
-        self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to records ``X`` with labels ``y``.
@@ -143,7 +138,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : (n_samples, n_features) array_like
             float32 or float64 in C order is read in place.
         y : (n_samples,) array_like
-            Two different labels.
+            Labels, of two classes or more.
 
         Returns
         -------
@@ -156,82 +151,47 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         BudgetExceededError
             When the ledger cannot afford the fit. Nothing is charged.
         """
-        check_epsilon_delta(self.epsilon, self.delta)
-        solver = self._solver_name()
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
-        )
-        self.classes_ = binary_classes(y, self.classes, private=is_private(self.epsilon, solver))
-        objective = Objective(
-            "logistic",
-            X,
-            np.where(y == self.classes_[1], 1.0, -1.0),
-            l2=self.l2,
-            row_norm=self.row_norm,
-            fit_intercept=self.fit_intercept,
-            n_threads=self.n_threads,
-            non_finite=self.non_finite,
-        )
-        result = self._run(solver, objective)
-        self.coef_ = result.coef[None, : self.n_features_in_]
-        self.intercept_ = result.coef[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)
-        self.n_iter_ = result.n_iter
-        self.privacy_ = result.privacy
+        X, y = self._check_fit(X, y)
+        self.classes_ = class_labels(y, self.classes, private=is_private(self.epsilon, self.solver))
+        result = self._minimise(self._loss(), X, self._targets(y))
+        weights = np.atleast_2d(result.coef.T)
+        self.coef_ = np.ascontiguousarray(weights[:, : self.n_features_in_])
+        self.intercept_ = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
         return self
 
+    def _loss(self) -> Loss:
+        return get_loss("logistic") if len(self.classes_) == 2 else Softmax(len(self.classes_))
+
+    def _targets(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Labels as the loss wants them: -1 and +1, or codes."""
+        codes = class_codes(y, self.classes_)
+        return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
+
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Log-odds of the positive class, shape ``(n_samples,)``; rows are scaled as in training."""
+        """Log-odds of the positive class, shape ``(n_samples,)``, or scores ``(n_samples, n_classes)``.
+
+        Rows are scaled as in training.
+        """
         check_is_fitted(self)
-        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-        margins = X @ self.coef_[0] + self.intercept_[0]
-        return np.asarray(margins * row_scales(X, self.row_norm, self.fit_intercept), dtype=np.float64)
+        scores = self._scaled_products(X, self.coef_.T, self.intercept_)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most likely label of each row, shape ``(n_samples,)``."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(np.intp)]
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probability of each class, shape ``(n_samples, 2)``."""
-        log_odds = self.decision_function(X)
-        return np.column_stack([expit(-log_odds), expit(log_odds)])
+        """Probability of each class, shape ``(n_samples, n_classes)``."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Logarithm of `predict_proba`, without underflow."""
-        log_odds = self.decision_function(X)
-        return np.column_stack([log_expit(-log_odds), log_expit(log_odds)])
-
-    def _solver_name(self) -> str:
-        if self.solver == "auto":
-            return "noisy_gd" if self.epsilon < math.inf else "nonprivate"
-        if self.solver not in _SOLVERS:
-            raise ValueError(f"solver must be 'auto' or one of {sorted(_SOLVERS)}, got {self.solver!r}")
-        return self.solver
-
-    def _run(self, solver: str, objective: Objective) -> FitResult:
-        algorithm = _SOLVERS[solver]
-        options = check_options(algorithm, self.solver_options)
-        options.setdefault("callback", _printer(solver) if self.verbose else None)
-        if solver == "nonprivate":
-            return nonprivate(objective, **options)
-        options = {
-            "neighbors": self.neighbors,
-            "calibration": self.calibration,
-            "ledger": self.ledger,
-            "random_state": self.random_state,
-            **options,
-        }
-        return algorithm(objective, self.epsilon, self.delta, **options)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
-        return tags
-
-
-def _printer(solver: str) -> Callback:
-    def report(released: Mapping[str, Any]) -> None:
-        print(f"{solver}: iteration {released['iteration']}", file=sys.stderr)
-
-    return report
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))

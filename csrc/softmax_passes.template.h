@@ -1,0 +1,124 @@
+/* Passes over the data for softmax losses. See kernel_table.h. */
+
+/* sum_out[k] += sum over a group of round(factor_ik / grid): the intercepts. */
+ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_classes, REAL shift,
+                                             int64_t *sum_out) {
+    UNSIGNED shift_bits;
+    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    for (int i = 0; i < ROWS_PER_GROUP; i++)
+        for (int64_t k = 0; k < n_classes; k++) {
+            const REAL rounded = factors[i * n_classes + k] + shift;
+            UNSIGNED bits;
+            memcpy(&bits, &rounded, sizeof bits);
+            sum_out[k] += (INTEGER)(bits - shift_bits);
+        }
+}
+
+static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, int64_t begin,
+                                               int64_t end, int64_t n_classes, const double *w,
+                                               double clip_in, double grid, int64_t *sum_out,
+                                               void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(softmax_scratch) scratch =
+        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
+    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    REAL *accumulator = scratch.direction;
+    int added = 0;
+    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
+        struct NAME(group) group;
+        double factor[ROWS_PER_GROUP];
+        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
+        softmax_residuals(n_classes, group.y, scratch.scores, NULL);
+        softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, clip_in, factor);
+        NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
+        struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
+        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 1, shift, &next, accumulator);
+        if (rows->intercept)
+            NAME(add_rounded_factors)(scratch.factors, n_classes, shift,
+                                      sum_out + rows->n_columns * n_classes);
+        added += ROWS_PER_GROUP;
+        if (added == ROWS_PER_FLUSH || first + ROWS_PER_GROUP >= end) {
+            NAME(flush_rounded_classes)(&layout, n_classes, (UNSIGNED *)accumulator, shift, added,
+                                        sum_out);
+            added = 0;
+        }
+    }
+}
+
+static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                       int64_t n_classes, const double *w, double *sum_out,
+                                       double *loss_out, void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(softmax_scratch) scratch =
+        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
+    REAL *accumulator = scratch.direction;
+    double *intercept_sum = sum_out + rows->n_columns * n_classes;
+    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
+        struct NAME(group) group;
+        double value[ROWS_PER_GROUP];
+        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
+        softmax_residuals(n_classes, group.y, scratch.scores, loss_out ? value : NULL);
+        NAME(write_factors)(scratch.scores, group.scale, n_classes, scratch.factors);
+        struct read_ahead next =
+            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
+        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 0, 0, &next, accumulator);
+        NAME(flush_plain_classes)(&layout, n_classes, accumulator, sum_out);
+        for (int i = 0; i < ROWS_PER_GROUP && rows->intercept; i++)
+            for (int64_t k = 0; k < n_classes; k++)
+                intercept_sum[k] += (double)scratch.factors[i * n_classes + k];
+        for (int i = 0; i < ROWS_PER_GROUP && loss_out; i++)
+            *loss_out += value[i] <= DBL_MAX ? value[i] : 0.0;
+    }
+}
+
+static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64_t begin,
+                                            int64_t end, int64_t n_classes, const double *w,
+                                            const double *direction, const double *steps,
+                                            int64_t n_steps, double clip, double grid,
+                                            int64_t *sum_out, void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(softmax_scratch) scratch =
+        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
+    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    NAME(pack_classes)(&layout, direction, n_classes, rows->intercept, scratch.direction,
+                       scratch.slopes);
+    for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
+        struct NAME(group) group;
+        double value[ROWS_PER_GROUP];
+        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.direction, scratch.slopes,
+                          &layout, n_classes, scratch.score_slopes);
+        for (int64_t j = 0; j < n_steps; j++) {
+            softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, steps[j],
+                           value);
+            for (int b = 0; b < ROWS_PER_GROUP; b += ROWS_PER_BLOCK)
+                sum_out[j] += rounded_loss_sum_f64(value + b, clip, grid);
+        }
+    }
+}
+
+static void NAME(class_scores)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                               int64_t n_classes, const double *w, double *p_out, void *workspace) {
+    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
+    const struct NAME(softmax_scratch) scratch =
+        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
+    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
+        struct NAME(group) group;
+        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
+                          &layout, n_classes, scratch.scores);
+        for (int i = 0; i < ROWS_PER_GROUP && first + i < end; i++)
+            for (int64_t k = 0; k < n_classes; k++)
+                p_out[(first + i - begin) * n_classes + k] = scratch.scores[k * ROWS_PER_GROUP + i];
+    }
+}

@@ -1,0 +1,247 @@
+"""Objective perturbation: a random linear term in the objective instead of noise on the result.
+
+Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Algorithm 2; Kifer, Smith and Thakurta, COLT 2012, Algorithm 1.
+Minimisers of a program are approximate, so that the result gets noise, too: "approximate minima
+perturbation" of Iyengar et al. 2019, with the sensitivity that two approximate minimisers have.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dperm.accounting import paper
+from dperm.accounting.events import PerturbedMinimumRelease
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.group_privacy import group_privacy_target
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.objective_perturbation import (
+    logistic_objective_sigma,
+    objective_sigma,
+    pure_objective_scale,
+)
+from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting.units import check_target
+from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.output_noise import SECRET_ITERATES
+from dperm.algorithms.requirements import needs
+from dperm.bounded import Bounded
+from dperm.mechanisms.random_source import RandomState
+from dperm.mechanisms.release import Releaser
+from dperm.objective import Array, Objective
+from dperm.privacy_statement import PrivacyStatement
+from dperm.secret_training import Minimisation, PublicConstants
+
+# Losses whose derivative in the margin has one sign.
+_MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Public numbers of a fit, on the scale of the sum of losses."""
+
+    mechanism: str  # law of the linear term and of the noise on the output
+    scale: float  # of the linear term
+    ridge: float  # least regularisation that the calibration asks for
+
+
+@needs(convex=True, smooth=True, lipschitz=True, linear_prediction=True)
+def objective_perturbation(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    output_share: float = 1e-3,
+    calibration: str = "tight",
+    neighbors: str = "add_or_remove",
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
+
+    ::
+
+        b ~ N(0, sigma^2 I)      (delta = 0: density proportional to exp(-||b||/scale))
+        w <- argmin sum_i loss_i(w) + lambda/2 ||w||^2 + <b, w>, to a certified gradient norm
+        publish w + noise that covers the distance from the exact minimiser
+
+    Parameters
+    ----------
+    objective : Objective
+        Convex, smooth, of bounded slope. The proof needs a ridge term on every weight, the intercept
+        included. Where there is less than it asks for (``lambda = n l2 >= 4 beta/epsilon``, that is
+        ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        In [0, 1). With 0 the guarantee is pure (logistic loss).
+    output_share : float
+        Portion of epsilon and delta for the noise on the output, in (0, 1).
+    calibration : {"tight", "paper"}
+        "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
+        0`` that of Chaudhuri et al. (``replace_one``).
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn. With delta > 0 the guarantee is no Gaussian
+        one and takes a whole, unused ledger.
+    random_state : None, int or Generator
+        None: cryptographic noise.
+    callback : callable, optional
+        Called once with ``{"iteration", "coef"}``, the published weights.
+
+    Returns
+    -------
+    FitResult
+        ``n_iter`` is 1: how long the solver took depends on the records and is not told.
+
+    Raises
+    ------
+    ValueError
+        For a setting out of range, an objective without these properties, or a paper calibration that does
+        not give the claimed guarantee.
+    BudgetExceededError
+        When the ledger cannot afford the fit.
+
+    Notes
+    -----
+    (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other; for the
+    logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is
+    as private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
+    epsilon; ``replace_one`` is reached in two steps, remove and add. See
+    :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
+    by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
+    """
+    relation = Neighbours.parse(neighbors)
+    epsilon, delta = check_target(epsilon, delta)
+    if not epsilon > 0.0:
+        raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
+    if not 0.0 < output_share < 1.0:
+        raise ValueError(f"output_share must be in (0, 1), got {output_share!r}")
+    main = epsilon * (1.0 - output_share), delta * (1.0 - output_share)
+    if calibration == "tight":
+        plan = _tight_plan(objective, *main, relation)
+    elif calibration == "paper":
+        plan = _paper_plan(objective, *main, relation)
+    else:
+        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
+
+    n = objective.n_public
+    extra_l2 = max(0.0, (plan.ridge / n - PublicConstants.of(objective).strong) * (1.0 + 2.0**-50))
+    output = epsilon * output_share
+    if plan.mechanism == "gaussian":
+        output = 1.0 / gdp_mu(epsilon * output_share, delta * output_share) if epsilon < math.inf else 0.0
+    training = Minimisation.with_tolerance(
+        objective,
+        2.0**-20 * (plan.scale or PublicConstants.of(objective).lipschitz) / n,
+        extra_l2=extra_l2,
+        linear_bound=_norm_bound(plan, objective.dimension) / n,
+    )
+    event = PerturbedMinimumRelease(plan.mechanism, plan.scale, output)
+    accountant = "pure" if delta == 0.0 else "privacy_profile"
+    public = public_facts(
+        objective,
+        extra_l2=extra_l2,
+        tolerance=training.tolerance,
+        output_share=output_share,
+        calibration=calibration,
+    )
+    releaser = Releaser(
+        epsilon,
+        delta,
+        ScheduledBudget(event, 1, accountant),
+        neighbors=relation,
+        ledger=ledger,
+        random_state=random_state,
+        description="objective_perturbation",
+        statement=public,
+    )
+
+    def minimise(linear: Array, rounding: float) -> Bounded:
+        return training.train_perturbed(objective, linear / n, rounding / n)
+
+    coef = releaser.perturbed_minimum(minimise, event, objective.shape)
+    if callback is not None:
+        callback({"iteration": 1, "coef": coef.copy()})
+    notes = [SECRET_ITERATES]
+    if extra_l2 > 0.0:
+        notes.append(
+            "The proof asks for more regularisation than the objective has: a further ridge term of "
+            f"strength {extra_l2:.6g} on every weight, the intercept included, was added."
+        )
+    law = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}[plan.mechanism]
+    privacy = PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=relation,
+        mechanism=f"minimisation with a {law} linear term in the objective, {law} noise on the result",
+        accountant=accountant,
+        sensitivity=relation.sum_factor * objective.loss.lipschitz(objective.row_norm),
+        noise_scale=plan.scale,
+        row_norm=objective.row_norm,
+        random=releaser.random,
+        non_finite=objective.non_finite,
+        ledger=ledger_note(ledger, epsilon, delta),
+        public=public,
+        notes=tuple(notes),
+    )
+    return FitResult(coef=coef, privacy=privacy, n_iter=1)
+
+
+def _norm_bound(plan: _Plan, dimension: int) -> float:
+    """Norm that the linear term exceeds with a probability below exp(-700): chi and gamma tails."""
+    root = math.sqrt(dimension)
+    return plan.scale * (root + 38.0 if plan.mechanism == "gaussian" else dimension + 38.0 * root + 700.0)
+
+
+def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
+    """The least noise that is proved, with the least regularisation that it makes sense with."""
+    loss, constants = objective.loss, PublicConstants.of(objective)
+    row_norm, lipschitz, beta = constants.row_norm, constants.lipschitz, constants.beta
+    given = objective.n_public * constants.strong
+    if epsilon == math.inf:
+        if not given > 0.0:
+            raise ValueError("objective_perturbation without noise needs l2 > 0 on every weight")
+        return _Plan("gaussian", 0.0, 0.0)
+    logistic = loss.name == "logistic"
+    if delta == 0.0:
+        if not logistic:
+            raise ValueError(
+                f"delta = 0 is proved for the logistic loss only, got {loss.name}: pass delta > 0"
+            )
+        ridge = max(given, relation.sum_factor * row_norm**2 / epsilon * (1.0 + 2.0**-40))
+        return _Plan("norm_laplace", pure_objective_scale(epsilon, ridge, row_norm, relation), ridge)
+    if relation is Neighbours.REPLACE_ONE:  # remove, then add
+        epsilon, delta = group_privacy_target(epsilon, delta)
+    ridge = max(given, 4.0 * beta / epsilon)
+    if logistic:
+        scale = logistic_objective_sigma(epsilon, delta, ridge, row_norm)
+    else:
+        monotone = loss.name in _MONOTONE
+        scale = objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
+    return _Plan("gaussian", scale, ridge)
+
+
+def _paper_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
+    if objective.loss.name != "logistic" or epsilon == math.inf:
+        raise ValueError("calibration='paper' is for the logistic loss and a finite epsilon")
+    constants = PublicConstants.of(objective)
+    n, row_norm, strong = constants.n, constants.row_norm, constants.strong
+    if delta > 0.0:
+        if relation is not Neighbours.ADD_OR_REMOVE:
+            raise ValueError("calibration='paper' with delta > 0 holds for neighbors='add_or_remove' only")
+        ridge = max(n * strong, row_norm**2 / (2.0 * epsilon) * (1.0 + 2.0**-40))  # 2 beta/epsilon
+        return _Plan(
+            "gaussian", paper.objective_perturbation(epsilon, delta, l2=ridge, row_norm=row_norm), ridge
+        )
+    if relation is not Neighbours.REPLACE_ONE:
+        raise ValueError("calibration='paper' with delta = 0 holds for neighbors='replace_one' only")
+    if not strong > 0.0:
+        raise ValueError("calibration='paper' with delta = 0 needs l2 > 0 on every weight")
+    # The paper's rows have norm 1: in weights w R the ridge strength is l2/R^2, and b shrinks by R.
+    scaled_l2 = strong / row_norm**2
+    published = paper.objective_perturbation_pure(epsilon, n_samples=n, l2=scaled_l2)
+    ridge = n * row_norm**2 * (scaled_l2 + max(0.0, published.extra_l2))
+    return _Plan("norm_laplace", 2.0 * row_norm / published.epsilon_p, ridge)

@@ -1,0 +1,194 @@
+"""What the estimators of linear models share: checks, the objective, the run, prediction."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.algorithms.fit_result import FitResult
+from dperm.estimators.input_checks import check_epsilon_delta, is_private, row_scales
+from dperm.estimators.solvers import check_solver, run_solver
+from dperm.losses import Loss
+from dperm.mechanisms.random_source import RandomState
+from dperm.objective import Objective
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """The common keywords, and fitting weights that minimise the mean of a loss.
+
+    A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and sets the
+    fitted attributes.
+    """
+
+    n_features_in_: int
+    coef_: NDArray[np.float64]
+    intercept_: Any
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        row_norm: float = 1.0,
+        neighbors: str = "add_or_remove",
+        calibration: str = "tight",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.solver = solver
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.row_norm = row_norm
+        self.neighbors = neighbors
+        self.calibration = calibration
+        self.solver_options = solver_options
+        self.ledger = ledger
+        self.n_threads = n_threads
+        self.random_state = random_state
+        self.non_finite = non_finite
+        self.verbose = verbose
+
+    def _check_fit(self, X: ArrayLike, y: ArrayLike, *, y_numeric: bool = False) -> tuple[Any, Any]:
+        """The settings and the shapes checked; the data as arrays."""
+        check_epsilon_delta(self.epsilon, self.delta)
+        check_solver(self.solver)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            multi_output=False,
+            y_numeric=y_numeric,
+        )
+        return X, y
+
+    def _minimise(self, loss: str | Loss, X: Any, targets: Any) -> FitResult:
+        """Weights that minimise the mean loss, from the solver; sets `n_iter_` and `privacy_`."""
+        objective = Objective(
+            loss,
+            X,
+            targets,
+            l2=self.l2,
+            row_norm=self.row_norm,
+            fit_intercept=self.fit_intercept,
+            penalize_intercept=self.penalize_intercept,
+            n_threads=self.n_threads,
+            non_finite=self.non_finite,
+        )
+        result = run_solver(
+            self.solver,
+            objective,
+            self.epsilon,
+            self.delta,
+            common={
+                "neighbors": self.neighbors,
+                "calibration": self.calibration,
+                "ledger": self.ledger,
+                "random_state": self.random_state,
+            },
+            options=self.solver_options,
+            verbose=self.verbose,
+        )
+        self.n_iter_ = result.n_iter
+        self.privacy_ = result.privacy
+        return result
+
+    def _scaled_products(
+        self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
+    ) -> NDArray[np.float64]:
+        """``X coef + intercept`` with rows scaled as in training: ``(n_samples,)`` or ``(n_samples, K)``."""
+        check_is_fitted(self)
+        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        products = np.asarray(X @ coef + intercept, dtype=np.float64)
+        scales = row_scales(X, self.row_norm, self.fit_intercept)
+        return products * scales.reshape(-1, *[1] * (products.ndim - 1))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
+        return tags
+
+
+class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A linear regressor: a subclass says which loss, given the bound on the targets."""
+
+    target_bound: float | None
+
+    @abstractmethod
+    def _loss(self, target_bound: float) -> Loss:
+        """The loss, for targets in ``[-target_bound, target_bound]``."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to records ``X`` with targets ``y``.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array_like
+            float32 or float64 in C order is read in place.
+        y : (n_samples,) array_like
+            Real numbers, moved onto `target_bound` where beyond.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an argument or data that cannot be used. Nothing is charged.
+        BudgetExceededError
+            When the ledger cannot afford the fit. Nothing is charged.
+        """
+        X, y = self._check_records(X, y)
+        result = self._minimise(self._loss(self._public_target_bound()), X, y)
+        self.coef_ = result.coef[: self.n_features_in_]
+        self.intercept_ = float(result.coef[-1]) if self.fit_intercept else 0.0
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Prediction for each row, shape ``(n_samples,)``; rows are scaled as in training."""
+        check_is_fitted(self)
+        return self._scaled_products(X, self.coef_, self.intercept_)
+
+    def _check_records(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
+        if self.non_finite != "zero":
+            return self._check_fit(X, y, y_numeric=True)
+        targets = column_or_1d(y, dtype=np.float64)  # those that are not finite will count for nothing
+        X, _ = self._check_fit(X, np.where(np.isfinite(targets), targets, 0.0), y_numeric=True)
+        return X, targets
+
+    def _public_target_bound(self) -> float:
+        if self.target_bound is not None:
+            return self.target_bound
+        if is_private(self.epsilon, self.solver):
+            raise ValueError(
+                "target_bound must be given: a public bound on |y|, in the unit of y, chosen from what is "
+                "known of the targets and not from the data; targets beyond it are moved onto it"
+            )
+        return math.inf
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = is_private(self.epsilon, self.solver)
+        return tags

@@ -1,0 +1,84 @@
+"""mu-GDP up to a slack: above the certified profile at every epsilon, tight, and it adds up."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from dperm.accounting import (
+    approximate_gdp,
+    gaussian_delta,
+    gdp_epsilon,
+    sgd_delta,
+    sgd_epsilon,
+)
+
+SLACK = 1e-9
+CASES = [
+    (1.0, {"batch_size": 10, "n_samples": 1000, "steps": 300}),
+    (3.0, {"batch_size": 100, "n_samples": 1000, "steps": 50, "neighbors": "replace_one"}),
+    (
+        2.0,
+        {
+            "batch_size": 1,
+            "n_samples": 1000,
+            "steps": 10**6,
+            "sampling": "without_replacement",
+            "neighbors": "replace_one",
+        },
+    ),
+]
+
+
+@functools.cache
+def mu_of(case):
+    multiplier, settings = CASES[case]
+    return approximate_gdp(multiplier, SLACK, **settings)
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_above_the_profile_everywhere_and_tight(case):
+    (multiplier, settings), mu = CASES[case], mu_of(case)
+    end = sgd_epsilon(multiplier, SLACK, **settings)
+    rng = np.random.default_rng(0)
+    epsilons = np.concatenate([[0.0, 1e-6 * end], rng.uniform(0, 1.2 * end, 25)])
+    true = np.array([sgd_delta(multiplier, float(epsilon), **settings) for epsilon in epsilons])
+    gaussian = np.array([gaussian_delta(float(epsilon), 1 / mu) for epsilon in epsilons])
+    # the profile compared with is an upper bound itself, on the same grid of losses
+    assert np.all(true <= gaussian + SLACK * (1 + 1e-3))
+    smaller = np.array([gaussian_delta(float(epsilon), 1 / (0.98 * mu)) for epsilon in epsilons])
+    assert np.any(true > smaller + SLACK)
+
+
+def test_two_runs_and_a_gaussian_release_add_up():
+    """The exact composition of two equal runs is a run of twice the steps."""
+    (multiplier, settings), mu = CASES[0], mu_of(0)
+    both = settings | {"steps": 2 * settings["steps"]}
+    for epsilon in (0.0, 0.3, 1.0, 2.0, 4.0):
+        bound = gaussian_delta(epsilon, 1 / (math.sqrt(2) * mu)) + 2 * SLACK
+        assert sgd_delta(multiplier, epsilon, **both) <= bound
+
+
+def test_close_to_the_central_limit_when_the_steps_are_many_and_small():
+    mu = approximate_gdp(20.0, 1e-8, batch_size=10, n_samples=1000, steps=10**5)
+    limit = 0.01 * math.sqrt(10**5 * math.expm1(1 / 400))  # Dong, Roth and Su 2022, Corollary 5.4
+    assert limit < mu < 1.01 * limit
+
+
+def test_little_is_lost_at_a_usual_delta():
+    (multiplier, settings), mu = CASES[2], mu_of(2)
+    assert gdp_epsilon(mu, 1e-5 - SLACK) < 1.15 * sgd_epsilon(multiplier, 1e-5, **settings)
+
+
+def test_full_batches_are_exact():
+    settings = {"batch_size": 50, "n_samples": 50, "steps": 16}
+    assert approximate_gdp(2.0, SLACK, **settings) == pytest.approx(2.0, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "slack", "words"), [(0.0, 1e-9, "noise_multiplier"), (1.0, 0.0, "slack")]
+)
+def test_refusals(multiplier, slack, words):
+    with pytest.raises(ValueError, match=words):
+        approximate_gdp(multiplier, slack, batch_size=1, n_samples=10, steps=3)

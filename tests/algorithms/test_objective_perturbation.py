@@ -1,0 +1,249 @@
+"""Objective perturbation: calibration, exact law in one dimension, certificate, guarantee."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import kstest, norm
+
+from algorithms.problems import objective, separable
+from dperm import Objective
+from dperm.accounting import Ledger, gaussian_delta, gaussian_sigma, gdp_mu
+from dperm.accounting.group_privacy import group_privacy
+from dperm.algorithms import nonprivate, objective_perturbation
+from dperm.errors import BudgetExceededError
+from dperm.losses import Huber
+from dperm.mechanisms import release
+from dperm.secret_training import Minimisation
+
+SHARE = 1 - 1e-3  # of epsilon and delta, left for the linear term
+
+
+def ridged(**keywords):
+    return objective(**{"penalize_intercept": True, **keywords})
+
+
+def empty(n, l2, row_norm=1.0, loss="logistic"):
+    """n records without information: what remains is the calibration. l2 is on the scale of the sum."""
+    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=row_norm, l2=l2 / n)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "row_norm", "l2", "tight", "paper"),
+    [
+        (1, 1e-5, 1, 1, 3.730631635, 10.08209210),
+        (0.1, 1e-8, 1, 10, 45.93736018, 123.8186672),
+        (0.5, 1e-6, 2, 8, 16.11523696, 43.46387225),
+    ],
+)
+def test_noise_of_the_published_examples(epsilon, delta, row_norm, l2, tight, paper):
+    obj = empty(1000, l2, row_norm)
+    target = epsilon / SHARE, delta / SHARE
+    result = objective_perturbation(obj, *target)
+    assert result.privacy.noise_scale == pytest.approx(tight, rel=1e-8)
+    assert result.privacy.public["extra_l2"] <= 1e-12
+    result = objective_perturbation(obj, *target, calibration="paper")
+    assert result.privacy.noise_scale == pytest.approx(paper, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "l2", "epsilon_p", "extra"),
+    [(1000, 0.5, 0.01, 0.4506147748, 0), (1000, 0.1, 0.001, 0.05, 0.008875520828)],
+)
+@pytest.mark.parametrize("row_norm", [1.0, 3.0])
+def test_pure_noise_of_the_published_examples(n, epsilon, l2, epsilon_p, extra, row_norm):
+    obj = empty(n, n * l2 * row_norm**2, row_norm)
+    result = objective_perturbation(obj, epsilon / SHARE, 0.0, calibration="paper", neighbors="replace_one")
+    assert result.privacy.noise_scale == pytest.approx(2 * row_norm / epsilon_p, rel=1e-8)
+    assert result.privacy.public["extra_l2"] == pytest.approx(extra * row_norm**2, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize(("neighbors", "s"), [("add_or_remove", 1), ("replace_one", 2)])
+def test_pure_noise_and_its_regularisation(neighbors, s):
+    result = objective_perturbation(empty(1000, 0.0, 2.0), 0.5 / SHARE, 0.0, neighbors=neighbors)
+    assert result.privacy.noise_scale == pytest.approx(s * 2.0 / 0.5, rel=1e-8)
+    assert 1000 * result.privacy.public["extra_l2"] == pytest.approx(s * 4.0 / 0.5, rel=1e-8)
+    assert result.privacy.delta == 0.0
+    assert result.privacy.accountant == "pure"
+
+
+def test_replace_one_takes_two_hops():
+    epsilon, delta = 1.0, 1e-6
+    result = objective_perturbation(empty(1000, 50.0), epsilon, delta, neighbors="replace_one")
+    hop = epsilon * SHARE / 2
+    reached = group_privacy(hop, gaussian_delta(hop, result.privacy.noise_scale))[1]
+    assert 0.999 * delta * SHARE < reached <= delta * SHARE * (1 + 1e-9)
+
+
+def test_regularisation_is_added_where_the_proof_asks_for_it():
+    obj = ridged(l2=1e-4)
+    result = objective_perturbation(obj, 1.0, 1e-6)
+    total = 2000 * (1e-4 + result.privacy.public["extra_l2"])
+    assert total == pytest.approx(1.5**2 / SHARE, rel=1e-6)
+    assert "asks for more regularisation" in " ".join(str(result.privacy).split())
+    assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
+
+
+def test_an_intercept_without_ridge_gets_all_of_it():
+    result = objective_perturbation(objective(l2=1.0), 1.0, 1e-6)
+    assert 2000 * result.privacy.public["extra_l2"] == pytest.approx(1.5**2 / SHARE, rel=1e-6)
+    assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
+
+
+class TestOneDimension:
+    """One record z = 1.3, y = 1: the published weight and the linear term determine each other."""
+
+    N, L2, EPSILON, DELTA, RUNS = 4, 3.0, 1.0, 1e-3, 1500
+
+    def weights(self, record=True):
+        X = np.array([[1.3 if record else 0.0]])
+        obj = Objective("logistic", X, np.ones(1), row_norm=1.5, l2=self.L2 / self.N, n_public=self.N)
+        runs = [
+            objective_perturbation(obj, self.EPSILON, self.DELTA, random_state=seed)
+            for seed in range(self.RUNS)
+        ]
+        return np.array([run.coef[0] for run in runs]), runs[0].privacy.noise_scale
+
+    def test_the_law_is_that_of_the_exact_densities(self):
+        w, sigma = self.weights()
+        linear = 1.3 * expit(-1.3 * w) - self.L2 * w  # b = -sum of gradients - lambda w
+        # false alarm with probability 1e-6; the output noise is a hundredth of sigma / lambda at most
+        assert kstest(linear / sigma, norm.cdf).pvalue > 1e-6
+        assert kstest(-self.L2 * w / sigma, norm.cdf).pvalue < 1e-6  # the record does show
+
+    def test_exact_densities_on_a_grid_meet_the_claim(self):
+        result = objective_perturbation(
+            Objective("logistic", np.zeros((4, 1)), np.ones(4), row_norm=1.5, l2=self.L2 / 4),
+            self.EPSILON,
+            self.DELTA,
+        )
+        sigma, l2 = result.privacy.noise_scale, self.L2
+        w = np.linspace(-14 * sigma / l2, 14 * sigma / l2, 200_001)
+        for row in (0.3, 1.0, 1.5):
+            slope, bend = row * expit(-row * w), row**2 * expit(row * w) * expit(-row * w)
+            without = norm.pdf(l2 * w, scale=sigma) * l2
+            having = norm.pdf(l2 * w - slope, scale=sigma) * (l2 + bend)
+            for p, q in ((without, having), (having, without)):
+                delta = np.maximum(p - math.exp(self.EPSILON) * q, 0).sum() * (w[1] - w[0])
+                assert delta <= self.DELTA * (1 + 1e-6)
+
+
+def test_without_noise_it_is_the_optimum():
+    obj = ridged(l2=0.05)
+    result = objective_perturbation(obj, math.inf, 1e-6)
+    np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-5)
+    assert not result.privacy.private
+    with pytest.raises(ValueError, match="l2 > 0"):
+        objective_perturbation(ridged(), math.inf, 1e-6)
+
+
+def test_it_is_the_minimiser_of_the_perturbed_objective(monkeypatch):
+    """Twin: L-BFGS of scipy on the numpy objective with the linear term that was drawn."""
+    from scipy.optimize import minimize
+
+    drawn = []
+    honest = Minimisation.train_perturbed
+
+    def spy(self, obj, linear, error):
+        drawn.append(linear)
+        return honest(self, obj, linear, error)
+
+    monkeypatch.setattr(Minimisation, "train_perturbed", spy)
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.0)
+    result = objective_perturbation(obj, 1.0, 1e-6, random_state=1)
+    ridge = result.privacy.public["extra_l2"]
+
+    def perturbed(w):
+        m = y * (X @ w)
+        value = np.logaddexp(0, -m).mean() + ridge / 2 * w @ w + drawn[0] @ w
+        return value, (-y * expit(-m)) @ X / len(X) + ridge * w + drawn[0]
+
+    best = minimize(perturbed, np.zeros(5), jac=True, options={"gtol": 1e-10}).x
+    np.testing.assert_allclose(result.coef, best, atol=0.02 * np.linalg.norm(best))
+
+
+def test_the_output_noise_covers_the_tolerance(monkeypatch):
+    seen = []
+    honest = release.gaussian_integers
+
+    def spy(bits, sigma, exponent, shape):
+        seen.append(sigma)
+        return honest(bits, sigma, exponent, shape)
+
+    monkeypatch.setattr(release, "gaussian_integers", spy)
+    result = objective_perturbation(ridged(l2=0.05), 1.0, 1e-6)
+    linear, output = seen
+    assert linear == result.privacy.noise_scale
+    l2 = 0.05 + result.privacy.public["extra_l2"]
+    away = 2 * result.privacy.public["tolerance"] / l2
+    assert output >= away / gdp_mu(1e-3, 1e-9)
+    assert output < 0.05 * linear / 2000 / l2
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    coefs = [
+        objective_perturbation(ridged(n=30_000, n_threads=threads), 1.0, 1e-6, random_state=seed).coef
+        for threads, seed in ((1, 3), (2, 3), (2, 4))
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    assert np.all(coefs[2] != coefs[0])
+
+
+def test_charge_first_then_one_release(monkeypatch):
+    doors = []
+    honest = release.Releaser.perturbed_minimum
+    monkeypatch.setattr(
+        release.Releaser,
+        "perturbed_minimum",
+        lambda self, *args: doors.append(self) or honest(self, *args),
+    )
+    ledger, obj = Ledger(1.0, 1e-6), ridged()
+    objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    assert doors[0].budget.spent_units == doors[0].budget.total_units == 1
+    monkeypatch.setattr(obj, "gradient", pytest.fail)
+    monkeypatch.setattr(release, "gaussian_integers", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
+    with pytest.raises(BudgetExceededError):
+        honest(doors[0], pytest.fail, doors[0].budget.event, (6,))
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"output_share": 0.0}, "output_share"),
+        ({"calibration": "loose"}, "calibration"),
+        ({"neighbors": "friends"}, "neighbors"),
+        ({"calibration": "paper", "neighbors": "replace_one"}, "add_or_remove"),
+        ({"calibration": "paper", "delta": 0.0}, "replace_one"),
+        ({"delta": 1.0}, "delta"),
+        ({"epsilon": 0.0}, "epsilon"),
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings, match):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=match):
+        objective_perturbation(ridged(), **{"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, **settings})
+    assert ledger.spent == 0.0
+
+
+def test_objectives_that_the_proof_does_not_cover_are_refused():
+    with pytest.raises(ValueError, match="on every weight"):
+        objective_perturbation(objective(l2=0.1), math.inf, 1e-6)
+    with pytest.raises(ValueError, match="without limit"):
+        objective_perturbation(empty(10, 1.0, loss="squared_hinge"), 1.0, 1e-6)
+    with pytest.raises(ValueError, match="logistic loss only"):
+        objective_perturbation(empty(10, 1.0, loss=Huber()), 1.0, 0.0)
+
+
+def test_huber_regression_pays_for_the_change_of_variables():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(20_000, 3)) / math.sqrt(3)
+    y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.normal(size=20_000)
+    obj = Objective(Huber(0.5), X, y, row_norm=1.0)
+    result = objective_perturbation(obj, 1.0, 1e-6, random_state=0)
+    assert result.privacy.noise_scale > gaussian_sigma(1.0, 1e-6, 0.5)
+    np.testing.assert_allclose(result.coef, [1.0, -2.0, 0.5], atol=0.1)

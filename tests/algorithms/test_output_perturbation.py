@@ -1,0 +1,264 @@
+"""Output perturbation: published examples, twins, guarantee, reproducibility."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from algorithms.problems import objective, separable
+from dperm import Objective
+from dperm.accounting import Ledger, gaussian_sigma
+from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
+from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
+from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+from dperm.losses import Hinge, Huber
+from dperm.mechanisms import release
+from reference import numpy_algorithms as twin
+
+ROUNDING = 2.0**-9  # what rounding the result adds to its sensitivity at most
+
+
+def empty(n, loss="logistic", row_norm=1.0, **keywords):
+    """n records without information: what remains is the calibration."""
+    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=row_norm, **keywords)
+
+
+def strong(**keywords):
+    return objective(**{"l2": 0.05, "penalize_intercept": True, **keywords})
+
+
+ALGORITHMS = [output_perturbation_gd, output_perturbation_minimum]
+by_name = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.__name__)
+
+# L = 1, beta = 1/4 for a loss that has no sharper bound than those
+PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "eta", "epsilon", "delta", "tight", "paper"),
+    [
+        (1000, 50, 0.5, 1, 1e-5, 0.1865315817, 0.3705648624),
+        (45211, 200, 2, 0.1, 1e-3, 0.3079674628, 1.034867410),
+        (32561, 100, 4, 2, 1e-3, 0.03550847114, 0.07184575180),
+    ],
+)
+def test_noise_of_the_published_examples(n, steps, eta, epsilon, delta, tight, paper):
+    settings = {"steps": steps, "step_size": eta, "neighbors": "replace_one", "mechanism": "gaussian"}
+    result = output_perturbation_gd(empty(n, **PLAIN), epsilon, delta, **settings)
+    assert tight <= result.privacy.noise_scale <= tight * (1 + ROUNDING)
+    result = output_perturbation_gd(empty(n, **PLAIN), epsilon, delta, calibration="paper", **settings)
+    assert result.privacy.noise_scale == pytest.approx(paper, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("steps", "eta", "n", "l2", "replace", "null"),
+    [
+        (10, 1, 1000, 0, 0.01277347160, 0.008474404232),
+        (100, 1, 1000, 0.01, 0.1074081147, 0.06267352888),
+        (30, 4, 32561, 0, 0.006734772449, 0.003613194248),
+    ],
+)
+def test_sensitivity_of_the_logistic_examples(steps, eta, n, l2, replace, null):
+    for neighbors, expected in (("replace_one", replace), ("add_or_remove", null)):
+        result = output_perturbation_gd(
+            empty(n, l2=l2), 1.0, 1e-5, steps=steps, step_size=eta, neighbors=neighbors
+        )
+        assert expected <= result.privacy.sensitivity <= expected * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("n", "l2", "replace"), [(45211, 0.01, 2 / 45211 / 0.01), (1000, 0.1, 2 / 1000 / 0.1)]
+)
+def test_sensitivity_of_the_minimiser_examples(n, l2, replace):
+    result = output_perturbation_minimum(empty(n, l2=l2, **PLAIN), 1.0, 1e-5, neighbors="replace_one")
+    # a thousandth for the tolerance, another for rounding
+    assert replace <= result.privacy.sensitivity <= replace * (1 + 2 * ROUNDING)
+    assert result.n_iter == 1
+
+
+@pytest.mark.parametrize("output", ["last", "average"])
+def test_without_noise_it_is_the_numpy_twin(output):
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    result = output_perturbation_gd(obj, math.inf, 1e-6, steps=30, step_size=2.0, output=output)
+    expected = twin.output_perturbation_gd(
+        twin.scaled_rows(X, 1.5, True), y, 30, 2.0, 0.0, np.random.default_rng(), output == "average"
+    )
+    # exact up to the grid of the result
+    np.testing.assert_allclose(result.coef, expected, atol=result.privacy.sensitivity / 1000)
+    assert not result.privacy.private
+
+
+@by_name
+def test_without_noise_it_reaches_the_optimum(algorithm):
+    obj = strong()
+    settings = {"steps": 1000, "step_size": 3.0} if algorithm is output_perturbation_gd else {}
+    result = algorithm(obj, math.inf, 1e-6, **settings)
+    np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=result.privacy.sensitivity / 500)
+
+
+@by_name
+def test_seeded_runs_repeat_on_any_number_of_threads(algorithm):
+    settings = {"steps": 10} if algorithm is output_perturbation_gd else {}
+    coefs = [
+        algorithm(strong(n=30_000, n_threads=threads), 1.0, 1e-6, random_state=seed, **settings).coef
+        for threads, seed in ((1, 3), (2, 3), (2, 4))
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    assert np.all(coefs[2] != coefs[0])
+
+
+@by_name
+@pytest.mark.parametrize(("delta", "mechanism"), [(1e-6, "gaussian"), (0.0, "auto"), (1e-6, "auto")])
+def test_one_release_uses_the_budget_up(algorithm, delta, mechanism, monkeypatch):
+    doors, calls = [], []
+    for name in ("gaussian_sum", "norm_laplace_sum"):
+        original = getattr(release.Releaser, name)
+        monkeypatch.setattr(
+            release.Releaser,
+            name,
+            lambda self, *args, original=original, name=name: (
+                doors.append(self) or calls.append(name) or original(self, *args)
+            ),
+        )
+    result = algorithm(strong(), 0.7, delta, mechanism=mechanism)
+    assert len(doors) == 1
+    budget = doors[0].budget
+    assert budget.total_units * (1 - 1e-14) <= budget.spent_units <= budget.total_units
+    laplace = calls == ["norm_laplace_sum"]
+    assert laplace == (delta == 0.0 or mechanism == "auto")  # six weights: norm-Laplace noise is smaller
+    assert result.privacy.delta == (0.0 if laplace else delta)
+    assert result.privacy.accountant == ("pure" if laplace else "gdp")
+
+
+def test_scale_of_the_noise_as_measured():
+    """Chi-square of 1500 noisy coordinates: beyond 5 standard deviations with probability 6e-7."""
+    obj = empty(100, row_norm=1.0)
+    runs = [
+        output_perturbation_gd(obj, 1.0, 1e-3, steps=3, mechanism="gaussian", random_state=seed)
+        for seed in range(1500)
+    ]
+    noise = np.array([run.coef[0] for run in runs]) / runs[0].privacy.noise_scale
+    assert abs(np.sum(noise**2) - 1500) < 5 * math.sqrt(2 * 1500)
+    expected = gaussian_sigma(1.0, 1e-3, runs[0].privacy.sensitivity)
+    assert runs[0].privacy.noise_scale == pytest.approx(expected, rel=1e-8)
+
+
+@by_name
+def test_ledger_is_charged_once_and_before_the_data_are_touched(algorithm, monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = strong()
+    algorithm(obj, 1.0, 1e-6, ledger=ledger, mechanism="gaussian")
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "gradient", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        algorithm(obj, 1.0, 1e-6, ledger=ledger, mechanism="gaussian")
+
+
+def test_a_pure_fit_charges_no_delta():
+    ledger = Ledger(1.0, 1e-6)
+    output_perturbation_gd(strong(), 0.1, 0.0, ledger=ledger)
+    assert ledger.history()[0].delta == 0.0
+    assert ledger.history()[0].accountant == "pure"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 0},
+        {"step_size": -1.0},
+        {"step_size": 1e3},
+        {"radius": 0.0},
+        {"output": "first"},
+        {"mechanism": "uniform"},
+        {"calibration": "loose"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    match = "eta" if settings == {"step_size": 1e3} else next(iter(settings))
+    with pytest.raises(ValueError, match=match):
+        output_perturbation_gd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+@by_name
+def test_data_outside_the_domain_fail_before_the_charge(algorithm):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(DataError, match="n_public"):
+        algorithm(strong(n=50, n_public=49), 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 0.0
+
+
+@by_name
+def test_objectives_that_the_proof_does_not_cover_are_refused(algorithm):
+    X, y = separable(n=50)
+    with pytest.raises(ValueError, match="kink"):
+        algorithm(Objective(Hinge(), X, y, l2=0.1), 1.0, 1e-6)
+    with pytest.raises(ValueError, match="strongly convex"):
+        output_perturbation_minimum(objective(), 1.0, 1e-6)
+
+
+def test_a_ball_serves_losses_without_slope_bound():
+    X, y = separable()
+    obj = Objective("squared_hinge", X, y, row_norm=1.5, fit_intercept=True)
+    with pytest.raises(ValueError, match="radius"):
+        output_perturbation_gd(obj, 1.0, 1e-6)
+    result = output_perturbation_gd(obj, 1e4, 1e-6, radius=3.0, random_state=0)
+    assert np.mean(np.sign(X @ result.coef[:-1] + result.coef[-1]) == y) > 0.8
+
+
+class TestPaperMode:
+    def test_a_false_claim_is_refused(self):
+        with pytest.raises(ValueError, match="not"):
+            output_perturbation_gd(
+                empty(1000), 20.0, 1e-3, steps=5, step_size=1.0, calibration="paper", neighbors="replace_one"
+            )
+
+    def test_pure_noise_is_the_published_sensitivity(self):
+        result = output_perturbation_gd(
+            empty(1000, **PLAIN), 0.5, 0.0, steps=50, step_size=0.5, calibration="paper",
+            neighbors="replace_one",
+        )  # fmt: skip
+        assert result.privacy.noise_scale == pytest.approx(0.075 / 0.5, rel=1e-9)
+
+    def test_outside_the_proof_it_warns(self):
+        settings = {"steps": 50, "step_size": 0.5, "calibration": "paper"}
+        with pytest.warns(PrivacyWarning, match="replacing"):
+            output_perturbation_gd(empty(1000, **PLAIN), 1.0, 1e-5, **settings)
+        with pytest.warns(PrivacyWarning, match="outside the range"):
+            output_perturbation_gd(
+                empty(1000, **PLAIN), 1.0, 1e-5, neighbors="replace_one", **{**settings, "step_size": 7.0}
+            )
+
+
+def test_the_statement_says_what_add_or_remove_means():
+    text = str(output_perturbation_gd(objective(), 1.0, 1e-6).privacy)
+    assert "replaced by an empty one" in " ".join(text.split())
+    assert "stay secret" in " ".join(text.split())
+    other = str(output_perturbation_gd(objective(), 1.0, 1e-6, neighbors="replace_one").privacy)
+    assert "replaced by an empty one" not in " ".join(other.split())
+
+
+def test_the_schedule_looks_at_public_numbers_only_and_goes_further_with_more_budget():
+    X, y = separable()
+    one = Objective("logistic", X, y, row_norm=1.5)
+    other = Objective("logistic", -X[::-1].copy(), y, row_norm=1.5)
+    assert output_perturbation_schedule(one, 1.0, 1e-6) == output_perturbation_schedule(other, 1.0, 1e-6)
+    lengths = [
+        output_perturbation_schedule(one, epsilon, 1e-6) for epsilon in (1e-3, 0.01, 0.1, 1.0, 10.0, 1e3)
+    ]
+    horizons = [schedule.steps * schedule.step_size for schedule in lengths]
+    assert horizons == sorted(horizons)
+    assert horizons[-1] > 100 * horizons[0]
+
+
+def test_modules_of_the_algorithms_never_open_a_gradient():
+    """Only the secret trainings read exact gradients; the algorithms get bounded values."""
+    for algorithm in ALGORITHMS:
+        source = Path(sys.modules[algorithm.__wrapped__.__module__].__file__).read_text()
+        assert ".gradient(" not in source
+        assert "release_without_privacy" not in source

@@ -1,0 +1,223 @@
+"""PrivGene: sensitivity of the offspring's scores, rates, twin, budget."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.problems import objective, separable
+from dperm import Objective
+from dperm.accounting import Ledger, zcdp_rho, zcdp_rho_bun_steinke
+from dperm.accounting.privgene import offspring_range, privgene_rate
+from dperm.algorithms import noisy_gd, privgene
+from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
+from dperm.errors import BudgetExceededError
+from dperm.losses import Huber
+from dperm.mechanisms import release, release_without_privacy
+from reference import awkward_arrays
+from reference import numpy_algorithms as twin
+
+
+@pytest.fixture
+def selections(monkeypatch):
+    """Every selection that is made: releaser, scores, eta."""
+    seen = []
+    honest = release.Releaser.select
+
+    def spy(self, private, eta, public_scores=0.0):
+        seen.append((self, private, eta))
+        return honest(self, private, eta, public_scores)
+
+    monkeypatch.setattr(release.Releaser, "select", spy)
+    return seen
+
+
+# -- scores of the offspring --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", awkward_arrays.DTYPES)
+@settings(max_examples=60)
+@given(data=st.data(), loss=st.sampled_from(["logistic", "hinge", "huber", "squared_hinge"]))
+def test_a_record_adds_between_zero_and_the_clip(dtype, data, loss):
+    width = data.draw(st.sampled_from([1, 2, 7, 33, 65]))
+    rows = awkward_arrays.special_rows(width, dtype)
+    x = rows[data.draw(st.sampled_from(sorted(rows)))][None, :]
+    y = np.array([data.draw(st.sampled_from([-1.0, 1.0]))], dtype)
+    obj = Objective(
+        loss,
+        x,
+        y,
+        row_norm=data.draw(st.sampled_from([1e-3, 1.0, 1e3])),
+        fit_intercept=True,
+        non_finite="zero",
+    )
+    w = data.draw(st.sampled_from([0.0, 1.0, -1e6, 1e300])) * np.ones(width + 1)
+    stride = data.draw(st.sampled_from([1e-6, 0.3, 1e6]))
+    scores = obj.coordinate_loss_sums(w, stride, data.draw(st.sampled_from([1e-3, 1.0, 7.0])))
+    for integer in scores._integers.tolist():
+        assert 0 <= integer * Fraction(scores.grid) <= Fraction(scores.contribution)
+
+
+@pytest.mark.parametrize("clip", [math.inf, 0.1])
+def test_range_of_one_record_is_attained(clip):
+    stride, row_norm = 0.25, 2.0
+    up, down = (Objective(Huber(1.5), [[row_norm, 0.0]], [y], row_norm=row_norm) for y in (1e6, -1e6))
+    a, b = (each.coordinate_loss_sums(np.zeros(2), stride, clip) for each in (up, down))
+    single = offspring_range(1.5 * row_norm, stride, clip=clip)
+    one, other = (release_without_privacy(each).view(np.ndarray) for each in (a, b))
+    assert a.score_range("add_or_remove") == pytest.approx(single)
+    assert a.score_range("replace_one") == pytest.approx(2 * single)
+    assert 0.999999 * single < np.ptp(one) <= single
+    assert 0.999999 * 2 * single < np.ptp(one - other) <= 2 * single
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_neighbours_stay_within_the_range(relation):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        X, y = rng.normal(size=(6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0)
+        w, stride, clip = 3 * rng.normal(size=3), rng.exponential(), rng.exponential()
+        one = Objective("logistic", X, y, n_public=6)
+        X2, y2 = (X[:5], y[:5]) if relation == "add_or_remove" else (X.copy(), y.copy())
+        if relation == "replace_one":
+            X2[5], y2[5] = rng.normal(size=3), -y[5]
+        other = Objective("logistic", X2, y2, n_public=6)
+        a, b = (each.coordinate_loss_sums(w, stride, clip) for each in (one, other))
+        assert a.grid == b.grid
+        changes = (a._integers - b._integers) * a.grid
+        assert np.ptp(changes) <= a.score_range(relation)
+        assert np.abs(changes).max() <= a.sensitivity(relation)
+
+
+@pytest.mark.parametrize("stride", [0.0, -1.0, math.nan, math.inf])
+def test_strides_out_of_range_are_refused(stride):
+    with pytest.raises(ValueError, match="stride"):
+        objective().coordinate_loss_sums(np.zeros(6), stride)
+
+
+# -- the algorithm ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("paper", [False, True])
+def test_rates_are_those_of_the_formulas(selections, neighbors, paper):
+    settings = {"generations": 20, "stride": 0.5, "decay": 0.95, "entry_bound": 1.0}
+    result = privgene(
+        objective(row_norm=2.0),
+        0.1,
+        1e-8,
+        neighbors=neighbors,
+        calibration="paper" if paper else "tight",
+        **settings,
+    )
+    factor = 2 if neighbors == "replace_one" else 1
+    for generation, (_, scores, eta) in enumerate(selections):
+        stride = 0.5 * 0.95**generation
+        rate = eta / scores.score_range(neighbors)
+        if paper:
+            expected = math.sqrt(2 * zcdp_rho_bun_steinke(0.1, 1e-8) / 20) / (4 * stride)
+        else:
+            expected = privgene_rate(zcdp_rho(0.1, 1e-8), 20, factor * 2 * stride)
+        assert rate == pytest.approx(expected, rel=1e-9)
+    assert result.n_iter == len(selections) == 20
+
+
+def test_pure_rate(selections):
+    result = privgene(
+        objective(row_norm=2.0), 1.0, 0.0, generations=20, stride=0.5, decay=1.0, entry_bound=1.0
+    )
+    releaser, scores, eta = selections[0]
+    assert eta / scores.score_range("add_or_remove") == pytest.approx(0.05, rel=1e-9)
+    assert releaser.budget.spent_units == releaser.budget.total_units == 20
+    assert result.privacy.accountant == "pure"
+
+
+def test_the_budget_is_used_up_and_not_passed(selections):
+    privgene(objective(), 0.7, 1e-7)
+    budget = selections[-1][0].budget
+    assert budget.total_units * (1 - 1e-9) <= budget.spent_units <= budget.total_units
+
+
+def test_without_noise_it_is_the_numpy_twin():
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    schedule = PrivGeneSchedule(generations=40, stride=0.4, decay=0.97, entry_bound=0.6)
+    result = privgene(obj, math.inf, 1e-6, generations=40, stride=0.4, decay=0.97, entry_bound=0.6)
+    expected = twin.privgene(twin.scaled_rows(X, 1.5, True), y, math.inf, schedule, None)
+    np.testing.assert_allclose(result.coef, expected, atol=1e-12)
+
+
+def test_without_noise_the_loss_never_rises_and_ends_low():
+    obj, values = objective(l2=1e-3), []
+    privgene(obj, math.inf, 1e-6, callback=lambda released: values.append(obj.value(released["coef"])))
+    assert all(late <= early + 1e-9 for early, late in itertools.pairwise(values))
+    assert values[-1] < obj.value(noisy_gd(obj, math.inf, 1e-6).coef) + 0.02
+
+
+def test_the_ridge_term_counts():
+    weak, strong = (privgene(objective(l2=l2), math.inf, 1e-6).coef for l2 in (0.0, 5.0))
+    assert np.linalg.norm(strong[:-1]) < 0.2 * np.linalg.norm(weak[:-1])
+
+
+def test_the_parent_is_no_candidate_in_paper_mode():
+    zero = Objective("logistic", np.zeros((50, 2)), np.ones(50))
+    for seed in range(20):
+        result = privgene(zero, 1.0, 1e-6, generations=3, calibration="paper", random_state=seed)
+        assert all(entry["candidate"] < 4 for entry in result.history)
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    X, y = separable(n=30_000)
+    coefs = [
+        privgene(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, random_state=seed).coef
+        for threads, seed in ((1, 3), (2, 3), (2, 4))
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    assert np.any(coefs[2] != coefs[0])
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger, obj = Ledger(1.0, 1e-6), objective()
+    privgene(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "coordinate_loss_sums", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        privgene(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"generations": 0},
+        {"stride": -1.0},
+        {"decay": 1.5},
+        {"entry_bound": math.inf},
+        {"calibration": "loose"},
+        {"calibration": "paper", "delta": 0.0},
+        {"accountant": "pld"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        privgene(objective(), **{"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, **settings})
+    assert ledger.spent == 0.0
+
+
+def test_unbounded_slopes_are_refused():
+    X, y = separable(n=50)
+    with pytest.raises(ValueError, match="without limit"):
+        privgene(Objective("squared_hinge", X, y), 1.0, 1e-6)
+
+
+def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
+    counts = [privgene_schedule(50_000, rho, 1.0).generations for rho in (1e-6, 1e-4, 1e-2, 1.0, math.inf)]
+    assert counts == sorted(counts)
+    assert counts[0] >= 10
+    assert counts[-1] == 500
+    assert privgene_schedule(50_000, 0.01, 4.0).stride == privgene_schedule(50_000, 0.01, 1.0).stride / 4

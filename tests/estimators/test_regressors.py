@@ -1,0 +1,182 @@
+"""Huber and quantile regression: conventions, optima, bounds on the targets, private fits of real data."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import HuberRegressor as SklearnHuberRegressor
+from sklearn.linear_model import QuantileRegressor as SklearnQuantileRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dperm import HuberRegressor, Objective, QuantileRegressor
+from dperm.accounting import Ledger
+from dperm.errors import DataError
+from dperm.losses import Pinball
+from reference.real_data import load_or_skip
+
+# No check of scikit-learn is expected to fail.
+EXPECTED_FAILURES: dict[str, str] = {}
+both = pytest.mark.parametrize("Regressor", [HuberRegressor, QuantileRegressor])
+
+
+@pytest.mark.filterwarnings("ignore::dperm.errors.CopyWarning")
+@parametrize_with_checks(
+    [
+        HuberRegressor(target_bound=100.0, n_threads=1),
+        HuberRegressor(solver="nonprivate", row_norm=1e3, n_threads=1),
+        QuantileRegressor(target_bound=100.0, n_threads=1),
+        QuantileRegressor(solver="nonprivate", row_norm=1e3, n_threads=1),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_sklearn_conventions(estimator, check):
+    check(estimator)
+
+
+def data(n=500, d=4):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, X @ np.linspace(-1, 2, d) + 0.3 + 0.2 * rng.standard_t(2, size=n)
+
+
+def exact(Regressor, **settings):
+    return Regressor(**{"epsilon": math.inf, "row_norm": 10.0, "n_threads": 1, **settings})
+
+
+# -- optima ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 1.0])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_huber_optimum_is_sklearns(alpha, fit_intercept):
+    X, y = data()
+    settings = {"alpha": alpha, "fit_intercept": fit_intercept, "tol": 1e-10, "max_iter": 10_000}
+    peer = SklearnHuberRegressor(epsilon=1.5, **settings).fit(X, y)
+    ours = exact(
+        HuberRegressor,
+        threshold=1.5 * peer.scale_,
+        l2=alpha * peer.scale_ / len(X),
+        fit_intercept=fit_intercept,
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-4)
+    assert ours.intercept_ == pytest.approx(peer.intercept_, abs=1e-4)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_quantile_optimum_is_sklearns(quantile):
+    X, y = data()
+    peer = SklearnQuantileRegressor(quantile=quantile, alpha=0.0, solver="highs").fit(X, y)
+    ours = exact(QuantileRegressor, quantile=quantile).fit(X, y)
+    objective = Objective(Pinball(quantile), X, y, row_norm=10.0, fit_intercept=True, n_threads=1)
+    best = objective.value(np.append(peer.coef_, peer.intercept_))
+    assert best * (1 - 1e-9) <= objective.value(np.append(ours.coef_, ours.intercept_)) <= best * (1 + 1e-7)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-4)
+    assert np.mean(y <= ours.predict(X)) == pytest.approx(quantile, abs=0.02)
+
+
+def test_a_smoothed_quantile_costs_at_most_its_bias():
+    X, y = data()
+    objective = Objective(Pinball(0.3), X, y, row_norm=10.0, fit_intercept=True, n_threads=1)
+    values = []
+    for curvature in (math.inf, 5.0):
+        model = exact(QuantileRegressor, quantile=0.3, curvature=curvature).fit(X, y)
+        values.append(objective.value(np.append(model.coef_, model.intercept_)))
+    assert values[0] < values[1] <= values[0] + 1 / (8 * 5.0)
+
+
+# -- private fits ------------------------------------------------------------------------------------
+
+
+def wine():
+    """Alcohol, on the public scale from 0 to 1, from the ten other measurements."""
+    columns = np.asarray(load_or_skip("wine").X)
+    return np.ascontiguousarray(columns[:, :10]), columns[:, 10]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HuberRegressor(threshold=0.1),
+        HuberRegressor(threshold=0.1, solver="dp_agd", solver_options={"splits": 100}),
+        QuantileRegressor(),
+        QuantileRegressor(quantile=0.25),
+        QuantileRegressor(solver="dp_agd", solver_options={"splits": 100}, curvature=10.0),
+    ],
+    ids=["huber", "huber by dp_agd", "median", "quartile", "smoothed median by dp_agd"],
+)
+def test_private_fit_of_wine_beats_the_best_constant(model):
+    X, y = wine()
+    model.set_params(
+        epsilon=2.0, delta=1e-6, row_norm=2.0, target_bound=1.0, random_state=0, n_threads=1
+    ).fit(X, y)
+    loss = model._loss(1.0)
+    best_constant = min(loss.value(level, y).mean() for level in np.linspace(0, 1, 201))
+    assert loss.value(model.predict(X), y).mean() < 0.8 * best_constant
+    assert model.privacy_.private
+
+
+@both
+def test_a_private_fit_needs_a_public_bound_and_costs_nothing_without(Regressor):
+    X, y = data()
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=r"target_bound must be given: a public bound on \|y\|"):
+        Regressor(ledger=ledger).fit(X, y)
+    assert ledger.spent == 0.0
+    Regressor(solver="nonprivate").fit(X, y)
+    Regressor(epsilon=math.inf).fit(X, y)
+
+
+@both
+def test_targets_are_moved_onto_the_bound(Regressor):
+    X, y = data()
+    ours = Regressor(target_bound=0.5, random_state=0, n_threads=1).fit(X, y)
+    same = Regressor(target_bound=0.5, random_state=0, n_threads=1).fit(X, np.clip(y, -0.5, 0.5))
+    np.testing.assert_array_equal(ours.coef_, same.coef_)
+
+
+@both
+def test_records_that_are_not_finite(Regressor):
+    X, y = data()
+    spoilt = y.copy()
+    spoilt[3] = math.nan
+    ledger = Ledger(10.0, 1e-5)
+    settings = {"target_bound": 1.0, "random_state": 0, "n_threads": 1, "ledger": ledger}
+    with pytest.raises((DataError, ValueError), match="NaN"):
+        Regressor(**settings).fit(X, spoilt)
+    assert ledger.spent == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing is said
+        model = Regressor(non_finite="zero", **settings).fit(X, spoilt)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (HuberRegressor(threshold=0.0), "threshold must be positive"),
+        (QuantileRegressor(quantile=1.0), "level must be strictly between"),
+        (QuantileRegressor(curvature=0.0), "curvature must be between"),
+        (HuberRegressor(target_bound=-1.0), "target_bound must be positive"),
+    ],
+)
+def test_bad_arguments_cost_nothing(model, message):
+    X, y = data()
+    ledger = Ledger(1.0, 1e-6)
+    model.set_params(ledger=ledger)
+    if model.target_bound is None:
+        model.set_params(target_bound=1.0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert ledger.spent == 0.0
+
+
+def test_the_statement_names_the_parameters_of_the_loss():
+    X, y = data()
+    model = QuantileRegressor(quantile=0.3, target_bound=2.0, random_state=0, n_threads=1).fit(X, y)
+    public = model.privacy_.to_dict()["public"]
+    assert (public["loss"], public["level"], public["target_bound"]) == ("pinball", 0.3, 2.0)
+    assert "curvature" not in public
+    smooth = QuantileRegressor(curvature=4.0, target_bound=2.0, random_state=0, n_threads=1).fit(X, y)
+    assert smooth.privacy_.to_dict()["public"]["curvature"] == 4.0
+    assert "target_bound = 2" in str(model.privacy_)

@@ -1,0 +1,102 @@
+"""The registry of solvers, the default, and refusals that cost nothing."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC as SklearnLinearSVC
+
+from algorithms.problems import separable
+from dperm import HuberRegressor, LinearSVC, LogisticRegression, algorithms
+from dperm.accounting import Ledger
+from dperm.algorithms import nonprivate
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.requirements import needs
+from dperm.estimators import solvers
+from dperm.losses import Logistic
+
+
+def test_every_algorithm_that_declares_its_needs_is_a_solver():
+    assert {"noisy_gd", "dp_agd", "nonprivate", "majority"} <= set(solvers.SOLVERS)
+    for name in algorithms.__all__:
+        algorithm = getattr(algorithms, name)
+        assert (name in solvers.SOLVERS) == (algorithm is not FitResult), f"{name} lacks @needs(...)"
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "name"), [(0.1, "noisy_gd"), (10.0, "noisy_gd"), (math.inf, "nonprivate")]
+)
+def test_the_default_solver(epsilon, name):
+    public = {"n": 1000, "dimension": 10, "delta": 1e-6, "neighbors": "replace_one"}
+    assert solvers.choose_solver(epsilon=epsilon, loss=Logistic(), **public) == name
+
+
+@pytest.fixture
+def picky(monkeypatch):
+    """A solver for smooth losses only, which must not be run."""
+
+    @needs(smooth=True)
+    def picky(objective, epsilon, delta, *, neighbors, ledger, random_state):
+        raise AssertionError("was run")
+
+    monkeypatch.setitem(solvers.SOLVERS, "picky", picky)
+
+
+def data():
+    X, y = separable(200, 3)
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            LinearSVC(solver="picky"),
+            "solver='picky' needs a smooth loss, and hinge has a kink: pass",
+        ),
+        (LinearSVC(solver="picky", loss="soft_margin"), "needs a smooth loss, and soft_margin is not$"),
+        (LogisticRegression(solver="majority", fit_intercept=False), "solver='majority' needs an intercept"),
+        (
+            HuberRegressor(solver="majority", target_bound=1.0),
+            "needs a classification loss, and huber is not",
+        ),
+        (LogisticRegression(solver="majority", calibration="paper"), "has one calibration only"),
+        (LinearSVC(solver="magic"), "solver must be 'auto' or one of"),
+    ],
+)
+def test_refusals_cost_nothing(picky, model, message):
+    X, y = data()
+    ledger = Ledger(1.0, 1e-6)
+    model.set_params(ledger=ledger)
+    if hasattr(model, "classes"):
+        model.set_params(classes=[-1, 1])
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert ledger.spent == 0.0
+
+
+def test_majority_as_a_solver_predicts_the_more_frequent_label():
+    X, y = data()
+    y = np.where(np.arange(len(y)) % 10 == 0, -1.0, 1.0)
+    model = LogisticRegression(solver="majority", classes=[-1, 1], random_state=0).fit(X, y)
+    assert np.all(model.predict(X) == 1)
+
+
+def test_the_ridge_term_may_cover_the_intercept(monkeypatch):
+    """As algorithms with a strongly convex objective want it; scikit-learn's liblinear does the same."""
+    X, y = data()
+    flipped = np.where(np.arange(len(y)) % 7 == 0, -y, y)
+    settings = {"epsilon": math.inf, "row_norm": 3.0, "l2": 0.1, "loss": "squared_hinge", "n_threads": 1}
+    ours = LinearSVC(penalize_intercept=True, **settings).fit(X, flipped)
+    peer = SklearnLinearSVC(C=1 / (2 * 0.1 * len(X)), tol=1e-10, max_iter=100_000).fit(X, flipped)
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.intercept_, peer.intercept_, atol=1e-6)
+
+    @needs(strongly_convex=True)
+    def strong(objective, epsilon, delta):
+        return nonprivate(objective)
+
+    monkeypatch.setitem(solvers.SOLVERS, "strong", strong)
+    with pytest.raises(ValueError, match="pass penalize_intercept=True"):
+        LinearSVC(solver="strong", classes=[-1, 1], l2=0.1).fit(X, y)
+    LinearSVC(solver="strong", classes=[-1, 1], l2=0.1, penalize_intercept=True).fit(X, y)

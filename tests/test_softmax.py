@@ -1,0 +1,286 @@
+"""The softmax loss and its objective: constants, arguments, and attacks on the clip."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dperm import Objective
+from dperm.errors import DataError
+from dperm.losses import Softmax, get_loss
+from dperm.mechanisms import release_without_privacy
+from reference import awkward_arrays, softmax_kernels
+from reference.softmax_kernels import class_problem
+
+dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+class_counts = pytest.mark.parametrize("n_classes", [2, 3, 10])
+
+
+def opened(bounded):
+    return release_without_privacy(bounded).view(np.ndarray)
+
+
+# -- the loss ----------------------------------------------------------------------------------------
+
+
+@class_counts
+def test_derivative_is_the_slope_of_the_value(n_classes):
+    rng = np.random.default_rng(n_classes)
+    loss, h = Softmax(n_classes), 1e-6
+    p, y = rng.normal(scale=3, size=(500, n_classes)), rng.integers(0, n_classes, 500)
+    for k in range(n_classes):
+        step = h * np.eye(n_classes)[k]
+        slope = (loss.value(p + step, y) - loss.value(p - step, y)) / (2 * h)
+        assert np.allclose(slope, loss.derivative(p, y)[:, k], atol=1e-8)
+
+
+def test_two_classes_are_the_logistic_loss():
+    logistic, loss = get_loss("logistic"), Softmax(2)
+    p = np.linspace(-40, 40, 81)
+    scores = np.column_stack([np.zeros(81), p])
+    assert np.allclose(loss.value(scores, np.ones(81)), logistic.value(p, 1.0), rtol=1e-14)
+    assert np.allclose(loss.derivative(scores, np.ones(81))[:, 1], logistic.derivative(p, 1.0), rtol=1e-12)
+
+
+def test_values_at_zero():
+    loss = Softmax(4)
+    assert loss.value(np.zeros((1, 4)), [2]) == pytest.approx(loss.value_at_zero)
+    assert np.linalg.norm(3.0 * loss.derivative(np.zeros((1, 4)), [2])) == pytest.approx(
+        loss.slope_at_zero(3.0)
+    )
+
+
+def random_problem(rng, n_classes, row_norm, scale):
+    """A row on the bound, and weights; all scales of certainty."""
+    z = rng.normal(size=3)
+    return z * row_norm / np.linalg.norm(z), rng.normal(size=(3, n_classes)) * scale
+
+
+@class_counts
+@pytest.mark.parametrize("row_norm", [0.5, 2.0])
+def test_lipschitz_is_never_exceeded_and_attained(n_classes, row_norm):
+    rng, loss = np.random.default_rng(0), Softmax(n_classes)
+    longest = 0.0
+    for scale in np.repeat(np.geomspace(0.1, 300, 12), 100):
+        z, w = random_problem(rng, n_classes, row_norm, scale)
+        residual = loss.derivative((z @ w)[None], [rng.integers(n_classes)])[0]
+        longest = max(longest, float(np.linalg.norm(np.outer(z, residual))))
+    assert 0.999 < longest / loss.lipschitz(row_norm) <= 1 + 1e-12
+
+
+@class_counts
+@pytest.mark.parametrize("row_norm", [0.5, 2.0])
+def test_smoothness_is_never_exceeded_and_attained(n_classes, row_norm):
+    rng, loss = np.random.default_rng(1), Softmax(n_classes)
+    steepest = 0.0
+    for scale in np.repeat(np.geomspace(0.1, 30, 10), 100):
+        z, w = random_problem(rng, n_classes, row_norm, scale)
+        w[:, :2] -= z[:, None] * ((z @ w[:, :2]) - 3 * scale) / row_norm**2  # two classes share the lead
+        along = (
+            rng.normal(size=w.shape)
+            if rng.random() < 0.5
+            else np.outer(z, np.eye(n_classes)[0] - np.eye(n_classes)[1])
+        )
+        v = w + along * 1e-4 / np.linalg.norm(along)
+        one, other = (loss.derivative((z @ at)[None], [0])[0] for at in (w, v))
+        steepest = max(steepest, float(np.linalg.norm(np.outer(z, one - other)) / np.linalg.norm(v - w)))
+    assert 0.999 < steepest / loss.smoothness(row_norm) <= 1 + 1e-6
+
+
+def test_distance_of_two_gradients_is_attained():
+    """Rows all but opposite, both sure of the same wrong class: the bound 2 L cannot be lower."""
+    loss = Softmax(3)
+    angle = 1e-3
+    rows = np.array([[math.cos(angle), math.sin(angle)], [-math.cos(angle), math.sin(angle)]])
+    w = np.array([[0, 0, 0], [0, 1e6, 0]])
+    one, other = (np.outer(z, loss.derivative((z @ w)[None], [0])[0]) for z in rows)
+    assert np.linalg.norm(one - other) > 0.999 * loss.gradient_distance(1.0)
+
+
+@pytest.mark.parametrize("n_classes", [0, 1, 1001, 2.5, True, None, "3"])
+def test_number_of_classes_out_of_range(n_classes):
+    with pytest.raises(ValueError, match="n_classes must be an integer from 2 to 1000"):
+        Softmax(n_classes)
+
+
+# -- the objective -----------------------------------------------------------------------------------
+
+
+def objective_of(x, y, n_classes, **keywords):
+    return Objective("softmax", x, y, n_classes=n_classes, n_threads=1, **keywords)
+
+
+def test_the_number_of_classes_is_never_read_from_the_data():
+    x, y = np.ones((3, 2)), np.arange(3.0)
+    with pytest.raises(ValueError, match="needs n_classes"):
+        Objective("softmax", x, y)
+    with pytest.raises(ValueError, match="n_classes is for loss='softmax' alone"):
+        Objective("logistic", x, np.ones(3), n_classes=2)
+    by_object, by_name = Objective(Softmax(5), x, y), objective_of(x, y, 5)
+    assert by_object.shape == by_name.shape == (2, 5)
+    assert objective_of(x, y, 5, fit_intercept=True).dimension == 15
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 3.0, 0.5])
+def test_codes_out_of_range(wrong):
+    x, y = np.ones((3, 2)), np.array([0.0, wrong, 2.0])
+    with pytest.raises(DataError, match=r"class codes 0 .. 2 .* at row 1"):
+        objective_of(x, y, 3)
+    with pytest.raises(DataError, match="at row 1"):
+        objective_of(x, y, 3, non_finite="zero")
+
+
+@dtypes
+def test_value_and_gradient(dtype):
+    x = awkward_arrays.ordinary(300, 7, dtype)[0]
+    y, w, _ = class_problem(x, 4)
+    objective = objective_of(x, y, 4, l2=0.3, fit_intercept=True, row_norm=1.5)
+    gradient, total = softmax_kernels.gradient_sum(x, y, w, intercept=True, row_norm=1.5)
+    ridge = 0.3 * w * np.append(np.ones(7), 0)[:, None]
+    tolerance = 2e-6 if dtype == np.float32 else 1e-13
+    assert objective.value(w) == pytest.approx(float(total / 300 + 0.5 * (ridge * w).sum()), rel=tolerance)
+    assert np.allclose(objective.gradient(w), (gradient / 300 + ridge).astype(float), atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 2), (8,)])
+def test_weights_of_another_shape(shape):
+    objective = objective_of(np.ones((3, 3)), np.zeros(3), 2, fit_intercept=True)
+    with pytest.raises(ValueError, match=r"shape \(4, 2\)"):
+        objective.clipped_gradient_sum(np.zeros(shape), 1.0)
+
+
+def test_class_counts():
+    x, y = np.ones((6, 2)), np.array([0, 2, 2, 1, 2, np.nan])
+    x[3] = np.inf
+    counts = objective_of(x, y, 4, non_finite="zero").class_counts()
+    assert opened(counts).tolist() == [1, 0, 3, 0]
+    assert counts.sensitivity("add_or_remove") == 1.0
+    assert counts.sensitivity("replace_one") >= math.sqrt(2)
+    with pytest.raises(TypeError, match="not class codes"):
+        Objective("logistic", np.ones((2, 1)), np.ones(2)).class_counts()
+    with pytest.raises(TypeError, match="not labels"):
+        objective_of(x[:3], y[:3], 4).label_sum()
+
+
+# -- attacks on the clip: all comparisons between integers or fractions ------------------------------
+
+
+def excess(bounded, clip):
+    """Frobenius norm of the integers over the bound: above 1 is a violation."""
+    squares = sum(int(v) ** 2 for v in bounded._integers.ravel())
+    ratio = squares / (Fraction(clip) / Fraction(bounded.grid)) ** 2
+    assert ratio <= 1, f"a record of norm clip * {math.sqrt(ratio)!r}"
+    return math.sqrt(ratio)
+
+
+clips = st.builds(lambda m, e: m * 2.0**e, st.floats(0.5, 1.0), st.integers(-40, 3))
+publics = st.sampled_from([1, 1000, 2**20, 2**30, 2**34])
+entries = st.sampled_from([-1e3, -30.0, -1.0, 0.0, 0.5, 1.0, 30.0, 1e3])
+
+
+@st.composite
+def records(draw, dtype):
+    """One record: lengths over the whole range, entries special or random."""
+    dimension = draw(st.sampled_from([1, 2, 15, 17, 40]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    row = draw(
+        st.sampled_from([rng.normal(size=dimension), *awkward_arrays.special_rows(dimension, dtype).values()])
+    )
+    with np.errstate(over="ignore"):
+        return np.nan_to_num((row * 2.0 ** draw(st.integers(-30, 30))).astype(dtype))[None, :]
+
+
+@dtypes
+@settings(max_examples=200)
+@given(data=st.data(), clip=clips, n_public=publics, n_classes=st.sampled_from([2, 3, 7, 30]))
+def test_one_record_stays_within_the_clip(dtype, data, clip, n_public, n_classes):
+    x = data.draw(records(dtype))
+    intercept = data.draw(st.booleans())
+    y = np.array([data.draw(st.integers(0, n_classes - 1))], dtype)
+    keywords = {"n_public": n_public, "row_norm": 2.0 ** data.draw(st.integers(-20, 60))}
+    objective = objective_of(x, y, n_classes, fit_intercept=intercept, non_finite="zero", **keywords)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    w = rng.normal(size=objective.shape) * data.draw(entries)
+    excess(objective.clipped_gradient_sum(w, clip), clip)
+    scores = objective.clipped_loss_sums(w, rng.normal(size=w.shape), [0.0, 1.0, -1e9, 1e300], clip)
+    for integer in scores._integers.tolist():
+        assert integer >= 0
+        assert integer * Fraction(scores.grid) <= Fraction(clip)
+
+
+@dtypes
+@class_counts
+@pytest.mark.parametrize("dimension", [1, 3, 17])
+def test_hill_climbing_stays_within_the_clip(dtype, n_classes, dimension):
+    """Search over the row, the weights and the clip together for the longest gradient."""
+    rng = np.random.default_rng([dimension, n_classes])
+
+    def score(parameters):
+        clip, row = float(abs(parameters[0]) + 0.01), parameters[None, 1 : dimension + 1].astype(dtype)
+        w = 10.0 * parameters[dimension + 1 :].reshape(dimension, n_classes)
+        objective = objective_of(row, np.zeros(1, dtype), n_classes, n_public=1, row_norm=100.0)
+        return excess(objective.clipped_gradient_sum(w, clip), clip)
+
+    best = rng.normal(size=1 + dimension * (n_classes + 1))
+    best_score = score(best)
+    for step in np.geomspace(0.5, 1e-6, 200):
+        candidate = best * (1 + step * rng.normal(size=best.shape))
+        if score(candidate) > best_score:
+            best, best_score = candidate, score(candidate)
+    assert best_score > 1 - 1e-4
+
+
+@dtypes
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+@settings(max_examples=60)
+@given(data=st.data(), clip=clips)
+def test_neighbours_stay_within_the_sensitivity(dtype, relation, data, clip):
+    n_rows, width, n_classes = data.draw(
+        st.tuples(st.integers(2, 40), st.sampled_from([1, 7, 16]), st.sampled_from([2, 6]))
+    )
+    x = awkward_arrays.ordinary(n_rows, width, dtype, data.draw(st.integers(0, 999)))[0]
+    y, w, direction = class_problem(x, n_classes)
+    place = data.draw(st.integers(0, n_rows - 1))
+    if relation == "add_or_remove":
+        other_x, other_y = np.delete(x, place, axis=0), np.delete(y, place)
+    else:
+        other_x, other_y = x.copy(), y.copy()
+        other_x[place] = data.draw(
+            st.sampled_from([*awkward_arrays.special_rows(width, dtype).values(), -x[place]])
+        )
+        other_x[place, -1] = data.draw(st.sampled_from([other_x[place, -1], np.nan, np.inf]))
+        other_y[place] = data.draw(st.integers(0, n_classes - 1))
+    one, other = (
+        objective_of(a, b, n_classes, n_public=64, row_norm=3.0, non_finite="zero")
+        for a, b in [(x, y), (other_x, other_y)]
+    )
+    a, b = (each.clipped_gradient_sum(3 * w[:-1], clip) for each in (one, other))
+    assert a.grid == b.grid
+    moved = sum(int(v) ** 2 for v in (a._integers.astype(object) - b._integers).ravel())
+    assert moved <= (Fraction(a.sensitivity(relation)) / Fraction(a.grid)) ** 2
+    a, b = (
+        each.clipped_loss_sums(3 * w[:-1], direction[:-1], [0.0, 1.0, -5.0], clip) for each in (one, other)
+    )
+    changes = [(int(p) - int(q)) * Fraction(a.grid) for p, q in zip(a._integers, b._integers, strict=True)]
+    assert max(map(abs, changes)) <= Fraction(a.sensitivity(relation))
+    assert max(changes) - min(changes) <= Fraction(a.score_range(relation))
+    a, b = (each.class_counts() for each in (one, other))
+    assert np.linalg.norm(opened(a) - opened(b)) <= a.sensitivity(relation)
+
+
+@dtypes
+def test_the_sensitivity_is_attained(dtype):
+    """Two classes, opposite labels: the gradients are each other's opposite."""
+    x = np.zeros((9, 4), dtype)
+    x[5] = 50
+    up, down = (
+        objective_of(x, np.where(np.arange(9) == 5, label, 0).astype(dtype), 2, row_norm=100.0)
+        for label in (0, 1)
+    )
+    gone = objective_of(np.delete(x, 5, axis=0), np.zeros(8, dtype), 2, row_norm=100.0, n_public=9)
+    a, b, c = (each.clipped_gradient_sum(np.zeros((4, 2)), 0.7) for each in (up, down, gone))
+    assert np.linalg.norm(opened(a) - opened(b)) >= (1 - 1e-5) * a.sensitivity("replace_one")
+    assert np.linalg.norm(opened(a) - opened(c)) >= (1 - 1e-5) * a.sensitivity("add_or_remove")
