@@ -15,7 +15,7 @@ import dperm
 from dperm import algorithms
 from dperm.algorithms import nonprivate
 
-DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "majority"]
+DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "dp_sgd", "majority"]
 
 
 def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:

@@ -13,39 +13,31 @@
 
 #if defined(__AVX512BW__)
 
-static void lanes_at_most(const uint16_t *lanes, size_t n_masks, uint16_t threshold,
+static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshold,
                           uint64_t *masks) {
-    const __m512i bound = _mm512_set1_epi16((short)threshold);
-    for (size_t m = 0; m < n_masks; m++, lanes += 64) {
-        const uint64_t low = _mm512_cmple_epu16_mask(_mm512_loadu_si512(lanes), bound);
-        const uint64_t high = _mm512_cmple_epu16_mask(_mm512_loadu_si512(lanes + 32), bound);
-        masks[m] = low | high << 32;
-    }
+    const __m512i bound = _mm512_set1_epi8((char)threshold);
+    for (size_t m = 0; m < n_masks; m++, lanes += 64)
+        masks[m] = _mm512_cmple_epu8_mask(_mm512_loadu_si512(lanes), bound);
 }
 
 #elif defined(__AVX2__)
 
-/* The comparison of 32 lanes. Packing interleaves the halves of its arguments; the permutation puts
- * them back in order. */
-ALWAYS_INLINE uint64_t mask_of_32(const uint16_t *lanes, __m256i bound) {
-    const __m256i a = _mm256_loadu_si256((const __m256i *)lanes);
-    const __m256i b = _mm256_loadu_si256((const __m256i *)(lanes + 16));
-    const __m256i a_kept = _mm256_cmpeq_epi16(_mm256_min_epu16(a, bound), a);
-    const __m256i b_kept = _mm256_cmpeq_epi16(_mm256_min_epu16(b, bound), b);
-    const __m256i packed = _mm256_packs_epi16(a_kept, b_kept);
-    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(packed, 0xD8));
+ALWAYS_INLINE uint64_t mask_of_32(const uint8_t *lanes, __m256i bound) {
+    const __m256i values = _mm256_loadu_si256((const __m256i *)lanes);
+    const __m256i kept = _mm256_cmpeq_epi8(_mm256_min_epu8(values, bound), values);
+    return (uint32_t)_mm256_movemask_epi8(kept);
 }
 
-static void lanes_at_most(const uint16_t *lanes, size_t n_masks, uint16_t threshold,
+static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshold,
                           uint64_t *masks) {
-    const __m256i bound = _mm256_set1_epi16((short)threshold);
+    const __m256i bound = _mm256_set1_epi8((char)threshold);
     for (size_t m = 0; m < n_masks; m++, lanes += 64)
         masks[m] = mask_of_32(lanes, bound) | mask_of_32(lanes + 32, bound) << 32;
 }
 
 #else
 
-static void lanes_at_most(const uint16_t *lanes, size_t n_masks, uint16_t threshold,
+static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshold,
                           uint64_t *masks) {
     for (size_t m = 0; m < n_masks; m++, lanes += 64) {
         uint64_t mask = 0;

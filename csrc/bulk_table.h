@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Bit i of masks[m] is lanes[64 m + i] <= threshold. */
-typedef void lanes_at_most_fn(const uint16_t *lanes, size_t n_masks, uint16_t threshold,
+typedef void lanes_at_most_fn(const uint8_t *lanes, size_t n_masks, uint8_t threshold,
                               uint64_t *masks);
 
 /*

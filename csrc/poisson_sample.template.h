@@ -6,9 +6,9 @@
 
 int POISSON_SAMPLE(struct random_bits *bits, const struct bulk_table *table,
                    struct poisson_sample *sample, INDEX *out, size_t capacity) {
-    uint16_t lanes[POISSON_BLOCK];
+    uint8_t lanes[POISSON_BLOCK];
     uint64_t masks[POISSON_BLOCK / 64];
-    const uint16_t threshold = (uint16_t)(sample->threshold >> 48);
+    const uint8_t threshold = (uint8_t)(sample->threshold >> 56);
     size_t count = sample->count;
     while (sample->next_row < sample->n_rows && capacity - count >= POISSON_BLOCK) {
         const uint64_t first = sample->next_row, left = sample->n_rows - first;

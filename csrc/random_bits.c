@@ -91,8 +91,8 @@ static int read_integers(struct random_bits *bits, void *out, size_t count, unsi
     return RANDOM_BITS_OK;
 }
 
-int random_bits_lanes(struct random_bits *bits, uint16_t *out, size_t count) {
-    return read_integers(bits, out, count, 1);
+int random_bits_bytes(struct random_bits *bits, uint8_t *out, size_t count) {
+    return read_integers(bits, out, count, 0);
 }
 
 int random_bits_digits(struct random_bits *bits, uint32_t *out, size_t count) {

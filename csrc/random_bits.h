@@ -116,10 +116,10 @@ int random_bits_fill_words(struct random_bits *bits, uint64_t *out, size_t count
 /*
  * The fast way to many bits: straight from the buffer. Bits in the reservoir are forgotten first,
  * and the last digit is read whole. What `random_bits_take` would have given is the same, the first
- * of two lanes being the low half of a digit, and the first digit of a word its low half (the other
+ * byte being the lowest of a digit, and the first digit of a word its low half (the other
  * way round than in random_bits_word).
  */
-int random_bits_lanes(struct random_bits *bits, uint16_t *out, size_t count);
+int random_bits_bytes(struct random_bits *bits, uint8_t *out, size_t count);
 int random_bits_digits(struct random_bits *bits, uint32_t *out, size_t count);
 int random_bits_words(struct random_bits *bits, uint64_t *out, size_t count);
 

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
@@ -12,7 +13,9 @@ from dperm import Objective
 from dperm.accounting import Ledger, noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
 from dperm.algorithms._minibatch_descent import MinibatchSchedule
+from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError
+from dperm.losses import Softmax
 from dperm.mechanisms import laplacian_smoothing, release
 from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
@@ -197,3 +200,59 @@ class TestPaperMode:
             algorithm(objective(), 1.0, 1e-5, calibration="paper", **settings)
         with pytest.raises(ValueError, match="finite epsilon"):
             algorithm(objective(), math.inf, 1e-5, calibration="paper")
+
+
+def three_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 5)) / 4
+    return X, np.argmax(X @ rng.normal(size=(5, 3)) + 0.2 * rng.normal(size=(500, 3)), axis=1)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 3.0])
+def test_each_class_is_smoothed_on_its_own(smoothing):
+    """Without noise and without clipping, against plain numpy."""
+    X, y = three_classes()
+    obj = Objective(Softmax(3), X, y.astype(float), row_norm=9.0, fit_intercept=True)
+    settings = {"batch_size": 100, "steps": 20, "clip": 100.0, "step_size": 1.0, "momentum": 0.0, "tail": 0.0}
+    with recorded_batches(500) as batches:
+        result = dp_lssgd(obj, math.inf, 1e-6, smoothing=smoothing, **settings)
+    rows, w = np.column_stack([X, np.ones(500)]), np.zeros((6, 3))
+    for batch in batches:
+        gradient = rows[batch].T @ (softmax(rows[batch] @ w, axis=1) - np.eye(3)[y[batch]]) / 100
+        for k in range(3):
+            gradient[:5, k] = twin.smoothing_by_fft(gradient[:5, k], smoothing)
+        w = w - gradient
+    np.testing.assert_allclose(result.coef, w, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd, dp_lsadam])
+def test_weights_of_any_shape_are_noisy_and_projected(algorithm):
+    X, y = three_classes()
+    obj = Objective(Softmax(3), X, y.astype(float), row_norm=2.0, fit_intercept=True)
+    coef = algorithm(obj, 1.0, 1e-6, radius=0.5, batch_size=50, steps=20, random_state=0).coef
+    assert coef.shape == obj.shape == (6, 3)
+    assert np.all(coef != 0.0)
+    assert np.linalg.norm(coef) <= 0.5
+
+
+@both
+@pytest.mark.parametrize(
+    ("sampling", "neighbors"),
+    [("poisson", "add_or_remove"), ("poisson", "replace_one"), ("without_replacement", "replace_one")],
+)
+def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(algorithm, sampling, neighbors):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
+    other = X.copy()
+    other[7] = 0.0 if neighbors == "add_or_remove" else -9.0 * X[7]
+    report = replay_check(
+        lambda obj: algorithm(
+            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=0.1, sampling=sampling,
+            neighbors=neighbors, random_state=2,
+        ),
+        Objective("logistic", X, y, row_norm=2.0),
+        Objective("logistic", other, y, row_norm=2.0),
+    )  # fmt: skip
+    assert report.ok, report
+    assert report.accesses == 12
+    assert report.largest_share > 0.9

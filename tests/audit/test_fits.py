@@ -1,5 +1,6 @@
 """What an audit observes: a function of what was released, and of nothing else."""
 
+import math
 import pickle
 from types import SimpleNamespace
 
@@ -95,3 +96,32 @@ def test_data_from_elsewhere_are_refused():
     pair = worst_case_neighbours(n=20, d=2)
     with pytest.raises(ValueError, match="pair"):
         audit.Transcript(lambda objective, seed: None, pair)(worst_case_neighbours(n=20, d=2).first, 0)
+
+
+class TestSampledSums:
+    """The observer of a sum over a secret batch."""
+
+    def ratios(self, relation, own_first, runs=1500):
+        """Log-likelihood ratios of one release with much signal."""
+        pair = worst_case_neighbours(n=20, d=3, relation=relation)
+        fit = fits.Transcript(
+            lambda objective, seed: algorithms.dp_sgd(
+                objective, 3.0, 0.1, batch_size=6, steps=1, clip=0.01, neighbors=relation, random_state=seed
+            ),
+            pair,
+        )
+        data = pair.first if own_first else pair.second
+        return np.array([fit(data, seed) for seed in range(runs)])
+
+    @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+    def test_what_it_computes_is_a_likelihood_ratio(self, relation):
+        """Its mean on the first data set is 1, and that of its inverse on the second."""
+        for ratio in (np.exp(self.ratios(relation, True)), np.exp(-self.ratios(relation, False))):
+            assert abs(ratio.mean() - 1.0) < 5 * ratio.std() / math.sqrt(len(ratio))  # false alarm 6e-7
+            assert ratio.std() > 0.3
+
+    def test_it_does_not_know_the_batch(self):
+        """In seven of ten runs the record is out; then the observer must see nothing but noise."""
+        ratios = self.ratios("add_or_remove", False)
+        assert ratios.min() >= math.log(0.7) - 1e-12  # not in: a factor of 0.7 at most
+        assert np.mean(ratios < 0.0) > 0.5

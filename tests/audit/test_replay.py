@@ -1,5 +1,7 @@
 """Record and replay: what depends on the data other than through releases is found."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,21 @@ def test_replay_finds_another_charge():
     report = replay(releasing(result, lambda: Budget(10**18, next(accountants)), lambda: 1))
     assert len(report.problems) == 1
     assert "cost_units is" in report.problems[0]
+
+
+def test_replay_finds_other_batches():
+    """The rate is public and must not depend on the data."""
+
+    def run(objective):
+        size = 10 + round(objective.value(np.zeros(3)) / math.log(2)) * len(calls)
+        calls.append(objective)
+        return algorithms.dp_sgd(
+            objective, 4.0, DELTA, batch_size=size, steps=3, clip=0.01, accountant="rdp", random_state=0
+        )
+
+    calls = []
+    report = replay(run)
+    assert "other batches than those recorded" in str(report)
 
 
 def test_a_watcher_leaves_with_its_block():

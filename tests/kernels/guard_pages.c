@@ -15,7 +15,7 @@
 
 #include "kernel_table.h"
 
-enum { MOST = 24, ARENA_PAGES = 96, N_STEPS = 6 };
+enum { MOST = 28, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -116,6 +116,18 @@ static void run_second_moments(const struct kernel_table *kernels, enum real_typ
     kernels->clipped_gradient_sum[type](rows, 0, n, loss, w, 0.25, 0x1p-24, moments, workspace);
 }
 
+/* A ring of n places; places as many as fill a unit have their reach cut in the middle. */
+static void run_smoothing(const struct kernel_table *kernels, int64_t n, const double *v,
+                          enum place place) {
+    struct smoother smoother = {.a = 0.5, .scale = 1.0};
+    double *u = doubles(n, place), forward, backward;
+    for (int64_t reach = 1; reach <= n + 1; reach += 3) {
+        smoother.reach = reach;
+        kernels->chunk_ends(&smoother, v, n, &forward, &backward);
+    }
+    kernels->smooth_chunk(&smoother, v, n, forward, backward, u);
+}
+
 static void run_all(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
                     int intercept, enum place place) {
     arenas_used = 0;
@@ -156,6 +168,7 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
                                             workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
+    run_smoothing(kernels, n, p, place);
     if (n % 8 == 1)
         run_second_moments(kernels, type, &rows, w, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,

@@ -11,12 +11,12 @@ def poisson_sample(reader, threshold, n):
     chosen = []
     for first in range(0, n, POISSON_BLOCK):
         rows = min(POISSON_BLOCK, n - first)
-        lanes = [reader.take(16) for _ in range(rows)]
-        reader.take(16 * (rows % 2))
+        lanes = [reader.take(8) for _ in range(rows)]
+        reader.take(8 * (-rows % 4))
         for row, lane in enumerate(lanes):
-            word = lane << 48
-            if lane == threshold >> 48:
-                word |= reader.word() >> 16
+            word = lane << 56
+            if lane == threshold >> 56:
+                word |= reader.word() >> 8
             if word < threshold:
                 chosen.append(first + row)
     return chosen

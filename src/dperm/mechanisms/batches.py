@@ -65,14 +65,14 @@ def secret_batches(
 
 def poisson_batches(bits: RandomBits, batch_size: float, n_public: int) -> Iterator[SecretRows]:
     """Each record is in each batch with probability ``batch_size / n_public``, independently."""
-    rate = poisson_rate(batch_size / n_public)
+    rate = batch_size / n_public
 
     def draw(start: int, stop: int) -> NDArray[np.int32] | NDArray[np.int64]:
         sample = poisson_sample(bits, rate, stop - start)
         return sample + start if start else sample
 
     while True:
-        yield SecretRows(draw, float(rate))
+        yield SecretRows(draw, float(poisson_rate(rate)))
 
 
 def fixed_size_batches(bits: RandomBits, batch_size: float, n_public: int) -> Iterator[SecretRows]:

@@ -6,6 +6,7 @@ sum by the public ``rate * n``, and release an empty batch like any other.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -35,6 +36,7 @@ def poisson_rate(q: float | Fraction) -> Fraction:
     return Fraction(_threshold(q), _WORDS)
 
 
+@functools.lru_cache(maxsize=256, typed=True)  # a run asks for the same rate at each step
 def _threshold(q: float | Fraction) -> int:
     if not 0 <= q <= 1:
         raise ValueError(f"q must be a number from 0 to 1, got {q}")
@@ -69,7 +71,7 @@ def poisson_sample(
     Notes
     -----
     A record is in if and only if a 64-bit word of its own is below ``floor(q 2^64)``; whether it is does
-    not depend on any other record. A word is drawn as far as the comparison needs it, 16 bits in most
+    not depend on any other record. A word is drawn as far as the comparison needs it, 8 bits in most
     cases: this changes no probability. Nothing is skipped by floating-point geometric gaps, which are not
     exact.
     """
