@@ -120,7 +120,8 @@ def preconditioned_gd_schedule(
     else:
         plain = noisy_gd_schedule(n, dimension, mu, loss, row_norm, l2)
         return _without_moments(plain, dimension, row_norm, _slope(loss))
-    step_size = min(0.2, 3.6 / missed) / _smoothness(loss)
+    reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
+    step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
     return PreconditionedGDSchedule(
         moments=moments,
         share=share,
