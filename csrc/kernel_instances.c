@@ -9,6 +9,7 @@
 #include "kernel_table.h"
 #include "lanes.h"
 #include "loss_derivatives.h"
+#include "sgd_steps.h"
 
 #if FLT_EVAL_METHOD != 0
 #error "the exact sums need float and double arithmetic without extra precision"
@@ -35,6 +36,13 @@
 #include "dense_rows.template.h"
 #include "clipped_gradient_sum.template.h"
 #include "clipped_loss_sums.template.h"
+#include "sgd_update.h"
+#include "sgd_steps.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "sgd_steps.template.h"
 
 /* Four arrays of one row rounded up to units, and the block of narrow rows. A row of
  * doubles needs at least as many units as a row of floats. */
@@ -58,4 +66,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .clipped_loss_sums = BOTH(clipped_loss_sums),
     .predictions = BOTH(predictions),
     .entry_sum = BOTH(entry_sum),
+    .sgd_workspace_bytes = sgd_workspace_bytes,
+    .sgd_steps = BOTH(sgd_steps),
 };

@@ -92,6 +92,13 @@ typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_
 /* Sum of the entries of rows [begin, end): what reading them costs at least. */
 typedef double entry_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end);
 
+/* Steps of stochastic gradient descent: see sgd_steps.h. */
+struct sgd_settings;
+struct sgd_block;
+typedef void sgd_steps_fn(const struct dense_rows *rows, const struct sgd_settings *settings,
+                          const struct sgd_block *block, double *w, double *w_sum, void *workspace);
+typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
+
 struct kernel_table {
     const char *instruction_set;
     workspace_bytes_fn *workspace_bytes;
@@ -101,6 +108,8 @@ struct kernel_table {
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];
+    sgd_workspace_bytes_fn *sgd_workspace_bytes;
+    sgd_steps_fn *sgd_steps[N_REAL_TYPES];
 };
 
 /* kernel_dispatch.c */

@@ -14,7 +14,7 @@ LAYERS = [
     {"_build_info"},
     {"bounded"},
     {"losses", "data", "schema"},
-    {"objective"},
+    {"objective", "stochastic_descent"},
     {"mechanisms"},
     {"privacy_statement", "_statement_words"},
     {"algorithms"},
