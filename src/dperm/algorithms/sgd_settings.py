@@ -1,0 +1,47 @@
+"""What the algorithms of stochastic gradient descent share: streams, checks and public rules of thumb."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dperm._kernels.samplers import RandomBits
+from dperm.losses import Loss
+from dperm.mechanisms.random_source import RandomState, Source, random_bits, random_source
+
+
+def batch_and_noise_streams(random_state: RandomState) -> tuple[RandomBits, Source]:
+    """Bits for drawing batches, and an independent source for the noise of the Releaser."""
+    source = random_source(random_state)
+    return random_bits(source.spawn(1)[0]), source
+
+
+def typical_reach(row_norm: float, radius: float = math.inf) -> float:
+    """How far the optimum may be from 0, for step sizes: the radius, or else predictions of up to 10."""
+    return radius if radius < math.inf else 10.0 / row_norm
+
+
+def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
+    """Bound on the norm of a record's gradient on the ball of the radius.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or `clip` or `radius` is not positive.
+    """
+    for name, value in (("clip", clip), ("radius", radius)):
+        if not value > 0.0:
+            raise ValueError(f"{name} must be positive (inf for none), got {value!r}")
+    bound = min(clip, loss.lipschitz(row_norm, radius))
+    if bound == math.inf:
+        raise ValueError(
+            f"the slope of the {loss.name} loss grows without limit: pass clip, or a radius"
+            + ("" if loss.classification else " and a loss with a target_bound")
+        )
+    return bound
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
