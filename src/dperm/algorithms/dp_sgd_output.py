@@ -46,6 +46,7 @@ from dperm.algorithms.sgd_settings import (
     batch_and_noise_streams,
     check_choice,
     gradient_bound,
+    typical_clip,
     typical_reach,
 )
 from dperm.losses import Loss
@@ -134,7 +135,7 @@ def dp_sgd_output(
     step_size: float | None = None,
     step_sizes: str = "constant",
     radius: float = math.inf,
-    clip: float = math.inf,
+    clip: float | None = None,
     output: str | None = None,
     sampling: str | None = None,
     counts: str = "realised",
@@ -169,8 +170,9 @@ def dp_sgd_output(
         permutations; the last iterate is released.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
-    clip : float
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
+    clip : float, optional
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default
+        from public numbers: see :func:`dperm.algorithms.sgd_settings.typical_clip`.
     output : {"average", "last"}, optional
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
     sampling : {"permutation", "uniform"}, optional
@@ -219,6 +221,13 @@ def dp_sgd_output(
     check_choice("calibration", calibration, ("tight", "paper"))
     as_published = calibration == "paper"
     decreasing = step_sizes == "decreasing"
+    if clip is None:
+        clip = math.inf
+        if not as_published and radius == math.inf:
+            mu = gdp_mu(epsilon, delta) if delta > 0.0 else epsilon
+            clip = typical_clip(
+                objective.loss, objective.row_norm, objective.n_public, mu, objective.dimension
+            )
     kind = _noise_kind(epsilon, delta, objective.dimension, mechanism, as_published or counts == "averaged")
     settings = OutputSettings(
         passes=0 if passes is None else passes,

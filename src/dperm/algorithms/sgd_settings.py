@@ -17,8 +17,21 @@ def batch_and_noise_streams(random_state: RandomState) -> tuple[RandomBits, Sour
 
 
 def typical_reach(row_norm: float, radius: float = math.inf) -> float:
-    """How far the optimum may be from 0, for step sizes: the radius, or else predictions of up to 10."""
-    return radius if radius < math.inf else 10.0 / row_norm
+    """How far the optimum may be from 0, for step sizes: the radius, or else far for rows of that norm."""
+    return radius if radius < math.inf else 200.0 / row_norm
+
+
+def typical_clip(loss: Loss, row_norm: float, n: int, mu: float, dimension: int) -> float:
+    """A clip from public numbers: below the longest gradient where there is little signal.
+
+    Clipping trades bias for noise. Without noise there is none (infinite), unless the slope of the loss
+    has no limit, in which case it is clipped like a slope of 1.
+    """
+    longest = loss.lipschitz(row_norm)
+    share = max(0.25, math.sqrt(n * mu / math.sqrt(dimension) / 4800.0))
+    if longest == math.inf:
+        return row_norm * min(1.0, share)
+    return longest * share if share < 1.0 else math.inf
 
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
