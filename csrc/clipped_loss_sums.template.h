@@ -56,8 +56,7 @@ static void add_losses_evenly(struct loss loss, const double *p, const double *q
         logistic_line_next(&line, steps[j], value);
         for (int i = 0; i < ROWS_PER_BLOCK && !line.all_fit; i++)
             if (!line.fits[i])
-                value[i] =
-                    loss_value_f64(LOSS_LOGISTIC, loss.parameter, p[i] - steps[j] * q[i], y[i]);
+                value[i] = loss_value_f64(loss, LOSS_LOGISTIC, p[i] - steps[j] * q[i], y[i]);
         sum_out[j] += rounded_loss_sum_f64(value, clip, grid);
     }
 }

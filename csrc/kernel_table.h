@@ -27,17 +27,28 @@
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
+/* Of one prediction p and target y, with a parameter h; m = y p for labels y = -1 or +1,
+ * e = p - y for real targets. */
 enum loss_kind {
-    LOSS_LOGISTIC = 0,      /* log(1 + exp(-y p)),           y in {-1, +1} */
-    LOSS_HINGE = 1,         /* max(0, 1 - y p),              y in {-1, +1} */
-    LOSS_SQUARED_HINGE = 2, /* max(0, 1 - y p)^2 / 2,        y in {-1, +1} */
-    LOSS_HUBER = 3          /* e^2/2 if |e| <= h else h|e| - h^2/2, e = p - y */
+    LOSS_LOGISTIC = 0,            /* log(1 + exp(-m)) */
+    LOSS_HINGE = 1,               /* max(0, 1 - m); a kink */
+    LOSS_SQUARED_HINGE = 2,       /* max(0, 1 - m)^2 / 2 */
+    LOSS_HUBER = 3,               /* e^2/2 if |e| <= h else h|e| - h^2/2 */
+    LOSS_ABSOLUTE = 4,            /* |e|; a kink */
+    LOSS_PINBALL = 5,             /* max((1 - h) e, -h e), 0 < h < 1; a kink */
+    LOSS_EPSILON_INSENSITIVE = 6, /* max(0, |e| - h); two kinks */
+    LOSS_SOFT_MARGIN = 7,         /* max(0, 1 - m)^h, 1 < h <= 2 */
+    LOSS_POWER = 8,               /* |e|^h, 1 < h <= 2 */
+    LOSS_SIGMOID = 9,             /* 1 / (1 + exp(m)) */
+    LOSS_WELSCH = 10,             /* h^2/2 (1 - exp(-(e/h)^2)) */
+    LOSS_TUKEY = 11,              /* h^2/6 (1 - (1 - (e/h)^2)^3) if |e| <= h else h^2/6 */
+    N_LOSS_KINDS = 12
 };
 
 struct loss {
     enum loss_kind kind;
-    double parameter; /* h of LOSS_HUBER; unused otherwise */
-    double curvature; /* of a smoothed kink; infinite for the kink itself */
+    double parameter; /* h */
+    double curvature; /* of the ramp in place of a kink; infinite for the kink itself */
 };
 
 struct dense_rows {

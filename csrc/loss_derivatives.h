@@ -4,55 +4,69 @@
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 
-#include <float.h>
-#include <stdint.h>
-#include <string.h>
-
+#include "exp_power.h"
 #include "kernel_table.h"
 #include "lanes.h"
 
-/* exp(x) for -708 <= x <= 708, relative error below 4e-16; smaller x is clamped, NaN stays NaN.
- * x = k log 2 + r, |r| <= log(2)/2; exp(r) = 1 + r + r^2 c(r) with c interpolating
- * (exp(r) - 1 - r)/r^2 at Chebyshev nodes, relative error 2.3e-16. */
-ALWAYS_INLINE double exp_f64(double x) {
-    const double shift = 6755399441055744.0; /* 1.5 * 2^52: rounds to an integer */
-    x = x < -708.0 ? -708.0 : x;
-    double shifted = x * 1.4426950408889634 + shift;
-    double k = shifted - shift;
-    double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
-    /* Even and odd coefficients apart: half the chain of dependent operations. */
-    double r2 = r * r;
-    double even = 2.7620088445409746e-07;
-    double odd = 2.510038549551032e-08;
-    even = even * r2 + 2.4801521295954376e-05;
-    odd = odd * r2 + 2.7557268459997064e-06;
-    even = even * r2 + 0.0013888888917213717;
-    odd = odd * r2 + 0.00019841269863053618;
-    even = even * r2 + 0.04166666666662413;
-    odd = odd * r2 + 0.008333333333330062;
-    even = even * r2 + 0.5000000000000001;
-    odd = odd * r2 + 0.16666666666666669;
-    double exp_r = (even + odd * r) * r2 + r + 1.0;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52; /* the low bits of `shifted` are k */
-    double two_to_k;
-    memcpy(&two_to_k, &bits, sizeof two_to_k);
-    return exp_r * two_to_k;
+/* Slope of the function with slope -low below 0 and high above it, at t. With a finite curvature
+ * the kink is a ramp of that curvature around 0; without one the slope at the kink is 0. */
+ALWAYS_INLINE double kink_slope(double t, double low, double high, double curvature) {
+    const double middle = 0.5 * (high - low);
+    double slope = middle + curvature * t;
+    slope = slope > high ? high : slope;
+    slope = slope < -low ? -low : slope;
+    return t == 0.0 ? (curvature <= DBL_MAX ? middle : 0.0) : slope; /* a NaN stays */
 }
 
-ALWAYS_INLINE double loss_derivative_one(enum loss_kind kind, double h, double p, double y) {
-    double m = y * p;
-    if (kind == LOSS_LOGISTIC)
+/* Labels: minus the derivative in the margin, from gap = 1 - m. 0 * NaN keeps a NaN. */
+ALWAYS_INLINE double margin_descent(struct loss loss, enum loss_kind kind, double gap) {
+    if (kind == LOSS_HINGE)
+        return kink_slope(gap, 0.0, 1.0, loss.curvature);
+    if (kind == LOSS_SQUARED_HINGE)
+        return gap > 0.0 ? gap : 0.0 * gap;
+    return gap > 0.0 ? loss.parameter * power_f64(gap, loss.parameter - 1.0) : 0.0 * gap;
+}
+
+/* Real targets: the derivative at e >= 0 of a loss that is even in e. */
+ALWAYS_INLINE double even_slope(struct loss loss, enum loss_kind kind, double e) {
+    const double h = loss.parameter;
+    if (kind == LOSS_EPSILON_INSENSITIVE)
+        return kink_slope(e - h, 0.0, 1.0, loss.curvature);
+    if (kind == LOSS_POWER)
+        return h * power_f64(e, h - 1.0);
+    const double u = (e / h) * (e / h);
+    if (kind == LOSS_WELSCH)
+        return u > 708.0 ? 0.0 : e * exp_f64(-u);
+    return u > 1.0 ? 0.0 : e * ((1.0 - u) * (1.0 - u)); /* LOSS_TUKEY */
+}
+
+ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, double p,
+                                         double y) {
+    const double h = loss.parameter, m = y * p, e = p - y;
+    switch (kind) {
+    case LOSS_LOGISTIC:
         return -y / (1.0 + exp_f64(m > 708.0 ? 708.0 : m));
-    if (kind == LOSS_HUBER) {
-        double e = p - y;
-        e = e > h ? h : e;
-        return e < -h ? -h : e;
+    case LOSS_SIGMOID: {
+        const double t = exp_f64(m < 0.0 ? m : -m);
+        return -y * (t / ((1.0 + t) * (1.0 + t)));
     }
-    double gap = 1.0 - m;
-    double slope = kind == LOSS_HINGE ? 1.0 : gap;
-    return gap > 0.0 ? -y * slope : 0.0 * gap; /* 0 * NaN keeps a NaN */
+    case LOSS_HINGE:
+    case LOSS_SQUARED_HINGE:
+    case LOSS_SOFT_MARGIN:
+        return -y * margin_descent(loss, kind, 1.0 - m);
+    case LOSS_HUBER: {
+        const double slope = e > h ? h : e;
+        return slope < -h ? -h : slope;
+    }
+    case LOSS_ABSOLUTE:
+        return kink_slope(e, 1.0, 1.0, loss.curvature);
+    case LOSS_PINBALL:
+        return kink_slope(e, h, 1.0 - h, loss.curvature);
+    default: {
+        const double slope = even_slope(loss, kind, e < 0.0 ? -e : e);
+        return e < 0.0 ? -slope : slope;
+    }
+    }
 }
 
 /* One loop per loss: the kind is a constant inside it. */
@@ -66,15 +80,32 @@ ALWAYS_INLINE double loss_derivative_one(enum loss_kind kind, double h, double p
         LOOP(LOSS_SQUARED_HINGE) break;                                                            \
     case LOSS_HUBER:                                                                               \
         LOOP(LOSS_HUBER) break;                                                                    \
+    case LOSS_ABSOLUTE:                                                                            \
+        LOOP(LOSS_ABSOLUTE) break;                                                                 \
+    case LOSS_PINBALL:                                                                             \
+        LOOP(LOSS_PINBALL) break;                                                                  \
+    case LOSS_EPSILON_INSENSITIVE:                                                                 \
+        LOOP(LOSS_EPSILON_INSENSITIVE) break;                                                      \
+    case LOSS_SOFT_MARGIN:                                                                         \
+        LOOP(LOSS_SOFT_MARGIN) break;                                                              \
+    case LOSS_POWER:                                                                               \
+        LOOP(LOSS_POWER) break;                                                                    \
+    case LOSS_SIGMOID:                                                                             \
+        LOOP(LOSS_SIGMOID) break;                                                                  \
+    case LOSS_WELSCH:                                                                              \
+        LOOP(LOSS_WELSCH) break;                                                                   \
+    case LOSS_TUKEY:                                                                               \
+        LOOP(LOSS_TUKEY) break;                                                                    \
+    case N_LOSS_KINDS:                                                                             \
+        break;                                                                                     \
     }
 
 /* derivative[i] = d loss / d p at (p[i], y[i]). */
 static void loss_derivatives(struct loss loss, const double *restrict p, const double *restrict y,
                              double *restrict derivative) {
-    const double h = loss.parameter;
 #define DERIVATIVE_LOOP(KIND)                                                                      \
     _Pragma("omp simd") for (int i = 0; i < ROWS_PER_BLOCK; i++) derivative[i] =                   \
-        loss_derivative_one(KIND, h, p[i], y[i]);
+        loss_derivative_one(loss, KIND, p[i], y[i]);
     FOR_EACH_LOSS(loss.kind, DERIVATIVE_LOOP)
 #undef DERIVATIVE_LOOP
 }

@@ -3,24 +3,79 @@
  * loss_derivatives.h. */
 
 #if REAL_IS_F32
-/* exp(x) for -87 <= x <= 87, relative error below 3e-7; smaller x is clamped, NaN stays NaN.
- * Same method as exp_f64; the polynomial is good to 8e-9. */
-ALWAYS_INLINE float exp_f32(float x) {
-    const float shift = 12582912.0F; /* 1.5 * 2^23 */
+#define LARGEST_EXP_ARGUMENT 87.0F
+#define SHIFT_F32 12582912.0F /* 1.5 * 2^23 */
+
+ALWAYS_INLINE float two_to_f32(float shifted) {
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23;
+    float result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+/* exp(x) = (1 + reduced) two_to_k for -87 <= x <= 87; smaller x is clamped, NaN stays NaN.
+ * Same method as exp_parts_f64; the polynomial is good to 8e-9. */
+ALWAYS_INLINE float exp_parts_f32(float x, float *two_to_k) {
     x = x < -87.0F ? -87.0F : x;
-    float shifted = x * 1.44269504F + shift;
-    float k = shifted - shift;
+    float shifted = x * 1.44269504F + SHIFT_F32;
+    float k = shifted - SHIFT_F32;
     float r = (x - k * 0.693359375F) - k * -2.12194440e-4F;
     float r2 = r * r;
     float even = 0.00139262508F * r2 + 0.0416665542F;
     float odd = 0.00836323288F * r2 + 0.166665767F;
-    float exp_r = ((even * r2 + odd * r) + 0.5F) * r2 + r + 1.0F;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23;
+    *two_to_k = two_to_f32(shifted);
+    return ((even * r2 + odd * r) + 0.5F) * r2 + r;
+}
+
+/* Relative error below 3e-7. */
+ALWAYS_INLINE float exp_f32(float x) {
     float two_to_k;
-    memcpy(&two_to_k, &bits, sizeof two_to_k);
-    return exp_r * two_to_k;
+    float reduced = exp_parts_f32(x, &two_to_k);
+    return (reduced + 1.0F) * two_to_k;
+}
+
+/* 1 - exp(-x) for x >= 0, relative error below 5e-7. */
+ALWAYS_INLINE float one_minus_exp_f32(float x) {
+    float two_to_k;
+    float reduced = exp_parts_f32(-x, &two_to_k);
+    return (1.0F - two_to_k) - two_to_k * reduced;
+}
+
+/* x^p for x >= 0 and 0 < p <= 2 as in power_f64, relative error below 1e-6. Of p the leading 12
+ * bits and the rest. */
+ALWAYS_INLINE float power_f32(float x, double p) {
+    const uint32_t sqrt_half = 0x3f3504f3;
+    float p_high = (float)p;
+    uint32_t p_bits, bits;
+    memcpy(&p_bits, &p_high, sizeof p_bits);
+    p_bits &= 0xfffff000;
+    memcpy(&p_high, &p_bits, sizeof p_high);
+    const float p_low = (float)(p - (double)p_high);
+    const int tiny = x < FLT_MIN;
+    float normal = tiny ? x * 0x1p24F : x;
+    memcpy(&bits, &normal, sizeof bits);
+    uint32_t exponent = (bits - sqrt_half + (UINT32_C(256) << 23)) >> 23; /* k + 256 */
+    bits -= (exponent - 256) << 23;
+    float m;
+    memcpy(&m, &bits, sizeof m);
+    float k = (float)(int32_t)exponent - (tiny ? 256.0F + 24.0F : 256.0F);
+
+    float s = (m - 1.0F) / (m + 1.0F);
+    float z = s * s;
+    float a = (0.147899747F * z + 0.199943903F) * z + 0.333333425F;
+    float log_m = 2.0F * (s + s * (z * a));
+
+    float product = k * p_high;
+    float whole = (product + SHIFT_F32) - SHIFT_F32;
+    float rest = (product - whole) + k * p_low;
+    whole = whole < -250.0F ? -250.0F : whole;
+    float half = 0.5F * whole + SHIFT_F32;
+    float other = (whole - (half - SHIFT_F32)) + SHIFT_F32;
+    float result = exp_f32(rest * 0.693147181F + (float)p * log_m);
+    result = (result * two_to_f32(half)) * two_to_f32(other);
+    return x > 0.0F && x <= FLT_MAX ? result : x;
 }
 
 /* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; contributes an error below 2e-8. */
@@ -29,6 +84,7 @@ ALWAYS_INLINE float atanh_series_f32(float z) {
     return (0.13425749F * z2 + 0.200037803F) * z + (0.141183099F * z2 + 0.333333202F);
 }
 #else
+#define LARGEST_EXP_ARGUMENT 708.0
 /* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; contributes an error below 2e-16. */
 ALWAYS_INLINE double atanh_series_f64(double z) {
     double z2 = z * z;
@@ -58,26 +114,58 @@ ALWAYS_INLINE REAL NAME(softplus_of_minus)(REAL m) {
     return m < 0 ? value - m : value;
 }
 
-ALWAYS_INLINE REAL NAME(loss_value)(enum loss_kind kind, REAL h, REAL p, REAL y) {
-    if (kind == LOSS_LOGISTIC)
-        return NAME(softplus_of_minus)(y * p);
-    if (kind == LOSS_HUBER) {
-        REAL e = p - y;
-        REAL magnitude = e < 0 ? -e : e;
+/* The function whose derivative is kink_slope(), 0 at 0 but for the bias of the ramp. */
+ALWAYS_INLINE REAL NAME(kink_value)(REAL t, double low, double high, double curvature) {
+    const REAL half_width = (REAL)(0.5 * (low + high) / curvature);
+    const REAL left = (REAL)low, right = (REAL)high;
+    const REAL above = (REAL)(0.5 * (high + low)) + (REAL)curvature * t; /* slope - left slope */
+    const REAL ramp = above * above * (REAL)(0.5 / curvature) - left * t;
+    const REAL below = low == 0.0 ? (REAL)0 : -left * t;
+    return t <= -half_width ? below : (t >= half_width ? right * t : ramp);
+}
+
+ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL p, REAL y) {
+    const REAL h = (REAL)loss.parameter, m = y * p, e = p - y;
+    const REAL magnitude = e < 0 ? -e : e;
+    REAL gap = 1 - m;
+    REAL u = (e / h) * (e / h);
+    switch (kind) {
+    case LOSS_LOGISTIC:
+        return NAME(softplus_of_minus)(m);
+    case LOSS_HINGE:
+        return NAME(kink_value)(gap, 0.0, 1.0, loss.curvature);
+    case LOSS_SQUARED_HINGE:
+        gap = gap < 0 ? 0 : gap; /* a NaN stays */
+        return (REAL)0.5 * (gap * gap);
+    case LOSS_SOFT_MARGIN:
+        return NAME(power)(gap < 0 ? 0 : gap, loss.parameter);
+    case LOSS_SIGMOID:
+        return 1 / (1 + NAME(exp)(m > LARGEST_EXP_ARGUMENT ? LARGEST_EXP_ARGUMENT : m));
+    case LOSS_HUBER:
         return magnitude <= h ? (REAL)0.5 * (e * e) : h * magnitude - (REAL)0.5 * (h * h);
+    case LOSS_ABSOLUTE:
+        return NAME(kink_value)(e, 1.0, 1.0, loss.curvature);
+    case LOSS_PINBALL:
+        return NAME(kink_value)(e, loss.parameter, 1.0 - loss.parameter, loss.curvature);
+    case LOSS_EPSILON_INSENSITIVE:
+        return NAME(kink_value)(magnitude - h, 0.0, 1.0, loss.curvature);
+    case LOSS_POWER:
+        return NAME(power)(magnitude, loss.parameter);
+    case LOSS_WELSCH:
+        return (REAL)0.5 * (h * h) * NAME(one_minus_exp)(u);
+    default: /* LOSS_TUKEY */
+        u = u > 1 ? 1 : u;
+        return (h * h) * (u * (3 - 3 * u + u * u)) / 6;
     }
-    REAL gap = 1 - y * p;
-    gap = gap < 0 ? 0 : gap; /* a NaN stays */
-    return kind == LOSS_HINGE ? gap : (REAL)0.5 * (gap * gap);
 }
 
 /* value[i] = loss at (p[i], y[i]) for whole blocks: a batch of several hides the latency of one. */
 static void NAME(loss_values)(struct loss loss, const REAL *restrict p, const REAL *restrict y,
                               int n_blocks, REAL *restrict value) {
-    const REAL h = (REAL)loss.parameter;
 #define VALUE_LOOP(KIND)                                                                           \
     _Pragma("omp simd") for (int i = 0; i < n_blocks * ROWS_PER_BLOCK; i++) value[i] =             \
-        NAME(loss_value)(KIND, h, p[i], y[i]);
+        NAME(loss_value)(loss, KIND, p[i], y[i]);
     FOR_EACH_LOSS(loss.kind, VALUE_LOOP)
 #undef VALUE_LOOP
 }
+#undef LARGEST_EXP_ARGUMENT

@@ -19,6 +19,7 @@ from dperm._kernels.threads import machine_threads, threads_for
 from dperm.errors import DataError
 from dperm.losses import Huber
 from reference import awkward_arrays, numpy_kernels
+from reference.kernel_calls import EXAMPLES
 
 losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True])
@@ -29,7 +30,7 @@ def problem(n_rows=60, width=4, dtype=np.float64):
 
 
 def objective_of(loss, x, y, **keywords):
-    return Objective(Huber(numpy_kernels.HUBER_THRESHOLD) if loss == "huber" else loss, x, y, **keywords)
+    return Objective(EXAMPLES[loss], x, y, **keywords)
 
 
 # -- values ------------------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ class Objective:
     Parameters
     ----------
     loss : str or Loss
-        "logistic", "hinge", "squared_hinge", "huber", or an instance of :class:`dperm.losses.Loss`.
+        An instance of :class:`dperm.losses.Loss`, or a name for its default: "logistic", "hinge",
+        "huberized_hinge", "squared_hinge", "soft_margin" and "sigmoid" for labels; "huber", "absolute",
+        "pinball", "epsilon_insensitive", "power", "welsch" and "tukey" for real targets.
     X : (n_samples, n_columns) array_like
         float32 or float64 in C order is read in place; anything else is copied once.
     y : (n_samples,) array_like

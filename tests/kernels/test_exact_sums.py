@@ -11,10 +11,16 @@ from dperm import Objective
 from dperm._kernels import row_kernels
 from dperm.errors import DataError
 from reference import awkward_arrays, numpy_kernels
-from reference.kernel_calls import all_integers, bind, gradient_integers, loss_integers, spec
+from reference.kernel_calls import (
+    all_integers,
+    bind,
+    each_loss_and,
+    gradient_integers,
+    loss_integers,
+    spec,
+)
 
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
 intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 
 
@@ -31,9 +37,8 @@ def large_problem(dtype):
 
 
 @dtypes
-@losses
 @intercepts
-@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize(("loss", "threads"), each_loss_and([2, 3, 7], few=[2]))
 def test_threads_do_not_change_a_bit(instruction_set, dtype, loss, intercept, threads):
     one, many = (
         all_integers(*large_problem(dtype), loss=loss, intercept=intercept, threads=n) for n in (1, threads)
@@ -53,9 +58,8 @@ def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
 
 
 @dtypes
-@losses
 @intercepts
-@pytest.mark.parametrize("width", [*awkward_arrays.WIDTHS, 300])
+@pytest.mark.parametrize(("loss", "width"), each_loss_and([*awkward_arrays.WIDTHS, 300], few=[1, 9, 33]))
 def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, intercept, width):
     x, y, w, direction = awkward_arrays.awkward(width, dtype)
     results = []
@@ -70,9 +74,10 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, 
 
 
 @dtypes
-@losses
 @intercepts
-@pytest.mark.parametrize("width", [1, 3, 8, 15, 16, 17, 33, 64, 65, 131])
+@pytest.mark.parametrize(
+    ("loss", "width"), each_loss_and([1, 3, 8, 15, 16, 17, 33, 64, 65, 131], few=[3, 17])
+)
 def test_sum_of_one_row_data_sets(instruction_set, dtype, loss, intercept, width):
     problem = awkward_arrays.awkward(width, dtype)
     keywords = {"loss": loss, "intercept": intercept}
@@ -92,9 +97,8 @@ def test_sum_of_one_row_data_sets_at_block_sizes(instruction_set, dtype, n_rows)
 
 
 @dtypes
-@losses
-@settings(max_examples=30)
-@given(data=st.data())
+@settings(max_examples=120)
+@given(loss=st.sampled_from(numpy_kernels.LOSSES), data=st.data())
 def test_deletion_order_and_chunks(dtype, loss, data):
     width = data.draw(st.sampled_from([1, 5, 16, 17, 40]))
     x, y, w, direction = awkward_arrays.awkward(width, dtype)

@@ -1,24 +1,45 @@
 """The bindings of the kernels with the losses by name."""
 
-import math
-
 import numpy as np
+import pytest
 
+from dperm import losses
 from dperm._kernels import row_kernels
-from reference.numpy_kernels import HUBER_THRESHOLD
+from reference import numpy_kernels
 
-KINDS = {
-    "logistic": row_kernels.LOGISTIC,
-    "hinge": row_kernels.HINGE,
-    "squared_hinge": row_kernels.SQUARED_HINGE,
-    "huber": row_kernels.HUBER,
+EXAMPLES = {
+    "logistic": losses.Logistic(),
+    "hinge": losses.Hinge(),
+    "squared_hinge": losses.SquaredHinge(),
+    "huber": losses.Huber(numpy_kernels.HUBER_THRESHOLD),
+    "huberized_hinge": losses.huberized_hinge(0.25),
+    "absolute": losses.Absolute(),
+    "smoothed_absolute": losses.Absolute().smoothed(3.0),
+    "pinball": losses.Pinball(0.3),
+    "smoothed_pinball": losses.Pinball(0.3).smoothed(2.0),
+    "epsilon_insensitive": losses.EpsilonInsensitive(0.25),
+    "smoothed_epsilon_insensitive": losses.EpsilonInsensitive(0.25).smoothed(2.0),
+    "soft_margin": losses.SoftMargin(1.3),
+    "power": losses.Power(1.6),
+    "sigmoid": losses.Sigmoid(),
+    "welsch": losses.Welsch(2.0),
+    "tukey": losses.Tukey(3.0),
 }
 STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3, 7.0])  # not a multiple of the batch of four
 
 
 def spec(loss):
     """``Loss.kernel`` of the losses of the numpy twin."""
-    return KINDS[loss], HUBER_THRESHOLD, math.inf
+    return EXAMPLES[loss].kernel
+
+
+def each_loss_and(shapes, few):
+    """Cases (loss, shape): every shape for `numpy_kernels.EVERY_SHAPE`, ``few`` for the other losses."""
+    return [
+        pytest.param(loss, shape, id=f"{loss}-{shape}")
+        for loss in numpy_kernels.LOSSES
+        for shape in (shapes if loss in numpy_kernels.EVERY_SHAPE else few)
+    ]
 
 
 def bind(x, y, intercept=False, row_norm=1.0, threads=1):

@@ -28,19 +28,100 @@ def _huber_value(p, y, h=HUBER_THRESHOLD):
     return np.where(e <= h, e**2 / 2, WIDE(h) * e - WIDE(h) ** 2 / 2)
 
 
-VALUES = {
-    "logistic": _logistic_value,
-    "hinge": _gap,
-    "squared_hinge": lambda p, y: _gap(p, y) ** 2 / 2,
-    "huber": _huber_value,
+# A kink: slope -low below 0 and high above; with a curvature, the integral of the clipped ramp.
+
+
+def _kink_value(t, low, high, curvature=np.inf):
+    if curvature == np.inf:
+        return np.maximum(-WIDE(low) * t, WIDE(high) * t)
+    half = (WIDE(low) + WIDE(high)) / 2 / curvature
+    inside = np.clip(t, -half, half)
+    ramp = (WIDE(high) - WIDE(low)) / 2 * inside + curvature * (inside**2 + half**2) / 2
+    return ramp + WIDE(high) * np.maximum(t - half, 0) + WIDE(low) * np.maximum(-t - half, 0)
+
+
+def _kink_slope(t, low, high, curvature=np.inf):
+    if curvature == np.inf:
+        return np.where(t > 0, WIDE(high), 0) - np.where(t < 0, WIDE(low), 0)
+    return np.clip((WIDE(high) - WIDE(low)) / 2 + curvature * t, -low, high)
+
+
+def _hinge(curvature=np.inf):
+    return (
+        lambda p, y: _kink_value(1 - y * p, 0, 1, curvature),
+        lambda p, y: -y * _kink_slope(1 - y * p, 0, 1, curvature),
+    )
+
+
+def _two_slopes(low, high, curvature=np.inf):
+    return (
+        lambda p, y: _kink_value(p - y, low, high, curvature),
+        lambda p, y: _kink_slope(p - y, low, high, curvature),
+    )
+
+
+def _insensitive(width, curvature=np.inf):
+    return (
+        lambda p, y: _kink_value(np.abs(p - y) - width, 0, 1, curvature),
+        lambda p, y: np.sign(p - y) * _kink_slope(np.abs(p - y) - width, 0, 1, curvature),
+    )
+
+
+def _soft_margin(q):
+    return lambda p, y: _gap(p, y) ** WIDE(q), lambda p, y: -y * WIDE(q) * _gap(p, y) ** (WIDE(q) - 1)
+
+
+def _power(q):
+    return (
+        lambda p, y: np.abs(p - y) ** WIDE(q),
+        lambda p, y: np.sign(p - y) * WIDE(q) * np.abs(p - y) ** (WIDE(q) - 1),
+    )
+
+
+def _sigmoid(p, y):
+    return 1 / (1 + np.exp(y * p))
+
+
+def _welsch(c):
+    return (
+        lambda p, y: -(WIDE(c) ** 2) / 2 * np.expm1(-(((p - y) / c) ** 2)),
+        lambda p, y: (p - y) * np.exp(-(((p - y) / c) ** 2)),
+    )
+
+
+def _tukey(c):
+    def u(p, y):
+        return np.minimum(((p - y) / c) ** 2, 1)
+
+    return lambda p, y: WIDE(c) ** 2 / 6 * (1 - (1 - u(p, y)) ** 3), lambda p, y: (p - y) * (1 - u(p, y)) ** 2
+
+
+# (value, derivative) by name; kernel_calls.EXAMPLES holds the losses with these parameters.
+FORMULAS = {
+    "logistic": (_logistic_value, _logistic_derivative),
+    "hinge": _hinge(),
+    "squared_hinge": (lambda p, y: _gap(p, y) ** 2 / 2, lambda p, y: -y * _gap(p, y)),
+    "huber": (_huber_value, lambda p, y: np.clip(p - y, -HUBER_THRESHOLD, HUBER_THRESHOLD)),
+    "huberized_hinge": _hinge(2.0),
+    "absolute": _two_slopes(1, 1),
+    "smoothed_absolute": _two_slopes(1, 1, 3.0),
+    "pinball": _two_slopes(0.3, 0.7),
+    "smoothed_pinball": _two_slopes(0.3, 0.7, 2.0),
+    "epsilon_insensitive": _insensitive(0.25),
+    "smoothed_epsilon_insensitive": _insensitive(0.25, 2.0),
+    "soft_margin": _soft_margin(1.3),
+    "power": _power(1.6),
+    "sigmoid": (_sigmoid, lambda p, y: -y * _sigmoid(p, y) * _sigmoid(-p, y)),
+    "welsch": _welsch(2.0),
+    "tukey": _tukey(3.0),
 }
-DERIVATIVES = {
-    "logistic": _logistic_derivative,
-    "hinge": lambda p, y: -y * (y * p < 1),
-    "squared_hinge": lambda p, y: -y * _gap(p, y),
-    "huber": lambda p, y: np.clip(p - y, -HUBER_THRESHOLD, HUBER_THRESHOLD),
-}
-LOSSES = tuple(VALUES)
+VALUES = {name: value for name, (value, _) in FORMULAS.items()}
+DERIVATIVES = {name: derivative for name, (_, derivative) in FORMULAS.items()}
+LOSSES = tuple(FORMULAS)
+# The kinds whose tests run over every shape; the others share all code but their formula.
+EVERY_SHAPE = ("logistic", "hinge", "squared_hinge", "huber")
+CLASSIFICATION = {"logistic", "hinge", "huberized_hinge", "squared_hinge", "soft_margin", "sigmoid"}
+NOT_CONVEX = {"sigmoid", "welsch", "tukey"}
 
 
 def with_intercept(x, intercept):

@@ -8,7 +8,7 @@ cdef extern from "kernel_table.h" nogil:
         REAL_F64
 
     enum loss_kind:
-        LOSS_LOGISTIC
+        N_LOSS_KINDS
 
     struct loss:
         loss_kind kind

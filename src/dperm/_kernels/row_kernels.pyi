@@ -7,6 +7,14 @@ LOGISTIC: int
 HINGE: int
 SQUARED_HINGE: int
 HUBER: int
+ABSOLUTE: int
+PINBALL: int
+EPSILON_INSENSITIVE: int
+SOFT_MARGIN: int
+POWER: int
+SIGMOID: int
+WELSCH: int
+TUKEY: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...

@@ -12,7 +12,10 @@ ctypedef fused real:
     float
     double
 
-LOGISTIC, HINGE, SQUARED_HINGE, HUBER = range(4)
+(
+    LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
+    SIGMOID, WELSCH, TUKEY,
+) = range(N_LOSS_KINDS)
 
 cdef const kernel_table *chosen = kernels_choose(NULL)
 

@@ -32,6 +32,7 @@ from dperm.accounting.units import (
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.late_mean import LateMean
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
 from dperm.bounded import Bounded
 from dperm.losses import Loss
@@ -129,6 +130,7 @@ def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: flo
     )
 
 
+@needs()
 def dp_agd(
     objective: Objective,
     epsilon: float,

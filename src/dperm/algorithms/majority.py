@@ -11,12 +11,14 @@ from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
 
 
+@needs(labels=True, intercept=True)
 def majority(
     objective: Objective,
     epsilon: float = math.inf,
@@ -52,8 +54,6 @@ def majority(
     The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours; it is
     released once with exactly sampled Gaussian noise of the analytic scale.
     """
-    if not (objective.loss.classification and objective.fit_intercept):
-        raise ValueError("majority needs a classification loss and fit_intercept=True")
     budget = Budget.from_epsilon(epsilon, delta, "gdp")
     releaser = Releaser(
         epsilon,

@@ -21,6 +21,7 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import (
     check_fraction,
     check_positive,
@@ -108,6 +109,7 @@ def noisy_gd_schedule(
     )
 
 
+@needs()
 def noisy_gd(
     objective: Objective,
     epsilon: float,

@@ -8,10 +8,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dperm.algorithms.fit_result import Callback, FitResult, public_facts
+from dperm.algorithms.requirements import needs
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
 
 
+@needs()
 def nonprivate(
     objective: Objective,
     *,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dperm.losses import Loss
 from dperm.objective import Objective
 
 Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
@@ -34,6 +35,10 @@ class Needs:
         ``l2 > 0`` and the ridge term covers every weight.
     linear_prediction : bool
         The loss depends on one linear prediction: no softmax.
+    labels : bool
+        Targets are the labels -1 and +1.
+    intercept : bool
+        The objective has an intercept.
     losses : tuple of str
         Names of the only losses that will do; empty for all that have the properties.
     """
@@ -43,6 +48,8 @@ class Needs:
     lipschitz: bool = False
     strongly_convex: bool = False
     linear_prediction: bool = False
+    labels: bool = False
+    intercept: bool = False
     losses: tuple[str, ...] = ()
 
     def refusal(self, objective: Objective) -> str | None:
@@ -52,10 +59,14 @@ class Needs:
             return f"works with the {_listed(self.losses)} loss only, got {loss.name}"
         if self.linear_prediction and len(objective.shape) != 1:
             return f"needs a loss of one linear prediction, and {loss.name} has one per class"
+        if self.labels and not loss.classification:
+            return f"needs a classification loss, and {loss.name} is not"
+        if self.intercept and not objective.fit_intercept:
+            return "needs an intercept: pass fit_intercept=True"
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
         if self.smooth and loss.smoothness(row_norm) == math.inf:
-            return f"needs a smooth loss, and {loss.name} has a kink"
+            return f"needs a smooth loss, and {loss.name} is not{_remedy(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
             return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
         if self.strongly_convex and not objective.l2 > 0.0:
@@ -81,6 +92,10 @@ def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
         return checked  # type: ignore[return-value]
 
     return declare
+
+
+def _remedy(loss: Loss) -> str:
+    return ": pass its smoothed(curvature)" if loss.kink_jump > 0.0 else ""
 
 
 def _listed(names: tuple[str, ...]) -> str:

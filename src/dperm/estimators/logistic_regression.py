@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting.ledger import PrivacyLedger
-from dperm.algorithms import dp_agd, noisy_gd, nonprivate
-from dperm.algorithms.fit_result import Callback, FitResult
-from dperm.estimators.input_checks import (
-    binary_classes,
-    check_epsilon_delta,
-    check_options,
-    is_private,
-    row_scales,
-)
+from dperm.estimators.input_checks import binary_classes, is_private
+from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
-
-_SOLVERS: dict[str, Callable[..., FitResult]] = {
-    "noisy_gd": noisy_gd,
-    "dp_agd": dp_agd,
-    "nonprivate": nonprivate,
-}
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -43,8 +27,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
         Strictly between 0 and 1; choose it well below one over the number of records.
-    solver : {"auto", "noisy_gd", "dp_agd", "nonprivate"}, default="auto"
-        "auto" is "noisy_gd", or "nonprivate" when epsilon is infinite.
+    solver : str, default="auto"
+        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the logistic loss.
+        "auto" looks at public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
     l2 : float, default=0.0
         Ridge strength on the scale of the mean loss; the intercept is not penalised.
     fit_intercept : bool, default=True
@@ -119,21 +104,23 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         non_finite: str = "raise",
         verbose: int = 0,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.row_norm = row_norm
+        super().__init__(
+            epsilon,
+            delta,
+            solver=solver,
+            l2=l2,
+            fit_intercept=fit_intercept,
+            row_norm=row_norm,
+            neighbors=neighbors,
+            calibration=calibration,
+            solver_options=solver_options,
+            ledger=ledger,
+            n_threads=n_threads,
+            random_state=random_state,
+            non_finite=non_finite,
+            verbose=verbose,
+        )
         self.classes = classes
-        self.neighbors = neighbors
-        self.calibration = calibration
-        self.solver_options = solver_options
-        self.ledger = ledger
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.non_finite = non_finite
-        self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to records ``X`` with labels ``y``.
@@ -156,35 +143,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         BudgetExceededError
             When the ledger cannot afford the fit. Nothing is charged.
         """
-        check_epsilon_delta(self.epsilon, self.delta)
-        solver = self._solver_name()
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], ensure_all_finite=False, multi_output=False
-        )
-        self.classes_ = binary_classes(y, self.classes, private=is_private(self.epsilon, solver))
-        objective = Objective(
-            "logistic",
-            X,
-            np.where(y == self.classes_[1], 1.0, -1.0),
-            l2=self.l2,
-            row_norm=self.row_norm,
-            fit_intercept=self.fit_intercept,
-            n_threads=self.n_threads,
-            non_finite=self.non_finite,
-        )
-        result = self._run(solver, objective)
+        X, y = self._check_fit(X, y)
+        self.classes_ = binary_classes(y, self.classes, private=is_private(self.epsilon, self.solver))
+        result = self._minimise("logistic", X, np.where(y == self.classes_[1], 1.0, -1.0))
         self.coef_ = result.coef[None, : self.n_features_in_]
         self.intercept_ = result.coef[self.n_features_in_ :] if self.fit_intercept else np.zeros(1)
-        self.n_iter_ = result.n_iter
-        self.privacy_ = result.privacy
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log-odds of the positive class, shape ``(n_samples,)``; rows are scaled as in training."""
         check_is_fitted(self)
-        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-        margins = X @ self.coef_[0] + self.intercept_[0]
-        return np.asarray(margins * row_scales(X, self.row_norm, self.fit_intercept), dtype=np.float64)
+        return self._scaled_products(X, self.coef_[0], self.intercept_[0])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Most likely label of each row, shape ``(n_samples,)``."""
@@ -201,37 +170,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         log_odds = self.decision_function(X)
         return np.column_stack([log_expit(-log_odds), log_expit(log_odds)])
 
-    def _solver_name(self) -> str:
-        if self.solver == "auto":
-            return "noisy_gd" if self.epsilon < math.inf else "nonprivate"
-        if self.solver not in _SOLVERS:
-            raise ValueError(f"solver must be 'auto' or one of {sorted(_SOLVERS)}, got {self.solver!r}")
-        return self.solver
-
-    def _run(self, solver: str, objective: Objective) -> FitResult:
-        algorithm = _SOLVERS[solver]
-        options = check_options(algorithm, self.solver_options)
-        options.setdefault("callback", _printer(solver) if self.verbose else None)
-        if solver == "nonprivate":
-            return nonprivate(objective, **options)
-        options = {
-            "neighbors": self.neighbors,
-            "calibration": self.calibration,
-            "ledger": self.ledger,
-            "random_state": self.random_state,
-            **options,
-        }
-        return algorithm(objective, self.epsilon, self.delta, **options)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
         return tags
-
-
-def _printer(solver: str) -> Callback:
-    def report(released: Mapping[str, Any]) -> None:
-        print(f"{solver}: iteration {released['iteration']}", file=sys.stderr)
-
-    return report

@@ -1,0 +1,51 @@
+"""Losses of a linear prediction: value, derivative, and the constants that privacy rests on."""
+
+from collections.abc import Callable
+
+from dperm.losses.base import Loss
+from dperm.losses.classification import Hinge, Logistic, Sigmoid, SoftMargin, SquaredHinge, huberized_hinge
+from dperm.losses.regression import Absolute, EpsilonInsensitive, Huber, Pinball, Power
+from dperm.losses.robust import Tukey, Welsch
+
+__all__ = [
+    "Absolute",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Pinball",
+    "Power",
+    "Sigmoid",
+    "SoftMargin",
+    "SquaredHinge",
+    "Tukey",
+    "Welsch",
+    "get_loss",
+    "huberized_hinge",
+]
+
+_BY_NAME: dict[str, Callable[[], Loss]] = {
+    "absolute": Absolute,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "hinge": Hinge,
+    "huber": Huber,
+    "huberized_hinge": huberized_hinge,
+    "logistic": Logistic,
+    "pinball": Pinball,
+    "power": Power,
+    "sigmoid": Sigmoid,
+    "soft_margin": SoftMargin,
+    "squared_hinge": SquaredHinge,
+    "tukey": Tukey,
+    "welsch": Welsch,
+}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """The loss of that name with its default parameters, or ``loss`` itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str) or loss not in _BY_NAME:
+        raise ValueError(f"loss must be a Loss or one of {sorted(_BY_NAME)}, got {loss!r}")
+    return _BY_NAME[loss]()

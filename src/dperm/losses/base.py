@@ -1,0 +1,116 @@
+"""What a loss of a linear prediction offers: value, derivative, and the constants that privacy rests on.
+
+A record is a row ``z`` (the intercept's 1 appended, no longer than ``row_norm``) with a target
+``y``; its loss at the weights ``w`` is ``value(p, y)`` with ``p = <w, z>``. Lipschitz and
+smoothness constants are those of that function of ``w``.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+class Loss(ABC):
+    """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless it says otherwise.
+
+    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone.
+    """
+
+    classification: bool
+    convex: bool = True
+    kernel_kind: int
+    target_bound: float = math.inf  # the objective moves targets beyond it onto it
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As in ``Objective(name, ...)``."""
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:
+        """What the kernels call this loss: kind, parameter, curvature of a smoothed kink."""
+        return self.kernel_kind, 0.0, math.inf
+
+    @abstractmethod
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Loss of each prediction; non-negative, elementwise."""
+
+    @abstractmethod
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Derivative of the loss in ``p``, elementwise."""
+
+    @abstractmethod
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
+        """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
+
+        Infinite where no finite constant exists: then clip, or project onto a ball.
+        """
+
+    @abstractmethod
+    def smoothness(self, row_norm: float) -> float:
+        """Lipschitz constant of the gradient in ``w``; infinite for a loss with a kink."""
+
+    def clipped_smoothness(self, row_norm: float, clip: float) -> float:
+        """Lipschitz constant of a record's gradient clipped to norm ``clip``, where better than plain."""
+        return self.smoothness(row_norm)
+
+    def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
+        """Largest distance between the gradients of two records at one ``w``, ``||w|| <= radius``."""
+        return 2.0 * self.lipschitz(row_norm, radius)
+
+    # -- what the theory of non-smooth losses asks for: Wang, Lei, Ying and Zhang 2022 ----------------
+
+    @property
+    def holder_exponent(self) -> float:
+        """``alpha`` of ``|loss'(p) - loss'(q)| <= holder_slope |p - q|^alpha``, in [0, 1].
+
+        1 for a smooth loss, 0 for one with a kink.
+        """
+        return 1.0
+
+    @property
+    def holder_slope(self) -> float:
+        """Hölder constant of the derivative in ``p``; of the gradient: times ``row_norm^(1 + alpha)``."""
+        return self.smoothness(1.0)
+
+    @property
+    def kink_jump(self) -> float:
+        """Largest jump of the derivative in ``p``; 0 for a loss without kinks."""
+        return 0.0
+
+    @property
+    def value_at_zero(self) -> float:
+        """Largest loss of the prediction 0."""
+        y = 1.0 if self.classification else self.target_bound
+        return float(np.max(self.value(np.zeros(2), np.array([y, -y]))))
+
+    def slope_at_zero(self, row_norm: float) -> float:
+        """Largest norm of a record's gradient at ``w = 0``."""
+        return self.lipschitz(row_norm, 0.0)
+
+    def smoothed(self, curvature: float) -> Self:
+        """The loss with every kink replaced by a ramp of that curvature; see `dperm.losses.kinks`.
+
+        Raises
+        ------
+        ValueError
+            For a loss without kinks, a curvature out of range, or windows that overlap.
+        """
+        raise ValueError(f"{self.name} has no kink to smooth")
+
+
+def check_positive(name: str, value: float, *, finite: bool = True) -> None:
+    """Raise ValueError unless ``value > 0``, and finite unless told otherwise."""
+    if not (value > 0.0 and (value < math.inf or not finite)):
+        raise ValueError(f"{name} must be positive{' and finite' if finite else ''}, got {value!r}")
+
+
+def check_exponent(exponent: float) -> None:
+    """Raise ValueError unless ``1 < exponent <= 2``."""
+    if not 1.0 < exponent <= 2.0:
+        raise ValueError(f"exponent must be above 1 and at most 2, got {exponent!r}")

@@ -1,0 +1,194 @@
+"""Losses for the labels -1 and +1: functions of the margin ``y p``."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from dperm._kernels import row_kernels
+from dperm.losses.base import Array, Loss, check_exponent
+from dperm.losses.kinks import Kinked, kink_slope, kink_value
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``log(1 + exp(-y p))``; L = R (on a ball R S(R radius)), beta = R^2 / 4."""
+
+    name = "logistic"
+    classification = True
+    kernel_kind = row_kernels.LOGISTIC
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.logaddexp(0.0, -np.multiply(y, p))
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(-np.asarray(y) * expit(-np.multiply(y, p)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * float(expit(row_norm * radius))
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2 / 4.0
+
+    def clipped_smoothness(self, row_norm: float, clip: float) -> float:
+        """``C (R - C)`` for ``C <= R/2``: a row of norm r curves only while its slope s is below C/r.
+
+        There ``r^2 s (1 - s) <= C (r - C)`` for ``C <= r/2``, and ``r^2 / 4 <= C (R - C)`` for shorter rows
+        as long as ``r <= 2 C``.
+        """
+        return clip * (row_norm - clip) if clip < row_norm / 2.0 else self.smoothness(row_norm)
+
+    def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
+        """``max_{0 <= a <= R} 2 S(radius a) sqrt(R^2 - a^2)``: records far from each other agree on w.
+
+        Two long gradients cannot point in opposite directions at the same ``w``; the bound is the
+        diameter of the smallest ball that contains all gradients, and is attained.
+        """
+        if radius == math.inf:
+            return 2.0 * row_norm
+
+        def half_chord(a: float) -> float:
+            return -float(expit(radius * a)) * math.sqrt(max(0.0, row_norm**2 - a**2))
+
+        best = minimize_scalar(half_chord, bounds=(0.0, row_norm), method="bounded", options={"xatol": 1e-9})
+        # The maximum is flat: an error of 1e-9 R in its place is far below 1e-12 in its value.
+        return -2.0 * float(best.fun) * (1.0 + 1e-12)
+
+
+@dataclass(frozen=True)
+class Hinge(Kinked):
+    """``max(0, 1 - y p)``; L = R, not smooth. At the kink the derivative is 0.
+
+    Parameters
+    ----------
+    curvature : float
+        Infinite for the hinge; a finite ``s`` makes it the Huberised hinge of half-width ``1 / (2 s)``, with
+        beta = s R^2.
+    """
+
+    classification = True
+    kernel_kind = row_kernels.HINGE
+    slopes = (0.0, 1.0)  # in 1 - y p
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return "hinge" if self.curvature == math.inf else "huberized_hinge"
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_value(1.0 - np.multiply(y, p), *self.slopes, self.curvature)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return -np.asarray(y) * kink_slope(1.0 - np.multiply(y, p), *self.slopes, self.curvature)
+
+
+def huberized_hinge(half_width: float = 0.5) -> Hinge:
+    """The hinge with its kink rounded within ``half_width`` of it; beta = R^2 / (2 half_width).
+
+    Chapelle, "Training a support vector machine in the primal", Neural Computation 2007, equation (6).
+    """
+    if not half_width > 0.0:
+        raise ValueError(f"half_width must be positive, got {half_width!r}")
+    return Hinge(curvature=0.5 / half_width)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """``max(0, 1 - y p)^2 / 2``; L = R (1 + R radius), beta = R^2."""
+
+    name = "squared_hinge"
+    classification = True
+    kernel_kind = row_kernels.SQUARED_HINGE
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(0.5 * np.maximum(0.0, 1.0 - np.multiply(y, p)) ** 2)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(-np.asarray(y) * np.maximum(0.0, 1.0 - np.multiply(y, p)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * (1.0 + row_norm * radius)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2
+
+
+@dataclass(frozen=True)
+class SoftMargin(Loss):
+    """The q-norm soft margin ``max(0, 1 - y p)^q``; L = q R (1 + R radius)^(q-1).
+
+    Its derivative is Hölder continuous with exponent ``q - 1`` and constant ``q``.
+
+    Parameters
+    ----------
+    exponent : float
+        ``1 < q <= 2``; 2 is twice the squared hinge, beta = 2 R^2.
+    """
+
+    exponent: float = 1.5
+
+    name = "soft_margin"
+    classification = True
+    kernel_kind = row_kernels.SOFT_MARGIN
+
+    def __post_init__(self) -> None:
+        check_exponent(self.exponent)
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
+        return self.kernel_kind, self.exponent, math.inf
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.maximum(0.0, 1.0 - np.multiply(y, p)) ** self.exponent)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        gap = np.maximum(0.0, 1.0 - np.multiply(y, p))
+        return np.asarray(-np.asarray(y) * (self.exponent * gap ** (self.exponent - 1.0)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * self.exponent * math.pow(1.0 + row_norm * radius, self.exponent - 1.0)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return 2.0 * row_norm**2 if self.exponent == 2.0 else math.inf
+
+    @property
+    def holder_exponent(self) -> float:  # noqa: D102
+        return self.exponent - 1.0
+
+    @property
+    def holder_slope(self) -> float:  # noqa: D102
+        return self.exponent
+
+    @property
+    def self_bounding_slope(self) -> float:
+        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent."""
+        return self.exponent
+
+
+@dataclass(frozen=True)
+class Sigmoid(Loss):
+    """``1 / (1 + exp(y p))``, a smooth count of errors; not convex. L = R / 4, beta = R^2 / (6 sqrt(3)).
+
+    With ``s`` the value, the derivative in the margin is ``-s (1 - s)``, largest at 1/2, and the second
+    ``s (1 - s) (1 - 2 s)``, largest at ``s = (1 - 1/sqrt(3)) / 2``.
+    """
+
+    name = "sigmoid"
+    classification = True
+    convex = False
+    kernel_kind = row_kernels.SIGMOID
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(expit(-np.multiply(y, p)))
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        m = np.multiply(y, p)
+        return np.asarray(-np.asarray(y) * expit(m) * expit(-m))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm / 4.0
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2 / (6.0 * math.sqrt(3.0))

@@ -1,0 +1,240 @@
+"""Losses for real targets: functions of the residual ``e = p - y``.
+
+Their constants use ``|y| <= target_bound``, which the objective enforces.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dperm._kernels import row_kernels
+from dperm.losses.base import Array, Loss, check_exponent, check_positive
+from dperm.losses.kinks import Kinked, kink_slope, kink_value
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """``e^2 / 2`` for ``|e| <= threshold``, else linear; ``e = p - y``. L = h R, beta = R^2.
+
+    With targets in ``[-target_bound, target_bound]`` the constant on a ball is
+    ``R min(h, R radius + target_bound)``.
+
+    Parameters
+    ----------
+    threshold : float
+        ``h > 0``, in the unit of the targets.
+    target_bound : float
+        Public bound on ``|y|``, infinite when there is none. The objective enforces it: a target
+        beyond it is moved onto it.
+    """
+
+    threshold: float = 1.0
+    target_bound: float = math.inf
+
+    name = "huber"
+    classification = False
+    kernel_kind = row_kernels.HUBER
+
+    def __post_init__(self) -> None:
+        check_positive("threshold", self.threshold)
+        check_positive("target_bound", self.target_bound, finite=False)
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
+        return self.kernel_kind, self.threshold, math.inf
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        e = np.abs(np.subtract(p, y))
+        h = self.threshold
+        return np.where(e <= h, 0.5 * e**2, h * e - 0.5 * h**2)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.clip(np.subtract(p, y), -self.threshold, self.threshold)
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * min(self.threshold, row_norm * radius + self.target_bound)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2
+
+
+@dataclass(frozen=True)
+class Absolute(Kinked):
+    """``|p - y|``; L = R. Its minimiser predicts the median.
+
+    Parameters
+    ----------
+    target_bound : float
+        Public bound on ``|y|``, as for :class:`Huber`.
+    curvature : float
+        Infinite for the kink itself, else of the ramp in its place; beta = curvature R^2.
+    """
+
+    target_bound: float = math.inf
+
+    name = "absolute"
+    classification = False
+    kernel_kind = row_kernels.ABSOLUTE
+    slopes = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("target_bound", self.target_bound, finite=False)
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_value(np.subtract(p, y), *self.slopes, self.curvature)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_slope(np.subtract(p, y), *self.slopes, self.curvature)
+
+
+@dataclass(frozen=True)
+class Pinball(Kinked):
+    """``max(tau (y - p), (1 - tau) (p - y))``; L = max(tau, 1 - tau) R. Its minimiser predicts a quantile.
+
+    Koenker and Bassett, "Regression quantiles", Econometrica 1978.
+
+    Parameters
+    ----------
+    level : float
+        ``tau``, strictly between 0 and 1: the share of targets below the prediction.
+    target_bound : float
+        Public bound on ``|y|``, as for :class:`Huber`.
+    curvature : float
+        Infinite for the kink itself, else of the ramp in its place; beta = curvature R^2.
+    """
+
+    level: float = 0.5
+    target_bound: float = math.inf
+
+    name = "pinball"
+    classification = False
+    kernel_kind = row_kernels.PINBALL
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level must be strictly between 0 and 1, got {self.level!r}")
+        check_positive("target_bound", self.target_bound, finite=False)
+
+    @property
+    def slopes(self) -> tuple[float, float]:  # noqa: D102
+        return self.level, 1.0 - self.level
+
+    @property
+    def parameter(self) -> float:  # noqa: D102
+        return self.level
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_value(np.subtract(p, y), *self.slopes, self.curvature)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_slope(np.subtract(p, y), *self.slopes, self.curvature)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Kinked):
+    """``max(0, |p - y| - width)``, the loss of support vector regression; L = R.
+
+    Parameters
+    ----------
+    width : float
+        Positive: residuals up to it cost nothing.
+    target_bound : float
+        Public bound on ``|y|``, as for :class:`Huber`.
+    curvature : float
+        Infinite for the kinks themselves, else of the ramps in their place, which must not overlap:
+        at least ``1 / (2 width)``. beta = curvature R^2.
+    """
+
+    width: float = 0.1
+    target_bound: float = math.inf
+
+    name = "epsilon_insensitive"
+    classification = False
+    kernel_kind = row_kernels.EPSILON_INSENSITIVE
+    slopes = (0.0, 1.0)  # in |e| - width
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("width", self.width)
+        check_positive("target_bound", self.target_bound, finite=False)
+        if not 2.0 * self.width * self.curvature >= 1.0:
+            raise ValueError(
+                f"curvature must be at least 1/(2 width) = {0.5 / self.width:g}, so that the two ramps "
+                f"do not overlap, got {self.curvature!r}"
+            )
+
+    @property
+    def parameter(self) -> float:  # noqa: D102
+        return self.width
+
+    @property
+    def holder_slope(self) -> float:  # noqa: D102
+        return 2.0 if self.curvature == math.inf else self.curvature
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_value(np.abs(np.subtract(p, y)) - self.width, *self.slopes, self.curvature)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        e = np.subtract(p, y)
+        return np.sign(e) * kink_slope(np.abs(e) - self.width, *self.slopes, self.curvature)
+
+
+@dataclass(frozen=True)
+class Power(Loss):
+    """``|p - y|^q``; L = q R (R radius + target_bound)^(q-1).
+
+    Its derivative is Hölder continuous with exponent ``q - 1`` and constant ``q 2^(2-q)``, attained by
+    residuals of opposite sign.
+
+    Parameters
+    ----------
+    exponent : float
+        ``1 < q <= 2``; 2 is the squared error, beta = 2 R^2.
+    target_bound : float
+        Public bound on ``|y|``, as for :class:`Huber`.
+    """
+
+    exponent: float = 1.5
+    target_bound: float = math.inf
+
+    name = "power"
+    classification = False
+    kernel_kind = row_kernels.POWER
+
+    def __post_init__(self) -> None:
+        check_exponent(self.exponent)
+        check_positive("target_bound", self.target_bound, finite=False)
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
+        return self.kernel_kind, self.exponent, math.inf
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.abs(np.subtract(p, y)) ** self.exponent)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        e = np.subtract(p, y)
+        return np.asarray(np.sign(e) * (self.exponent * np.abs(e) ** (self.exponent - 1.0)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * self.exponent * math.pow(row_norm * radius + self.target_bound, self.exponent - 1.0)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return 2.0 * row_norm**2 if self.exponent == 2.0 else math.inf
+
+    @property
+    def holder_exponent(self) -> float:  # noqa: D102
+        return self.exponent - 1.0
+
+    @property
+    def holder_slope(self) -> float:  # noqa: D102
+        return self.exponent * math.pow(2.0, 2.0 - self.exponent)
+
+    @property
+    def self_bounding_slope(self) -> float:
+        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent."""
+        return self.exponent
