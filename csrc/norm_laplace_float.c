@@ -41,8 +41,7 @@ int norm_laplace_float_fill(struct random_bits *bits, const struct bulk_table *t
     for (size_t i = 0; i < vectors; i++, out += dimension) {
         double gamma;
         RANDOM_BITS_TRY(draw_gamma(bits, table, 0.5 * ((double)dimension + 1.0), &gamma));
-        RANDOM_BITS_TRY(
-            normals_float_fill(bits, table, scale * sqrt(2.0 * gamma), out, dimension));
+        RANDOM_BITS_TRY(normals_float_fill(bits, table, scale * sqrt(2.0 * gamma), out, dimension));
     }
     return RANDOM_BITS_OK;
 }

@@ -4,8 +4,8 @@
 
 enum { PAIRS = 256, FEW_PAIRS = 8 };
 
-int normals_float_fill(struct random_bits *bits, const struct bulk_table *table,
-                               double factor, double *out, size_t count) {
+int normals_float_fill(struct random_bits *bits, const struct bulk_table *table, double factor,
+                       double *out, size_t count) {
     uint64_t words[2 * PAIRS];
     double last[2 * PAIRS];
     for (; count >= 2 * PAIRS; count -= 2 * PAIRS, out += 2 * PAIRS) {

@@ -1,5 +1,5 @@
-/* Normal numbers in floating point: fast, and idealised. See norm_laplace_float.h for what that means,
- * and rounded_gaussian.h for noise that proves something about the program. */
+/* Normal numbers in floating point: fast, and idealised. See norm_laplace_float.h for what that
+ * means, and rounded_gaussian.h for noise that proves something about the program. */
 #ifndef DPERM_NORMALS_FLOAT_H
 #define DPERM_NORMALS_FLOAT_H
 

@@ -4,10 +4,10 @@
  *
  *     w <- Proj( w - eta_t ( (sum_{i in B_t} g_i(w) + Z_t) / divisor + l2 w ) ),
  *
- * g_i the gradient of record i's loss, scaled down onto the norm `clip_in` where it is longer, and Proj
- * the projection onto the ball ||w|| <= radius. Rows are those of kernel_table.h; the arithmetic is
- * IEEE double in a fixed order whatever the type of the rows, the same bits on every instruction
- * set. */
+ * g_i the gradient of record i's loss, scaled down onto the norm `clip_in` where it is longer, and
+ * Proj the projection onto the ball ||w|| <= radius. Rows are those of kernel_table.h; the
+ * arithmetic is IEEE double in a fixed order whatever the type of the rows, the same bits on every
+ * instruction set. */
 #ifndef DPERM_SGD_STEPS_H
 #define DPERM_SGD_STEPS_H
 
@@ -28,14 +28,14 @@ struct sgd_block {
     const int64_t *order;      /* indices of rows; one that is not a row contributes 0 */
     const int64_t *batch_ends; /* batch t is order[batch_ends[t-1] .. batch_ends[t] - 1] */
     const double *step_sizes;  /* n_steps */
-    /* Noise on the batches' sums, n_steps * dimension, at most one of the two: in units of the grid,
-     * added to the exact integer sum, or in floating point. */
+    /* Noise on the batches' sums, n_steps * dimension, at most one of the two: in units of the
+     * grid, added to the exact integer sum, or in floating point. */
     const int64_t *noise_integers;
     const double *noise;
 };
 
-/* sgd_steps: runs the steps, updating w and, unless w_sum is NULL, adding each w to w_sum before its
- * step. With a grid, |sum + noise| / grid must stay below 2^63, and that of the sum below 2^51.
+/* sgd_steps: runs the steps, updating w and, unless w_sum is NULL, adding each w to w_sum before
+ * its step. With a grid, |sum + noise| / grid must stay below 2^63, and that of the sum below 2^51.
  * sgd_workspace_bytes: of its workspace, 64-byte aligned. */
 
 #endif

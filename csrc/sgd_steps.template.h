@@ -10,9 +10,8 @@ struct NAME(sgd_scratch) {
     double *rows;      /* ROWS_PER_BLOCK rows as doubles, the intercept's 1 included */
 };
 
-static struct NAME(sgd_scratch)
-    NAME(sgd_scratch_in)(void *workspace, const struct dense_rows *rows, const double *w,
-                         const double *w_sum) {
+static struct NAME(sgd_scratch) NAME(sgd_scratch_in)(void *workspace, const struct dense_rows *rows,
+                                                     const double *w, const double *w_sum) {
     struct NAME(sgd_scratch) scratch;
     const int64_t dimension = rows->n_columns + rows->intercept, width = sgd_width(rows);
     scratch.layout = layout_of_f64(width);

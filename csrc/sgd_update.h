@@ -1,5 +1,5 @@
-/* What the steps of stochastic gradient descent do to vectors of doubles, padded with 0 to whole units
- * (see sgd_steps.template.h). Included where the double templates are in force. */
+/* What the steps of stochastic gradient descent do to vectors of doubles, padded with 0 to whole
+ * units (see sgd_steps.template.h). Included where the double templates are in force. */
 
 enum {
     SGD_LANES = UNIT_BYTES / sizeof(double),

@@ -264,9 +264,7 @@ class DescentRun:
             order, ends = batches.take(count)
             yield first, order, ends, draw_noise(count) if draw_noise is not None else None
 
-    def _steps(
-        self, first: int, order: Indices, ends: Indices, noise: Any, begin: int, end: int
-    ) -> None:
+    def _steps(self, first: int, order: Indices, ends: Indices, noise: Any, begin: int, end: int) -> None:
         """Steps `begin` to `end` of a block."""
         start = ends[begin - 1] if begin else 0
         self.rows.sgd_steps(

@@ -402,9 +402,7 @@ def _decreasing(first: float, l2: float) -> StepRule:
     return lambda start, count: np.minimum(first, 1.0 / (l2 * np.arange(start + 1.0, start + count + 1.0)))
 
 
-def _smooth(
-    loss: Loss, settings: OutputSettings, row_norm: float, l2: float
-) -> tuple[Loss, OutputSettings]:
+def _smooth(loss: Loss, settings: OutputSettings, row_norm: float, l2: float) -> tuple[Loss, OutputSettings]:
     """The loss with ramps that no step overshoots; steps shrink until ramps do not overlap."""
     for halvings in range(60):
         eta = settings.step_size / 2.0**halvings
@@ -586,7 +584,9 @@ def _equivalent_mu(epsilon: float, delta: float, kind: str, dimension: int) -> f
     return epsilon / math.sqrt(dimension + 1.0) if kind == "norm_laplace" else gdp_mu(epsilon, delta)
 
 
-def _check(settings: OutputSettings, objective: Objective, given: Mapping[str, Any], relation: Neighbours) -> None:
+def _check(
+    settings: OutputSettings, objective: Objective, given: Mapping[str, Any], relation: Neighbours
+) -> None:
     """Every setting by itself, and what does not go together."""
     for name in ("passes", "batch_size"):
         if given[name] is not None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dperm._kernels.samplers import RandomBits
+from dperm.accounting.neighbours import Neighbours
+from dperm.algorithms.fit_result import Callback
+from dperm.algorithms.settings import check_positive_integer
 from dperm.losses import Loss
+from dperm.mechanisms.batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.random_source import RandomState, Source, random_bits, random_source
 
 
@@ -58,3 +67,28 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}")
+
+
+def observer(
+    callback: Callback | None, n: int, batch_size: int, report_every: int | None
+) -> tuple[Callable[[int, NDArray[np.float64]], None] | None, int]:
+    """What a noisy run shows the callback, and every how many steps: by default once a pass."""
+    every = max(1, n // batch_size) if report_every is None else report_every
+    check_positive_integer("report_every", every)
+    if callback is None:
+        return None, every
+    return lambda step, w: callback({"iteration": step, "coef": w}), every
+
+
+def draw_batches(
+    bits: RandomBits, relation: Neighbours, n: int, batch_size: int
+) -> UniformBatches | PoissonBatches:
+    """Fresh secret batches: of fixed size where a record is replaced, Poisson where it comes or goes."""
+    if relation is Neighbours.REPLACE_ONE:
+        return UniformBatches(bits, n, batch_size)
+    return PoissonBatches(bits, n, Fraction(batch_size, n))
+
+
+def sampling_name(relation: Neighbours) -> str:
+    """What the accounting and the statement call :func:`draw_batches`."""
+    return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
