@@ -129,9 +129,12 @@ class StochasticDescent:
         Shape of the weights. Public.
     """
 
-    __slots__ = ("_batches", "_run_parts", "contribution", "grid", "plan", "replacement", "shape")
+    __slots__ = ("_batches", "_loop", "_whole_sum", "contribution", "grid", "plan", "replacement", "shape")
 
     scores = False
+    _loop: DescentRun
+    _batches: Batches
+    _whole_sum: Callable[[], NDArray[np.int64]]
     plan: DescentPlan
     grid: float
     contribution: float
@@ -139,11 +142,18 @@ class StochasticDescent:
     shape: tuple[int, ...]
 
     def __init__(
-        self, run: DescentRun, batches: Batches, *, contribution: float, replacement: float, whole_sum: Any
+        self,
+        run: DescentRun,
+        batches: Batches,
+        *,
+        contribution: float,
+        replacement: float,
+        whole_sum: Callable[[], NDArray[np.int64]],
     ) -> None:
         values = {
-            "_run_parts": (run, whole_sum),
+            "_loop": run,
             "_batches": batches,
+            "_whole_sum": whole_sum,
             "plan": run.plan,
             "grid": run.grid,
             "contribution": contribution,
@@ -161,8 +171,7 @@ class StochasticDescent:
     @property
     def _integers(self) -> NDArray[np.int64]:
         """Sum over all records at the start, in units of the grid: for checks of the sensitivity."""
-        whole: NDArray[np.int64] = self._run_parts[1]()
-        return whole
+        return self._whole_sum()
 
     def _run(
         self,
@@ -172,8 +181,7 @@ class StochasticDescent:
         every: int = 1,
     ) -> Descended:
         """Make the run, once."""
-        run: DescentRun = self._run_parts[0]
-        return run.make(self._batches, draw_noise, noise, observe, every)
+        return self._loop.make(self._batches, draw_noise, noise, observe, every)
 
     def __repr__(self) -> str:
         return f"<StochasticDescent, {self.plan.steps} steps, not released>"

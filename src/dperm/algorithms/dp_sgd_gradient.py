@@ -1,8 +1,8 @@
 """Stochastic gradient descent with noise on every gradient, for losses with kinks.
 
 P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
-Computational Harmonic Analysis 56, 2022, Algorithm 2, with small batches (R. Bassily et al., "Private stochastic
-convex optimization with optimal rates", NeurIPS 2019).
+Computational Harmonic Analysis 56, 2022, Algorithm 2, with small batches (R. Bassily et al., "Private
+stochastic convex optimization with optimal rates", NeurIPS 2019).
 """
 
 from __future__ import annotations

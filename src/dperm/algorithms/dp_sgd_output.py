@@ -580,7 +580,7 @@ def _noise_kind(epsilon: float, delta: float, dimension: int, mechanism: str, fi
 
 
 def _equivalent_mu(epsilon: float, delta: float, kind: str, dimension: int) -> float:
-    """mu of the Gaussian noise with the same mean square, for the rules of thumb."""
+    """The mu of Gaussian noise with the same mean square, for the rules of thumb."""
     return epsilon / math.sqrt(dimension + 1.0) if kind == "norm_laplace" else gdp_mu(epsilon, delta)
 
 

@@ -36,7 +36,7 @@ from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
 from dperm.stochastic_descent import DescentPlan
 
-# Passes that the default number of rounds amounts to: exact noise takes 10 microseconds a step of 100 weights.
+# Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}
 
 
