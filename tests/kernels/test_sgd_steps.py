@@ -97,7 +97,7 @@ def test_blocks_do_not_matter(dtype):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber"])
 @pytest.mark.parametrize("batch", [1, 5, 16, 17, 40])
 def test_one_exact_step_is_the_rounded_sum(instruction_set, dtype, loss, batch):
-    """In units of the grid the step is an integer: the sum of the records' rounded gradients and the noise."""
+    """In units of the grid the step is an integer: the records' rounded gradients and the noise."""
     x, y, *_ = awkward_arrays.ordinary(batch, 9, dtype)
     rows, grid = bind(x, y, True, ROW_NORM), 2.0**-28
     noise = np.random.default_rng(2).integers(-(2**40), 2**40, (1, 10))
