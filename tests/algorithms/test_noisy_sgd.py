@@ -24,7 +24,7 @@ from dperm.mechanisms import release
 from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import uniform_integers
-from reference.numpy_sgd import sgd
+from reference.sgd_twin import sgd
 
 SHORT = {
     dp_sgd_gradient: {"batch_size": 4, "steps": 60, "step_size": 0.2, "clip": 0.3},

@@ -8,7 +8,7 @@ import pytest
 from dperm._kernels import row_kernels
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES, bind
-from reference.numpy_sgd import sgd
+from reference.sgd_twin import sgd
 
 STEPS, BATCH, ROW_NORM = 60, 3, 1.5
 DTYPES = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)

@@ -15,7 +15,7 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback
 from dperm.algorithms.settings import check_positive_integer
 from dperm.losses import Loss
-from dperm.mechanisms.batches import PoissonBatches, UniformBatches
+from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.random_source import RandomState, Source, random_bits, random_source
 
 
