@@ -69,7 +69,8 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
         REAL clipped[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
+                            &layout, p);
         NAME(gradient_factors)(&block, loss, p, s);
         NAME(clip_factors)(s, block.norm, clip_in, clipped);
         for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
@@ -110,7 +111,8 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], value[ROWS_PER_BLOCK];
         REAL factor[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
+                            &layout, p);
         NAME(gradient_factors)(&block, loss, p, s);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;

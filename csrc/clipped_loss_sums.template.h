@@ -110,7 +110,8 @@ static void NAME(predictions)(const struct dense_rows *rows, int64_t begin, int6
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        NAME(predict_block)(&block, scratch.weights, intercept, &layout, p);
+        NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
+                            &layout, p);
         for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
             p_out[first + i - begin] = p[i];
     }

@@ -64,6 +64,10 @@ struct NAME(block) {
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
+ALWAYS_INLINE int64_t NAME(place_of)(const struct dense_rows *rows, int64_t i) {
+    return rows->batch ? rows->batch[i] : i;
+}
+
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
 ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first, int64_t count,
                                     const struct NAME(layout) * layout,
@@ -71,10 +75,11 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
                                     struct NAME(block) * block) {
     const REAL *x = rows->x, *y = rows->y;
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        const double norm = i < count ? rows->norms[first + i] : NAN;
-        const double target = i < count ? (double)y[first + i] : NAN;
+        const int64_t place = i < count ? NAME(place_of)(rows, first + i) : 0;
+        const double norm = i < count ? rows->norms[place] : NAN;
+        const double target = i < count ? (double)y[place] : NAN;
         const int counts = norm <= DBL_MAX && fabs(target) <= DBL_MAX; /* false for NaN */
-        block->row[i] = counts ? x + (first + i) * layout->n_columns : scratch->zero_row;
+        block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
         block->y[i] = counts ? target : 0.0;
         block->norm[i] = counts ? norm : NAN;
     }
@@ -88,7 +93,21 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
         }
 }
 
-/* Where the block after the one at `first` lies, in `parts` parts of whole units. */
+/* Ask for row i of a batch, if there is one: no hardware foresees where it lies. */
+ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) {
+    if (!rows->batch || i >= rows->n_rows)
+        return;
+    const int64_t place = rows->batch[i], bytes = rows->n_columns * (int64_t)sizeof(REAL);
+    const uintptr_t row = (uintptr_t)rows->x + (uintptr_t)(place * bytes);
+    for (int64_t at = 0; at < bytes; at += UNIT_BYTES)
+        __builtin_prefetch((const void *)(row + (uintptr_t)at), 0, 2);
+    __builtin_prefetch((const void *)(row + (uintptr_t)(bytes - 1)), 0, 2);
+    __builtin_prefetch(rows->norms + place, 0, 2);
+    __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
+}
+
+/* Where the block after the one at `first` lies (nowhere, for a batch), in `parts` parts of whole
+ * units. */
 ALWAYS_INLINE struct memory_range NAME(next_block)(const struct dense_rows *rows, int64_t first,
                                                    int64_t end, int64_t parts) {
     const int64_t next = first + ROWS_PER_BLOCK;
@@ -96,7 +115,7 @@ ALWAYS_INLINE struct memory_range NAME(next_block)(const struct dense_rows *rows
     const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
     struct memory_range range;
     range.start = (uintptr_t)rows->x + (uintptr_t)(next * row_bytes);
-    range.bytes = count > 0 ? count * row_bytes : 0;
+    range.bytes = count > 0 && !rows->batch ? count * row_bytes : 0;
     range.part_bytes = (range.bytes / parts / UNIT_BYTES + 1) * UNIT_BYTES;
     return range;
 }
@@ -152,12 +171,15 @@ ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
     return NAME(fold)(sum[0]);
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). */
-ALWAYS_INLINE void NAME(predict_block)(const struct NAME(block) * block, const REAL *w,
+/* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */
+ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
+                                       const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,
                                        double *p) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        NAME(prefetch_row)(rows, next + i);
         p[i] = (double)NAME(dot)(block->row[i], w, layout);
+    }
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         p[i] = block->scale[i] * (p[i] + intercept);
 }

@@ -58,6 +58,9 @@ struct dense_rows {
     int64_t n_rows, n_columns;
     int intercept; /* 0 or 1 */
     double row_norm;
+    /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
+     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. */
+    const int64_t *batch;
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to

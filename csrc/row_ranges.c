@@ -9,7 +9,7 @@
 
 #include "row_ranges.h"
 
-enum { ROWS_PER_RANGE = 2048, MOST_RANGES = 1024, ALIGNMENT = 64 };
+enum { ROWS_PER_RANGE = 2048, ROWS_PER_BATCH_RANGE = 256, MOST_RANGES = 1024, ALIGNMENT = 64 };
 
 int has_threads(void) {
 #ifdef _OPENMP
@@ -46,12 +46,15 @@ static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels
                        const struct dense_rows *rows, int n_threads, int64_t partial_size) {
     ranges->n_rows = rows->n_rows;
     atomic_init(&ranges->next, 0);
-    ranges->rows_per_range =
-        round_up((rows->n_rows + MOST_RANGES - 1) / MOST_RANGES, ROWS_PER_RANGE);
-    if (ranges->rows_per_range < ROWS_PER_RANGE)
-        ranges->rows_per_range = ROWS_PER_RANGE;
+    /* A batch is short, and its rows come from all over the memory: more to share out. */
+    const int64_t least = rows->batch ? ROWS_PER_BATCH_RANGE : ROWS_PER_RANGE;
+    ranges->rows_per_range = round_up((rows->n_rows + MOST_RANGES - 1) / MOST_RANGES, least);
+    if (ranges->rows_per_range < least)
+        ranges->rows_per_range = least;
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
     ranges->n_threads = n_threads < ranges->n_ranges ? n_threads : (int)ranges->n_ranges;
+    if (ranges->n_threads < 1) /* an empty batch */
+        ranges->n_threads = 1;
     ranges->partial_size = partial_size;
     ranges->workspace_bytes = round_up(kernels->workspace_bytes(rows->n_columns), ALIGNMENT);
     ranges->partial = calloc(ranges->n_ranges * partial_size + 1, sizeof(int64_t));

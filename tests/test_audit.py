@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, PRIVATE
+from audit_faults import CONFIGURATIONS, PRIVATE, SHUFFLED
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
+from dperm.audit.bounds import epsilon_from_rates
 from dperm.mechanisms import release
 
-DELTA = 1e-3
 CONFIDENCE = 1 - 1e-6
 
 
@@ -26,22 +26,23 @@ def test_every_algorithm_has_a_configuration():
     assert public == set(CONFIGURATIONS)
 
 
-def measure(name, relation="add_or_remove", **changes):
-    entry = CONFIGURATIONS[name]
+def measure(name, relation="add_or_remove", entry=None, **changes):
+    entry = entry or CONFIGURATIONS[name]
     pair = worst_case_neighbours(n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept)
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):
         return algorithm(
-            objective, entry.epsilon, DELTA, neighbors=relation, random_state=seed, **entry.settings
+            objective, entry.epsilon, entry.delta, neighbors=relation, random_state=seed, **entry.settings
         )
 
     return epsilon_lower_bound(
         audit.Transcript(run, pair),
         pair,
-        delta=DELTA,
+        delta=entry.delta,
         claim=entry.epsilon,
         **{
+            "method": entry.method,
             "trainings": entry.trainings,
             "confidence": CONFIDENCE,
             "n_jobs": 1,
@@ -56,10 +57,15 @@ def measure(name, relation="add_or_remove", **changes):
 def test_the_audit_stays_below_the_claim(name, relation):
     result = measure(name, relation)
     assert not result.violates(), result
+    entry = CONFIGURATIONS[name]
+    if entry.method == "clopper_pearson":
+        rates = result.false_positive_rate, result.false_negative_rate
+        assert epsilon_from_rates(*rates, entry.delta) > entry.share * entry.epsilon, result
+        return
     # It also sees most of what is there: m pairs tell mu (about 1) with a deviation of 2 / sqrt(m).
     error = 2 / math.sqrt(result.certified / 2)
     estimate = -math.sqrt(2) * norm.ppf(result.false_negative_rate)
-    assert estimate > CONFIGURATIONS[name].share * gdp_mu(result.claim, DELTA) - 5 * error, result
+    assert estimate > entry.share * gdp_mu(result.claim, entry.delta) - 5 * error, result
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,14 @@ def test_planted_faults_are_found(name, fault):
         result = measure(name)
     assert result.violates(), result
     assert "VIOLATED" in str(result)
+
+
+def test_shuffled_epochs_do_not_pass_for_poisson_samples():
+    honest = measure("dp_sgd", entry=SHUFFLED)
+    assert not honest.violates(), honest
+    with SHUFFLED.faults[0]():
+        result = measure("dp_sgd", entry=SHUFFLED)
+    assert result.violates(), result
 
 
 @pytest.mark.parametrize("name", ["nonprivate", "majority"])
@@ -96,7 +110,7 @@ def test_full_audit_at_epsilon_one(name, kind):
     entry = CONFIGURATIONS[name]
     pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
     algorithm = getattr(algorithms, name)
-    short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
+    short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}, "dp_sgd": {"steps": 20, "batch_size": 100}}
     settings = {"clip": 0.01, **short[name]} if name in short else {}
     fit = audit.Transcript(
         lambda objective, seed: algorithm(objective, 1.0, delta, random_state=seed, **settings), pair
@@ -109,6 +123,7 @@ def test_full_audit_at_epsilon_one(name, kind):
         trainings=3000 if name == "dp_agd" else 10_000,
         random_state=1,
         confidence=0.99,
+        method=entry.method,
     )
     assert not result.violates(), result
     # mu = 0.268 with a deviation of 0.026, of which the confidence takes 2.3; 0.6 is mu = 0.169.

@@ -11,6 +11,7 @@ from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
+from dperm.secret_rows import SecretRows
 from dperm.stochastic_descent import (
     Batches,
     CyclicBatches,
@@ -146,7 +147,9 @@ class Objective:
 
     # -- private sums --------------------------------------------------------------------------------
 
-    def clipped_gradient_sum(self, w: ArrayLike, clip: float, *, radius: float = math.inf) -> Bounded:
+    def clipped_gradient_sum(
+        self, w: ArrayLike, clip: float, *, radius: float = math.inf, rows: SecretRows | None = None
+    ) -> Bounded:
         """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
 
         Exact integers on a grid that depends on ``n_public``, ``clip`` and the dtype alone. A record's
@@ -162,12 +165,21 @@ class Objective:
         radius : float
             Public bound on ``||w||``. Where all gradients on that ball are shorter than ``clip``, the
             bound is tightened to what the loss allows there.
+        rows : SecretRows, optional
+            Sum over these records only, each of which adds what it adds to the full sum. The bound is that
+            of a record in the sample, and under replace_one twice that, which accounting of samples counts
+            on.
 
         Returns
         -------
         Bounded
-            Shape ``(dimension,)``; sensitivity ``clip`` (add_or_remove) or ``2 clip`` (replace_one), or
-            less as told by ``radius``.
+            Shape ``(dimension,)``, whatever the sample; sensitivity ``clip`` (add_or_remove) or ``2 clip``
+            (replace_one), or less as told by ``radius``.
+
+        Raises
+        ------
+        DataError
+            For more records than ``n_public`` and a sample of fixed size.
         """
         _check_clip(clip)
         weights = self._weights(w, "w")
@@ -177,11 +189,14 @@ class Objective:
         if known is None or known[0] != (clip, radius):
             known = self._gradient_bounds = (clip, radius), self._bound_gradients(clip, radius)
         clip, clip_before_rounding, grid, replacement = known[1]
-        loss = self.loss
-        integers = self._rows.clipped_gradient_sum(
-            loss.kernel, weights, clip_before_rounding, grid, self._threads()
-        )
-        return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
+        kernel, bounds = self.loss.kernel, (clip_before_rounding, grid)
+        if rows is None:
+            integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads())
+            return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
+        batch = rows._among(self._n_rows, self.n_public)
+        threads = threads_for(self.n_threads, batch.size * self.n_columns)
+        integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
+        return Bounded(integers, grid=grid, contribution=clip)
 
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
@@ -296,6 +311,14 @@ class Objective:
             n_penalized=penalized,
             n_threads=self.n_threads,
         )
+
+    def check_places(self) -> None:
+        """Raise DataError for more records than ``n_public``: batches of fixed size are drawn among these."""
+        if self._n_rows > self.n_public:
+            raise DataError(
+                f"batches of fixed size are drawn among n_public = {self.n_public} places; there are more "
+                "records. Pass a larger n_public, or use Poisson sampling."
+            )
 
     # -- the ridge term: public ----------------------------------------------------------------------
 

@@ -25,7 +25,12 @@ def test_replay_passes_for_every_private_algorithm(name, relation, random_state)
     entry = CONFIGURATIONS[name]
     report = replay(
         lambda objective: getattr(algorithms, name)(
-            objective, 4.0, DELTA, neighbors=relation, random_state=random_state, **entry.settings
+            objective,
+            entry.epsilon,
+            DELTA,
+            neighbors=relation,
+            random_state=random_state,
+            **(entry.settings | entry.replay),
         ),
         relation,
         entry.fit_intercept,

@@ -73,6 +73,22 @@ static void spoil(enum real_type type, void *x, int64_t count) {
         ((double *)x)[count / 2] = INFINITY;
 }
 
+/* Every other row, the first one always, the last one if there is an odd number. */
+static void run_batch(const struct kernel_table *kernels, enum real_type type,
+                      struct dense_rows rows, const int64_t *batch, const double *w,
+                      const double *direction, const double *steps, double *sum, double *total,
+                      int64_t *integers, int64_t *scores, double *p, void *workspace) {
+    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
+    rows.batch = batch;
+    rows.n_rows = (rows.n_rows + 1) / 2;
+    kernels->clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24, integers,
+                                        workspace);
+    kernels->gradient_sum[type](&rows, 0, rows.n_rows, loss, w, sum, total, workspace);
+    kernels->clipped_loss_sums[type](&rows, 0, rows.n_rows, loss, w, direction, steps, N_STEPS, 0.5,
+                                     0x1p-40, scores, workspace);
+    kernels->predictions[type](&rows, 0, rows.n_rows, w, p, workspace);
+}
+
 static void run_all(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
                     int intercept, enum place place) {
     arenas_used = 0;
@@ -91,6 +107,9 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     double *p = doubles(n, place), *total = doubles(1, place);
     int64_t *integers = guarded(dimension * sizeof(int64_t), place);
     int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
+    int64_t *batch = guarded((n + 1) / 2 * sizeof(int64_t), place);
+    for (int64_t i = 0; i < n; i += 2)
+        batch[i / 2] = i;
     void *workspace = guarded(kernels->workspace_bytes(d), place);
     memset(integers, 0, dimension * sizeof(int64_t));
     memset(scores, 0, N_STEPS * sizeof(int64_t));
@@ -105,6 +124,8 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
                                          0x1p-40, scores, workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
+    run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
+              workspace);
 }
 
 static long run_shapes(const struct kernel_table *kernels) {

@@ -12,7 +12,7 @@ LAYERS = [
     {"accounting"},
     {"_kernels"},
     {"_build_info"},
-    {"bounded"},
+    {"bounded", "secret_rows"},
     {"losses", "data", "schema"},
     {"objective", "stochastic_descent"},
     {"mechanisms"},

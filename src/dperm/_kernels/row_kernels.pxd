@@ -23,6 +23,7 @@ cdef extern from "kernel_table.h" nogil:
         int64_t n_columns
         int intercept
         double row_norm
+        const int64_t *batch
 
     ctypedef void clipped_gradient_sum_fn(
         const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,

@@ -40,6 +40,7 @@ class DenseRows:
         clip_in: float,
         grid: float,
         n_threads: int,
+        batch: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]: ...
     def gradient_sum(
         self,

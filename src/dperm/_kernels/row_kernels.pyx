@@ -80,15 +80,30 @@ cdef class DenseRows:
         self.rows.n_rows = x.shape[0]
         self.rows.n_columns = x.shape[1]
 
+    cdef dense_rows among(self, const int64_t[::1] batch) except *:
+        """All rows, or those of a batch: ascending indices."""
+        cdef dense_rows rows = self.rows
+        if batch is None:
+            return rows
+        if batch.shape[0] > 0 and (batch[0] < 0 or batch[batch.shape[0] - 1] >= rows.n_rows):
+            raise IndexError("a batch holds indices of rows that are not there")
+        rows.batch = &batch[0]
+        rows.n_rows = batch.shape[0]
+        return rows
+
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
-                             int n_threads):
-        """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``."""
+                             int n_threads, const int64_t[::1] batch=None):
+        """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
+
+        With ``batch``, ascending indices, the sum over these rows only.
+        """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
+        cdef dense_rows rows = self.among(batch)
         cdef int status
         with nogil:
-            status = all_clipped_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss,
+            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
                                               &w[0], clip_in, grid, &sum_out[0])
         check(status)
         return result

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import FitResult
 from dperm.audit.neighbours import LinearData, NeighbourPair
 from dperm.bounded import Bounded
@@ -64,6 +66,12 @@ class Transcript:
     -----
     Each pass over the data is made on both data sets. Noisy sums and selections by the exponential
     mechanism count; selections with Laplace noise, kept for published settings, do not.
+
+    The observer of a sum over a secret batch does not know the batch. It knows both full sums and the
+    sampling rate, takes the other records for present at that rate, and computes the likelihood ratio of the
+    record's being in the batch or not. Under ``add_or_remove`` the first data set should be the one
+    without the record. Such claims are (epsilon, delta) claims: audit them with
+    ``method="clopper_pearson"``.
     """
 
     def __init__(self, run: Run, pair: NeighbourPair) -> None:
@@ -75,7 +83,7 @@ class Transcript:
         if not own_first and data is not self.pair.second:
             raise ValueError("data must be one of the two data sets of the pair of this Transcript")
         other = self.pair.second if own_first else self.pair.first
-        twins = _Twins(data.objective, other.objective)
+        twins = _Twins(data.objective, other.objective, own_first)
         with watch_releases(twins.watch):
             self.run(cast(Objective, twins), seed)
         return -twins.log_ratio if own_first else twins.log_ratio
@@ -84,9 +92,9 @@ class Transcript:
 class _Twins:
     """Stands in for an objective, and keeps each bounded sum together with the same sum on a neighbour."""
 
-    def __init__(self, own: Objective, other: Objective) -> None:
-        self._own, self._other = own, other
-        self._sums: dict[int, tuple[Bounded, Bounded]] = {}
+    def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
+        self._own, self._other, self._own_first = own, other, own_first
+        self._sums: dict[int, tuple[Bounded, Bounded | _FullSums]] = {}
         self.log_ratio = 0.0  # of the probabilities of what was released, own over other
 
     def __getattr__(self, name: str) -> Any:
@@ -97,24 +105,64 @@ class _Twins:
 
         def on_both(*args: Any, **kwargs: Any) -> Any:
             result = own(*args, **kwargs)
+            rows = kwargs.pop("rows", None)
             if isinstance(result, Bounded):
-                self._sums[id(result)] = result, other(*args, **kwargs)
+                twin = other(*args, **kwargs)
+                if rows is not None:
+                    twin = self._full_sums(own(*args, **kwargs), twin, rows.rate)
+                self._sums[id(result)] = result, twin
             return result
 
         setattr(self, name, on_both)
         return on_both
 
+    def _full_sums(self, own: Bounded, other: Bounded, rate: float) -> _FullSums:
+        exact = [release_without_privacy(full).view(np.ndarray).ravel() for full in (own, other)]
+        return _FullSums(*(exact if self._own_first else reversed(exact)), rate)
+
     def watch(self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any) -> Any:
         """Make the release and note how likely it was."""
         released = method(releaser, private, *args)
         twin = self._sums[id(private)][1]
-        if method.__name__ == "gaussian_sum":
+        if isinstance(twin, _FullSums):
+            ratio = _sampled_log_ratio(releaser, private, twin, released, *args)
+            self.log_ratio += -ratio if self._own_first else ratio
+        elif method.__name__ == "gaussian_sum":
             self.log_ratio += _gaussian_log_ratio(releaser, private, twin, released, *args)
         elif method.__name__ == "norm_laplace_sum":
             self.log_ratio += _norm_laplace_log_ratio(releaser, private, twin, released, *args)
         elif method.__name__ == "select":
             self.log_ratio += _selection_log_ratio(releaser, private, twin, released, *args)
         return released
+
+
+@dataclass(frozen=True)
+class _FullSums:
+    """What an observer knows of a sum over a secret batch."""
+
+    first: Array
+    second: Array
+    rate: float
+
+
+def _sampled_log_ratio(
+    releaser: Releaser, own: Bounded, full: _FullSums, released: Array, noise_multiplier: float
+) -> float:
+    """Second over first, the others' part of the sum taken at its mean."""
+    replaced = releaser.neighbors is Neighbours.REPLACE_ONE
+    common = (full.first + full.second) / 2.0 if replaced else full.first
+    sigma = noise_multiplier * own.sensitivity(releaser.neighbors)
+    if sigma == 0.0:
+        return math.inf if (full.second - full.first).any() else 0.0
+    seen = released.ravel() - full.rate * common
+
+    def log_likelihood(gradient: Array) -> float:
+        """Of a record with this gradient against one without any."""
+        in_the_batch = float((seen - gradient / 2.0) @ gradient) / sigma**2
+        out = math.log1p(-full.rate) if full.rate < 1.0 else -math.inf
+        return float(np.logaddexp(out, math.log(full.rate) + in_the_batch))
+
+    return log_likelihood(full.second - common) - log_likelihood(full.first - common)
 
 
 def _gaussian_log_ratio(

@@ -14,8 +14,10 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units
 from dperm.algorithms.fit_result import FitResult
 from dperm.bounded import Bounded
+from dperm.mechanisms.batches import watch_batches
 from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
 from dperm.objective import Objective
+from dperm.secret_rows import SecretRows
 
 # What two runs of the same releases must agree on, access by access.
 _PUBLIC = (
@@ -108,7 +110,8 @@ def replay_check(
     charged as usual but hands back the value that was recorded. Since released values, and so everything
     computed from them, are then the same, the two runs must make the same releases in the same order,
     with the same grids, bounds and charges, and return the same result; and each exact sum may differ by
-    its stated sensitivity at most.
+    its stated sensitivity at most. Secret batches are recorded and repeated, too: sensitivity is a claim
+    about every one of them.
 
     Parameters
     ----------
@@ -129,11 +132,11 @@ def replay_check(
     ``random_state=None`` inside ``run`` the check works as well; only recorded values count.
     """
     recorder = _Recorder()
-    with watch_releases(recorder.watch):
+    with watch_releases(recorder.watch), watch_batches(recorder.watch_batch):
         first = run(objective)
-    replayer = _Replayer(recorder.accesses)
+    replayer = _Replayer(recorder.accesses, recorder.batches)
     second = None
-    with watch_releases(replayer.watch):
+    with watch_releases(replayer.watch), watch_batches(replayer.watch_batch):
         try:
             second = run(neighbour)
         except _DivergedError:
@@ -152,6 +155,11 @@ class _Recorder:
 
     def __init__(self) -> None:
         self.accesses: list[Access] = []
+        self.batches: list[SecretRows] = []
+
+    def watch_batch(self, rows: SecretRows) -> SecretRows:
+        self.batches.append(rows)
+        return rows
 
     def watch(
         self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any, **kwargs: Any
@@ -168,8 +176,9 @@ class _DivergedError(Exception):
 class _Replayer:
     """Makes and charges the releases of a second run, but hands out the values of the first."""
 
-    def __init__(self, recorded: list[Access]) -> None:
+    def __init__(self, recorded: list[Access], batches: list[SecretRows]) -> None:
         self.recorded = recorded
+        self.batches = iter(batches)
         self.problems: list[str] = []
         self.largest_share = 0.0
         self.count = 0
@@ -184,6 +193,14 @@ class _Replayer:
         self.count += 1
         self._compare(expected, _access(releaser, method, private, *args, **kwargs))
         return expected.released
+
+    def watch_batch(self, rows: SecretRows) -> SecretRows:
+        """The batch of the first run: records that both data sets have are in both or in neither."""
+        recorded = next(self.batches, None)
+        if recorded is None or recorded.rate != rows.rate:
+            self.problems.append("control flow: other batches than those recorded")
+            raise _DivergedError
+        return recorded
 
     def check_length(self) -> None:
         """Note when the second run stopped early."""

@@ -113,6 +113,7 @@ class Releaser:
         source = random_source(random_state)
         self.random: str = source.kind
         self._bits = RandomBits(source)
+        self._source = source
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {
@@ -131,6 +132,10 @@ class Releaser:
                 description=description,
                 statement=facts,
             )
+
+    def sampling_bits(self) -> RandomBits:
+        """Random bits for secret samples: a stream of their own, from the same seed if there is one."""
+        return RandomBits(self._source.spawn(1)[0])
 
     @_watched
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:

@@ -1,0 +1,75 @@
+"""From a released gradient to the next step: rules that see nothing private, and so cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class StepRule(Protocol):
+    """What to add to the weights, given a gradient; remembers what it needs of earlier ones."""
+
+    def move(self, gradient: Array) -> Array:
+        """The step, of the shape of the gradient."""
+
+
+@dataclass
+class HeavyBall:
+    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); plain descent for momentum 0.
+
+    Attributes
+    ----------
+    step_size : float
+    momentum : float
+        In [0, 1).
+    """
+
+    step_size: float
+    momentum: float
+    _velocity: Array | float = field(default=0.0, init=False, repr=False)
+
+    def move(self, gradient: Array) -> Array:
+        """The step."""
+        velocity = self.momentum * self._velocity - self.step_size * gradient
+        self._velocity = velocity
+        return velocity
+
+
+@dataclass
+class Adam:
+    """Steps scaled by running means of the gradients and of their squares.
+
+    Attributes
+    ----------
+    step_size : float
+    beta1, beta2 : float
+        Decay of the means, in [0, 1).
+    offset : float
+        Added to the root of the second mean.
+
+    References
+    ----------
+    D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1.
+    """
+
+    step_size: float
+    beta1: float = 0.9
+    beta2: float = 0.999
+    offset: float = 1e-8
+    _steps: int = field(default=0, init=False, repr=False)
+    _first: Array | float = field(default=0.0, init=False, repr=False)
+    _second: Array | float = field(default=0.0, init=False, repr=False)
+
+    def move(self, gradient: Array) -> Array:
+        """The step."""
+        self._steps += 1
+        self._first = self.beta1 * self._first + (1.0 - self.beta1) * gradient
+        self._second = self.beta2 * self._second + (1.0 - self.beta2) * gradient**2
+        mean = self._first / (1.0 - self.beta1**self._steps)
+        square = self._second / (1.0 - self.beta2**self._steps)
+        return np.asarray(-self.step_size * mean / (np.sqrt(square) + self.offset))

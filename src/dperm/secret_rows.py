@@ -1,0 +1,63 @@
+"""Secret samples of records, which only an objective opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: ``draw(start, stop)``: ascending indices of the records of ``start .. stop - 1`` that are in the sample.
+Draw = Callable[[int, int], NDArray[np.integer[Any]]]
+
+
+class SecretRows:
+    """Which records take part in a sum, and how likely each was to.
+
+    The guarantee of sampled sums rests on nobody knowing the sample: not its members, and not their number.
+    It does not print, convert, iterate or pickle, and has no length. It is drawn when a sum is first
+    made, and is the same for every sum made with it: on a neighbouring data set, too, each record
+    that both have is in or out for both.
+
+    Attributes
+    ----------
+    rate : float
+        Probability that a record is in. Public.
+    """
+
+    __slots__ = ("_draw", "_drawn", "_indices", "rate")
+
+    def __init__(self, draw: Draw, rate: float) -> None:
+        self.rate = rate
+        self._draw = draw
+        self._drawn = 0  # number of records whose fate is known
+        self._indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def _among(self, n_rows: int, n_public: int) -> NDArray[np.int64]:
+        """Ascending indices of the sampled ones of ``n_rows`` records.
+
+        The fate of ``n_public`` records is drawn even where there are fewer, so that what is read from
+        the source of random bits does not depend on their private number.
+        """
+        wanted = max(n_rows, n_public)
+        if wanted > self._drawn:
+            more = self._draw(self._drawn, wanted).astype(np.int64, copy=False)
+            self._indices = np.concatenate([self._indices, more]) if self._drawn else more
+            self._drawn = wanted
+        if n_rows < self._drawn:
+            return self._indices[: np.searchsorted(self._indices, n_rows)]
+        return self._indices
+
+    def __repr__(self) -> str:
+        return f"<SecretRows, rate {self.rate:g}, not for reading>"
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError("a sample of records is secret: privacy amplification rests on it")
+
+    __array_ufunc__ = None
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
+    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = _refuse
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self._refuse()

@@ -1,0 +1,291 @@
+"""DP-SGD: twin, noise of every accountant, secrecy of the batches, budget, reproducibility."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from algorithms.problems import objective, separable
+from algorithms.recorded_batches import recorded_batches
+from dperm import Objective
+from dperm.accounting import Ledger, gdp_mu, noise_multiplier
+from dperm.algorithms import dp_sgd, nonprivate
+from dperm.algorithms._minibatch_descent import MinibatchSchedule, minibatch_schedule
+from dperm.audit import replay_check
+from dperm.errors import BudgetExceededError, DataError
+from dperm.losses import Hinge, Huber, Logistic
+from dperm.mechanisms import release
+from reference import numpy_algorithms as rows_twin
+from reference import numpy_sgd as twin
+
+SHORT = {"batch_size": 100, "steps": 30, "clip": 0.3, "step_size": 2.0}
+SCHEMES = [
+    ("poisson", "add_or_remove"),
+    ("poisson", "replace_one"),
+    ("without_replacement", "replace_one"),
+    ("permutation", "add_or_remove"),
+    ("permutation", "replace_one"),
+]
+
+
+@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("tail", [0.0, 0.4, 1.0])
+def test_without_noise_it_is_the_numpy_twin(sampling, neighbors, optimizer, tail):
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1, penalize_intercept=True)
+    with recorded_batches(2000) as batches:
+        result = dp_sgd(
+            obj, math.inf, 1e-6, optimizer=optimizer, sampling=sampling, neighbors=neighbors, momentum=0.8,
+            tail=tail, **SHORT,
+        )  # fmt: skip
+    schedule = MinibatchSchedule(momentum=0.8, tail=tail, **SHORT)
+    move = twin.heavy_ball(2.0, 0.8) if optimizer == "momentum" else twin.adam(2.0, 0.8)
+    rows = rows_twin.scaled_rows(X, 1.5, True)
+    expected = twin.minibatch_descent(rows, y, batches, np.zeros((30, 6)), schedule, move, l2=0.1)
+    np.testing.assert_allclose(result.coef, expected, rtol=1e-5)
+    assert not result.privacy.private
+    assert all(0 < len(batch) < 2000 for batch in batches)
+
+
+def test_noise_reaches_the_weights_as_calibrated():
+    """Records without information: weights are sums of noise, of the variance that is claimed."""
+    obj = Objective("logistic", np.zeros((1000, 400)), np.ones(1000), row_norm=1.0)
+    settings = {"batch_size": 50, "steps": 20, "clip": 0.3, "momentum": 0.0, "tail": 0.0, "step_size": 1.0}
+    result = dp_sgd(obj, 1.0, 1e-6, random_state=0, **settings)
+    z = noise_multiplier(1.0, 1e-6, batch_size=50, n_samples=1000, steps=20)
+    assert result.privacy.noise_scale == z * 0.3
+    score = np.sum((result.coef / (z * 0.3 / 50)) ** 2) / 20
+    assert chi2.ppf(1e-6, 400) < score < chi2.isf(1e-6, 400)
+
+
+@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+def test_noise_is_the_clip_times_the_multiplier_under_every_relation(sampling, neighbors, accountant):
+    settings = {"sampling": sampling, "neighbors": neighbors, "accountant": accountant}
+    statement = dp_sgd(objective(), 0.8, 1e-6, **SHORT, **settings).privacy
+    z = noise_multiplier(0.8, 1e-6, batch_size=100, n_samples=2000, steps=30, **settings)
+    assert statement.noise_scale == pytest.approx(z * 0.3, rel=1e-15)
+    assert statement.sensitivity == (0.3 if neighbors == "add_or_remove" else 0.6)
+    assert statement.sampling == sampling
+    assert statement.accountant == ("gdp" if sampling == "permutation" else accountant)
+
+
+def test_a_radius_does_not_tighten_what_replacing_a_sampled_record_costs():
+    """Sampled accounting counts a record as absent or present: half the replacement is one presence."""
+    obj = objective(fit_intercept=False)
+    statement = dp_sgd(
+        obj, 0.8, 1e-6, neighbors="replace_one", radius=0.1, batch_size=100, steps=5, clip=9.0
+    ).privacy
+    z = noise_multiplier(0.8, 1e-6, batch_size=100, n_samples=2000, steps=5, neighbors="replace_one")
+    longest = Logistic().lipschitz(1.5, 0.1)
+    assert statement.noise_scale == pytest.approx(z * longest, rel=1e-5)
+    assert statement.noise_scale >= z * longest
+
+
+# Tight advanced composition, and the published one; see tests/accounting for the moments accountant.
+@pytest.mark.parametrize(
+    ("accountant", "calibration", "multiplier"),
+    [
+        ("advanced_composition", "tight", 3.598215544),
+        ("advanced_composition", "paper", 23.07125423),
+        ("pld", "tight", 0.902),
+    ],
+)
+def test_noise_of_published_settings(accountant, calibration, multiplier):
+    obj = Objective("logistic", np.zeros((1000, 1)), np.ones(1000), row_norm=1.0)
+    statement = dp_sgd(
+        obj, 1.0, 1e-5, batch_size=10, steps=100, clip=0.5, accountant=accountant, calibration=calibration
+    ).privacy
+    relative = 2e-3 if accountant == "pld" else 1e-9
+    assert statement.noise_scale / 0.5 == pytest.approx(multiplier, rel=relative)
+
+
+def test_moments_accountant_has_a_floor():
+    obj = Objective("logistic", np.zeros((10_000, 1)), np.ones(10_000), row_norm=1.0)
+    settings = {"batch_size": 52, "steps": 1000, "accountant": "moments", "clip": 1.0}
+    for calibration in ("tight", "paper"):
+        statement = dp_sgd(obj, 0.6, 1e-8, calibration=calibration, **settings).privacy
+        assert statement.noise_scale == pytest.approx(4.36, rel=2e-3)
+        with pytest.raises(ValueError, match="max_moment"):
+            dp_sgd(obj, 0.5, 1e-8, calibration=calibration, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"accountant": "pld"}, "accountant='moments'"),
+        ({"accountant": "moments", "sampling": "permutation"}, "accountant='moments'"),
+        ({"accountant": "advanced_composition", "neighbors": "replace_one"}, "add_or_remove"),
+        ({"accountant": "advanced_composition", "steps": 1, "batch_size": 10}, "epsilon_t"),
+    ],
+)
+def test_paper_mode_refuses_what_is_not_published(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dp_sgd(objective(), 1.6, 1e-8, calibration="paper", **settings)
+    with pytest.raises(ValueError, match="finite epsilon"):
+        dp_sgd(objective(), math.inf, 1e-8, calibration="paper", accountant="moments")
+
+
+def test_without_noise_it_reaches_the_optimum():
+    obj = objective(l2=0.01)
+    best = nonprivate(obj).coef
+    exact = dp_sgd(obj, math.inf, 1e-6, batch_size=2000, steps=3000, clip=10.0, tail=0.0)
+    np.testing.assert_allclose(exact.coef, best, atol=1e-6)
+    sampled = dp_sgd(
+        obj, math.inf, 1e-6, batch_size=100, steps=3000, clip=10.0, step_size=1.0, momentum=0.0,
+        random_state=0,
+    )  # fmt: skip
+    assert obj.value(sampled.coef) - obj.value(best) < 1e-4
+
+
+@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
+def test_seeded_runs_repeat_on_any_number_of_threads(sampling, neighbors):
+    X, y = separable(n=20_000, d=20)
+    settings = {"batch_size": 6000, "steps": 7, "sampling": sampling, "neighbors": neighbors}
+    coefs = [
+        dp_sgd(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, random_state=3, **settings).coef
+        for threads in (1, 2)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    other = dp_sgd(Objective("logistic", X, y), 1.0, 1e-6, random_state=4, **settings).coef
+    assert np.all(other != coefs[0])
+    free = [dp_sgd(Objective("logistic", X, y), 1.0, 1e-6, **settings).coef for _ in range(2)]
+    assert np.all(free[0] != free[1])
+
+
+def empty(n):
+    """n records without information, 2000 publicly."""
+    return Objective("logistic", np.zeros((n, 3)), np.ones(n), n_public=2000)
+
+
+def test_samples_and_noise_come_from_different_streams():
+    """The noise of a seed does not depend on how many records a sample is drawn from."""
+    first, second = (dp_sgd(empty(n), 1.0, 1e-6, random_state=5, **SHORT).coef for n in (2000, 700))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_an_empty_batch_is_released_like_any_other():
+    with recorded_batches(2000) as batches:
+        result = dp_sgd(objective(), 1.0, 1e-6, batch_size=0.01, steps=50, clip=0.3, random_state=0)
+    assert sum(len(batch) == 0 for batch in batches) >= 45
+    assert len(result.history) == 50
+    assert all(entry["gradient_norm"] > 1.0 for entry in result.history)
+
+
+@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
+def test_all_that_was_planned_is_spent(monkeypatch, sampling, neighbors):
+    doors = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: doors.append(self) or original(self, *args),
+    )
+    dp_sgd(objective(), 0.7, 1e-7, sampling=sampling, neighbors=neighbors, **SHORT)
+    assert len(doors) == 30
+    assert doors[-1].budget.spent_units == doors[-1].budget.total_units == 30
+    with pytest.raises(BudgetExceededError):
+        doors[-1].budget.spend(doors[-1].budget.event)
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = objective()
+    dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "clipped_gradient_sum", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 0},
+        {"batch_size": 2001},
+        {"batch_size": 1.5, "sampling": "permutation"},
+        {"steps": 0},
+        {"clip": -1.0},
+        {"step_size": math.nan},
+        {"momentum": 1.0},
+        {"tail": 1.5},
+        {"radius": 0.0},
+        {"optimizer": "newton"},
+        {"sampling": "with_replacement"},
+        {"accountant": "abacus"},
+        {"calibration": "loose"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        dp_sgd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+def test_fixed_batches_have_no_accounting_under_add_or_remove():
+    with pytest.raises(ValueError, match="replace_one"):
+        dp_sgd(objective(), 1.0, 1e-6, sampling="without_replacement")
+
+
+@pytest.mark.parametrize("sampling", ["without_replacement", "permutation"])
+def test_more_records_than_places_are_refused_before_the_charge(sampling):
+    X, y = separable()
+    obj = Objective("logistic", X, y, n_public=1999)
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(DataError, match="n_public = 1999"):
+        dp_sgd(obj, 1.0, 1e-6, sampling=sampling, neighbors="replace_one", ledger=ledger)
+    assert ledger.spent == 0.0
+    dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)  # Poisson batches know no places
+
+
+def test_projection_keeps_every_iterate_in_the_ball():
+    norms = []
+    dp_sgd(
+        objective(), 0.1, 1e-6, radius=0.7, callback=lambda seen: norms.append(np.linalg.norm(seen["coef"]))
+    )
+    assert max(norms) <= 0.7 * (1 + 1e-12)
+    assert max(norms) > 0.69
+
+
+@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
+@pytest.mark.parametrize("place", [0, 17, 59])
+def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(sampling, neighbors, place):
+    """Wherever the record stands; its place stays empty, or is taken by another record."""
+    rng = np.random.default_rng(place)
+    X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
+    other_X, other_y = X.copy(), y.copy()
+    other_X[place] = 0.0 if neighbors == "add_or_remove" else -9.0 * X[place]
+    report = replay_check(
+        lambda obj: dp_sgd(
+            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=0.5, sampling=sampling,
+            neighbors=neighbors, random_state=2,
+        ),
+        Objective("logistic", X, y, row_norm=2.0),
+        Objective("logistic", other_X, other_y, row_norm=2.0),
+    )  # fmt: skip
+    assert report.ok, report
+    assert report.accesses == 12
+    assert report.largest_share > 0.9
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), Huber(2.0)])
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
+@pytest.mark.parametrize(("n", "d"), [(20, 2), (40_000, 100), (10**7, 10_000)])
+def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
+    schedule = minibatch_schedule(n, d, mu, loss, 2.0)
+    assert min(512, n) <= schedule.batch_size <= n
+    assert schedule.batch_size == round(schedule.batch_size)
+    assert 50 <= schedule.steps <= 1000
+
+
+def test_shuffled_epochs_cost_one_gaussian_release_each():
+    obj = objective()
+    statement = dp_sgd(
+        obj, 1.0, 1e-6, sampling="permutation", batch_size=300, steps=13, clip=0.3
+    ).privacy  # 6 batches an epoch: three epochs
+    assert statement.noise_scale == pytest.approx(0.3 * math.sqrt(3) / gdp_mu(1.0, 1e-6), rel=1e-8)
+    assert statement.mu == gdp_mu(1.0, 1e-6)

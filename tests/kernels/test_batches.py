@@ -1,0 +1,88 @@
+"""Sums over batches of rows: the integers of the rows, gathered from wherever they lie."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dperm._kernels import row_kernels
+from reference import awkward_arrays
+from reference.kernel_calls import bind, spec, weights
+
+CLIP, GRID = 0.5, 0.5 * 2.0**-22
+dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+
+
+def batch_sum(rows, w, batch, loss="logistic", threads=1):
+    return rows.clipped_gradient_sum(spec(loss), w, CLIP, GRID, threads, batch)
+
+
+def sum_of_copy(x, y, w, batch, intercept, loss="logistic"):
+    """The full sum of a data set that holds the batch's rows and no others."""
+    rows = bind(np.ascontiguousarray(x[batch]), np.ascontiguousarray(y[batch]), intercept, 1.5)
+    return rows.clipped_gradient_sum(spec(loss), w, CLIP, GRID, 1)
+
+
+@dtypes
+@intercepts
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "huber"])
+@pytest.mark.parametrize("width", [1, 5, 8, 16, 17, 100, 131])
+def test_a_batch_is_the_data_set_of_its_rows(instruction_set, dtype, intercept, loss, width):
+    x, y, w, _ = awkward_arrays.awkward(width, dtype)
+    w = weights(w, x, intercept)
+    rows = bind(x, y, intercept, 1.5)
+    rng = np.random.default_rng(width)
+    for _ in range(10):
+        batch = np.flatnonzero(rng.random(len(x)) < rng.random())
+        if len(batch):
+            expected = sum_of_copy(x, y, w, batch, intercept, loss)
+            assert batch_sum(rows, w, batch, loss).tolist() == expected.tolist()
+
+
+@dtypes
+def test_all_rows_are_the_full_sum_and_none_are_zero(instruction_set, dtype):
+    x, y, w, _ = awkward_arrays.ordinary(3000, 9, dtype)
+    w = weights(w, x, True)
+    rows = bind(x, y, True, 1.5)
+    full = rows.clipped_gradient_sum(spec("logistic"), w, CLIP, GRID, 1)
+    assert batch_sum(rows, w, np.arange(3000)).tolist() == full.tolist()
+    for threads in (1, 2):
+        assert batch_sum(rows, w, np.empty(0, dtype=np.int64), threads=threads).tolist() == [0] * 10
+
+
+@dtypes
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 255, 256, 257, 2000, 9000])
+def test_threads_do_not_change_a_bit(dtype, size):
+    x, y, w, _ = awkward_arrays.ordinary(10_000, 9, dtype)
+    w = weights(w, x, False)
+    rows = bind(x, y, False, 1.5)
+    batch = np.sort(np.random.default_rng(size).choice(len(x), size, replace=False))
+    sums = [batch_sum(rows, w, batch, threads=threads).tolist() for threads in (1, 2, 3)]
+    assert sums == [sum_of_copy(x, y, w, batch, False).tolist()] * 3
+
+
+def test_instruction_sets_agree(keep_instruction_set):
+    x, y, w, _ = awkward_arrays.awkward(33, np.float32)
+    w = weights(w, x, True)
+    sums = []
+    for name in row_kernels.instruction_sets():
+        row_kernels.use_instruction_set(name)
+        sums.append(batch_sum(bind(x, y, True, 1.5), w, np.arange(1, len(x), 3)).tolist())
+    assert sums == [sums[0]] * len(sums)
+
+
+@pytest.mark.parametrize("batch", [[-1, 2], [0, 5], [2**40]])
+def test_rows_that_are_not_there(batch):
+    rows = bind(np.ones((5, 3)), np.ones(5))
+    with pytest.raises(IndexError):
+        batch_sum(rows, np.zeros(3), np.array(batch))
+
+
+def test_the_clip_holds_in_a_batch():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(500, 7)), np.sign(rng.normal(size=500))
+    rows = bind(x, y, False, math.inf)
+    w = 3 * rng.normal(size=7)
+    for i in range(500):
+        assert np.linalg.norm(batch_sum(rows, w, np.array([i])) * GRID) <= CLIP + GRID * math.sqrt(7)
