@@ -29,7 +29,7 @@ static struct NAME(sgd_scratch) NAME(sgd_scratch_in)(void *workspace, const stru
     return scratch;
 }
 
-ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t index) {
+ALWAYS_INLINE void NAME(prefetch_sgd_row)(const struct dense_rows *rows, int64_t index) {
     if ((uint64_t)index >= (uint64_t)rows->n_rows)
         return;
     const char *row = (const char *)((const REAL *)rows->x + index * rows->n_columns);
@@ -115,7 +115,7 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
             for (int i = 0; i < count; i++) {
                 const int64_t ahead = next + i + SGD_ROWS_AHEAD;
                 if (ahead < n_drawn)
-                    NAME(prefetch_row)(rows, block->order[ahead]);
+                    NAME(prefetch_sgd_row)(rows, block->order[ahead]);
             }
             NAME(add_sgd_gradients)(rows, settings, &scratch, block->order + next, count, shift);
             next += count;

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, PRIVATE, SHUFFLED
+from audit_faults import CONFIGURATIONS, DEALT, PRIVATE, SHUFFLED
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
@@ -78,11 +78,12 @@ def test_planted_faults_are_found(name, fault):
     assert "VIOLATED" in str(result)
 
 
-def test_shuffled_epochs_do_not_pass_for_poisson_samples():
-    honest = measure("dp_sgd", entry=SHUFFLED)
+@pytest.mark.parametrize(("name", "entry"), [("dp_sgd", SHUFFLED), ("dp_sgd_gradient", DEALT)])
+def test_shuffled_epochs_do_not_pass_for_poisson_samples(name, entry):
+    honest = measure(name, entry=entry)
     assert not honest.violates(), honest
-    with SHUFFLED.faults[0]():
-        result = measure("dp_sgd", entry=SHUFFLED)
+    with entry.faults[0]():
+        result = measure(name, entry=entry)
     assert result.violates(), result
 
 
@@ -110,7 +111,14 @@ def test_full_audit_at_epsilon_one(name, kind):
     entry = CONFIGURATIONS[name]
     pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept)
     algorithm = getattr(algorithms, name)
-    short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}, "dp_sgd": {"steps": 20, "batch_size": 100}}
+    short = {
+        "noisy_gd": {"steps": 20},
+        "dp_agd": {"splits": 20},
+        "dp_sgd": {"steps": 20, "batch_size": 100},
+        "dp_sgd_gradient": {"steps": 20, "batch_size": 100, "step_size": 0.1},
+        "dp_sgd_output": {"passes": 1, "step_size": 0.5, "output": "last", "mechanism": "gaussian"},
+        "rrpsgd": {"rounds": 20, "batch_size": 100, "step_size": 0.1},
+    }
     settings = {"clip": 0.01, **short[name]} if name in short else {}
     fit = audit.Transcript(
         lambda objective, seed: algorithm(objective, 1.0, delta, random_state=seed, **settings), pair

@@ -103,9 +103,7 @@ def test_rounds_are_uniform():
 def test_without_noise_dp_sgd_gradient_comes_close_to_the_optimum(loss):
     X, y = separable(n=500)
     obj = Objective(loss, X, y, row_norm=1.0, fit_intercept=True, l2=0.02)
-    result = dp_sgd_gradient(
-        obj, math.inf, 1e-6, batch_size=10, steps=50_000, step_size=0.03, random_state=0
-    )
+    result = dp_sgd_gradient(obj, math.inf, 1e-6, batch_size=10, steps=50_000, step_size=0.03, random_state=0)
     assert obj.value(result.coef) <= obj.value(nonprivate(obj).coef) + 0.005
     assert not result.privacy.private
 

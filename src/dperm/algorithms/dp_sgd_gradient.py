@@ -163,6 +163,8 @@ def dp_sgd_gradient(
         reach = typical_reach(objective.row_norm, radius)
         step_size = gradient_step_size(reach, schedule.steps, longest, sigma, dimension)
     check_positive("step_size", step_size)
+    if relation is Neighbours.REPLACE_ONE:
+        objective.check_places()
     observe, every = observer(callback, n, schedule.batch_size, report_every)
     bits, source = batch_and_noise_streams(random_state)
     public = public_facts(

@@ -245,6 +245,7 @@ def dp_sgd_output(
     )
     given = {"passes": passes, "batch_size": batch_size, "step_size": step_size}
     _check(settings, objective, given, relation)
+    objective.check_places()
     run, settings = _plan(objective, settings, _equivalent_mu(epsilon, delta, kind, objective.dimension))
     bits, source = batch_and_noise_streams(random_state)
     order = _draw_order(bits, objective, run, settings)

@@ -131,6 +131,8 @@ def rrpsgd(
     check_positive("step_size", step_size)
     if not step_size < 2.0 / smoothness:
         raise ValueError(f"step_size must be below 2/(l2 + beta) = {2.0 / smoothness:.6g}, got {step_size!r}")
+    if relation is Neighbours.REPLACE_ONE:
+        objective.check_places()
     observe, every = observer(callback, n, batch_size, report_every)
     bits, source = batch_and_noise_streams(random_state)
     steps = int(uniform_integers(bits, rounds, 1)[0])  # R - 1
