@@ -99,6 +99,20 @@ ALWAYS_INLINE void NAME(add_sgd_gradients)(const struct dense_rows *rows,
     }
 }
 
+/* The factor of row `index`, which is left in `row`: its clipped gradient is the product. */
+ALWAYS_INLINE double NAME(single_factor)(const struct dense_rows *rows,
+                                         const struct sgd_settings *settings,
+                                         const struct NAME(sgd_scratch) * scratch, int64_t index,
+                                         double *row) {
+    double y, norm;
+    if (!NAME(read_sgd_row)(rows, index, row, &y, &norm))
+        return 0.0;
+    const double scale = norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
+    const double p = scale * dot_f64(row, scratch->w, &scratch->layout);
+    const double s = single_loss_derivative(settings->loss, p, y) * scale;
+    return single_clip(s, norm, settings->clip_in);
+}
+
 static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_settings *settings,
                             const struct sgd_block *block, double *w, double *w_sum,
                             void *workspace) {
@@ -109,6 +123,17 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
     int64_t next = 0;
     for (int64_t step = 0; step < block->n_steps; step++) {
         const int64_t end = block->batch_ends[step];
+        if (end == next + 1 && shift == 0.0) {
+            if (next + SGD_ROWS_AHEAD < n_drawn)
+                NAME(prefetch_sgd_row)(rows, block->order[next + SGD_ROWS_AHEAD]);
+            const double factor = NAME(single_factor)(rows, settings, &scratch, block->order[next],
+                                                      scratch.rows);
+            take_single_step(settings, &scratch.layout, block->step_sizes[step], factor,
+                             scratch.rows, block->noise ? block->noise + step * dimension : NULL,
+                             scratch.w, scratch.w_sum, dimension);
+            next = end;
+            continue;
+        }
         memset(scratch.gradient, 0, width * sizeof(double));
         while (next < end) {
             const int count = end - next < ROWS_PER_BLOCK ? (int)(end - next) : ROWS_PER_BLOCK;
@@ -122,7 +147,7 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
         }
         add_sgd_noise(scratch.gradient, block, step, dimension, settings->grid);
         take_sgd_step(settings, &scratch.layout, block->step_sizes[step], scratch.gradient,
-                      scratch.w, w_sum ? scratch.w_sum : NULL, dimension);
+                      scratch.w, scratch.w_sum, dimension);
     }
     memcpy(w, scratch.w, dimension * sizeof(double));
     if (w_sum)
