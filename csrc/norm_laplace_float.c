@@ -7,11 +7,10 @@
 #include "norm_laplace_float.h"
 
 #include <math.h>
-
-#include "normals_float.h"
+#include <string.h>
 
 /* Both restarts have probability below 1/10. */
-enum { FEW_PAIRS = 8, MOST_RESTARTS = 1024 };
+enum { PAIRS = 256, FEW_PAIRS = 8, MOST_RESTARTS = 1024 };
 
 /* shape >= 1. (1 + c x)^3 with normal x is nearly right; the test makes it so. */
 static int draw_gamma(struct random_bits *bits, const struct bulk_table *table, double shape,
@@ -36,12 +35,30 @@ static int draw_gamma(struct random_bits *bits, const struct bulk_table *table, 
     return RANDOM_BITS_STUCK;
 }
 
+static int fill_scaled_normals(struct random_bits *bits, const struct bulk_table *table,
+                               double factor, double *out, size_t count) {
+    uint64_t words[2 * PAIRS];
+    double last[2 * PAIRS];
+    for (; count >= 2 * PAIRS; count -= 2 * PAIRS, out += 2 * PAIRS) {
+        RANDOM_BITS_TRY(random_bits_words(bits, words, 2 * PAIRS));
+        table->scaled_normals(words, PAIRS, factor, out);
+    }
+    const size_t pairs = (count + 2 * FEW_PAIRS - 1) / (2 * FEW_PAIRS) * FEW_PAIRS;
+    if (count > 0) {
+        RANDOM_BITS_TRY(random_bits_words(bits, words, 2 * pairs));
+        table->scaled_normals(words, pairs, factor, last);
+        memcpy(out, last, count * sizeof *out);
+    }
+    return RANDOM_BITS_OK;
+}
+
 int norm_laplace_float_fill(struct random_bits *bits, const struct bulk_table *table, double scale,
                             size_t dimension, size_t vectors, double *out) {
     for (size_t i = 0; i < vectors; i++, out += dimension) {
         double gamma;
         RANDOM_BITS_TRY(draw_gamma(bits, table, 0.5 * ((double)dimension + 1.0), &gamma));
-        RANDOM_BITS_TRY(normals_float_fill(bits, table, scale * sqrt(2.0 * gamma), out, dimension));
+        RANDOM_BITS_TRY(
+            fill_scaled_normals(bits, table, scale * sqrt(2.0 * gamma), out, dimension));
     }
     return RANDOM_BITS_OK;
 }

@@ -4,7 +4,7 @@
  * cc -std=c11 -g -O1 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc
  *    -DKERNEL_LEVEL=baseline tests/kernels/test_samplers.c csrc/bulk_dispatch.c
  *    csrc/bulk_instances.c csrc/discrete_laplace.c csrc/exponential_mechanism.c csrc/half_normal.c
- *    csrc/noisy_selection.c csrc/norm_laplace.c csrc/norm_laplace_float.c csrc/normals_float.c csrc/poisson_sample.c
+ *    csrc/noisy_selection.c csrc/norm_laplace.c csrc/norm_laplace_float.c csrc/poisson_sample.c
  *    csrc/random_bits.c csrc/rounded_gaussian.c csrc/uniform_integers.c -lm -o test_samplers
  *    && ./test_samplers
  *
