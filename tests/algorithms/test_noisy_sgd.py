@@ -1,6 +1,7 @@
 """SGD with noise on every step (rrpsgd, dp_sgd_gradient): twin, calibration, guarantee, reproducibility."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from algorithms.problems import objective, separable
 from dperm import Objective, losses
 from dperm._kernels import samplers
 from dperm.accounting import (
+    GaussianRelease,
     Ledger,
     ScheduledBudget,
     noise_multiplier,
@@ -24,6 +26,7 @@ from dperm.mechanisms import release
 from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import uniform_integers
+from dperm.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 
 SHORT = {
@@ -252,3 +255,38 @@ def test_defaults_beat_the_trivial_predictor():
             **({"rounds": 3000, "batch_size": 20} if algorithm is rrpsgd else {}),
         ).coef
         assert np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y) > 0.75
+
+
+def endless_run(noise, threads):
+    """Steps for days, ready to go."""
+    X, y = separable(n=2000)
+    obj = Objective("logistic", X, y, row_norm=1.0, n_threads=threads)
+    plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
+    if noise == "none":
+        return lambda: obj.sgd_weights(plan, np.arange(2000), contribution=1.0, replacement=1.0)
+    bits, source = batch_and_noise_streams(0)
+    door = release.Releaser(
+        1.0, 1e-3, ScheduledBudget(GaussianRelease(1.0), 10**12, "pld"), neighbors="replace_one", ledger=None,
+        random_state=source, description="test",
+    )  # fmt: skip
+    descent = obj.stochastic_descent(plan, draw_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
+    return lambda: door.noisy_descent(descent, 1.0, noise=noise)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("noise", ["float", "exact", "none"])
+def test_a_signal_stops_a_long_run(noise, threads):
+    run = endless_run(noise, threads)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

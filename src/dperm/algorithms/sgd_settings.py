@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def draw_batches(
     """Fresh secret batches: of fixed size where a record is replaced, Poisson where it comes or goes."""
     if relation is Neighbours.REPLACE_ONE:
         return UniformBatches(bits, n, batch_size)
-    return PoissonBatches(bits, n, Fraction(batch_size, n))
+    return PoissonBatches(bits, n, batch_size / n)  # the rate that is accounted for, or less
 
 
 def sampling_name(relation: Neighbours) -> str:
