@@ -133,7 +133,8 @@ static void scaled_normals(const uint64_t *words, size_t n_pairs, double factor,
         }
 }
 
-/* The same from one word a pair, 40 bits for u and 24 for the direction, and with shorter polynomials. */
+/* The same from one word a pair, 40 bits for u and 24 for the direction, and with shorter
+ * polynomials. */
 static void quick_normals(const uint64_t *words, size_t n_pairs, double factor, double *out) {
     const uint64_t sign = UINT64_C(1) << 63, one = UINT64_C(0x3ff0000000000000);
     const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd);
@@ -145,7 +146,8 @@ static void quick_normals(const uint64_t *words, size_t n_pairs, double factor, 
             const double b =
                 (as_double((word & 0x3fffff) << 30 | one) - (1.5 - 0x1p-23)) * 1.5707963267948966;
             const uint64_t exponent = (u - sqrt_half + (UINT64_C(64) << 52)) >> 52;
-            const double e = as_double(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
+            const double e =
+                as_double(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
             const double f = as_double(u - ((exponent - 64) << 52)) - 1.0;
             const double s = f / (2.0 + f), z = s * s;
             const double series = (0.14789974698427777 * z + 0.1999439028290738) * z;

@@ -126,8 +126,8 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
         if (end == next + 1 && shift == 0.0) {
             if (next + SGD_ROWS_AHEAD < n_drawn)
                 NAME(prefetch_sgd_row)(rows, block->order[next + SGD_ROWS_AHEAD]);
-            const double factor = NAME(single_factor)(rows, settings, &scratch, block->order[next],
-                                                      scratch.rows);
+            const double factor =
+                NAME(single_factor)(rows, settings, &scratch, block->order[next], scratch.rows);
             take_single_step(settings, &scratch.layout, block->step_sizes[step], factor,
                              scratch.rows, block->noise ? block->noise + step * dimension : NULL,
                              scratch.w, scratch.w_sum, dimension);

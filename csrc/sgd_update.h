@@ -65,7 +65,8 @@ ALWAYS_INLINE void take_sgd_step(const struct sgd_settings *settings,
     project_sgd(settings, layout, w);
 }
 
-/* The same for a batch of one record, gradient = factor * row, and noise in floating point or none. */
+/* The same for a batch of one record, gradient = factor * row, and noise in floating point or none.
+ */
 ALWAYS_INLINE void take_single_step(const struct sgd_settings *settings,
                                     const struct layout_f64 *layout, double step_size,
                                     double factor, const double *restrict row,
