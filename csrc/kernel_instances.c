@@ -11,6 +11,7 @@
 #include "lanes.h"
 #include "loss_curvatures.h"
 #include "loss_derivatives.h"
+#include "sgd_steps.h"
 
 #if FLT_EVAL_METHOD != 0
 #error "the exact sums need float and double arithmetic without extra precision"
@@ -42,6 +43,13 @@
 #include "coordinate_loss_sums.template.h"
 #include "precise_gradient_sum.h"
 #include "smooth_chunk.h"
+#include "sgd_update.h"
+#include "sgd_steps.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "sgd_steps.template.h"
 
 #undef REAL_IS_F32
 
@@ -122,4 +130,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .class_scores = BOTH(class_scores),
     .chunk_ends = chunk_ends,
     .smooth_chunk = smooth_chunk,
+    .sgd_workspace_bytes = sgd_workspace_bytes,
+    .sgd_steps = BOTH(sgd_steps),
 };

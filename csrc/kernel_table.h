@@ -210,6 +210,13 @@ typedef void chunk_ends_fn(const struct smoother *smoother, const double *v, int
 typedef void smooth_chunk_fn(const struct smoother *smoother, const double *v, int64_t length,
                              double forward, double backward, double *u);
 
+/* Steps of stochastic gradient descent: see sgd_steps.h. */
+struct sgd_settings;
+struct sgd_block;
+typedef void sgd_steps_fn(const struct dense_rows *rows, const struct sgd_settings *settings,
+                          const struct sgd_block *block, double *w, double *w_sum, void *workspace);
+typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
+
 struct kernel_table {
     const char *instruction_set;
     workspace_bytes_fn *workspace_bytes;
@@ -232,6 +239,8 @@ struct kernel_table {
     class_scores_fn *class_scores[N_REAL_TYPES];
     chunk_ends_fn *chunk_ends;
     smooth_chunk_fn *smooth_chunk;
+    sgd_workspace_bytes_fn *sgd_workspace_bytes;
+    sgd_steps_fn *sgd_steps[N_REAL_TYPES];
 };
 
 /* kernel_dispatch.c */

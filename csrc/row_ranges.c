@@ -393,3 +393,15 @@ int all_class_scores(const struct kernel_table *kernels, enum real_type type,
     close_ranges(&ranges);
     return status;
 }
+
+int one_sgd_block(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, const struct sgd_settings *settings,
+                  const struct sgd_block *block, double *w, double *w_sum) {
+    void *workspace =
+        aligned_alloc(ALIGNMENT, round_up(kernels->sgd_workspace_bytes(rows), ALIGNMENT));
+    if (!workspace)
+        return -1;
+    kernels->sgd_steps[type](rows, settings, block, w, w_sum, workspace);
+    free(workspace);
+    return 0;
+}

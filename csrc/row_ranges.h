@@ -66,6 +66,13 @@ int all_class_scores(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *rows, int n_threads, int64_t n_classes,
                      const double *w, double *p_out);
 
+/* Steps of stochastic gradient descent (sgd_steps.h), one after the other: in this thread. */
+struct sgd_settings;
+struct sgd_block;
+int one_sgd_block(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, const struct sgd_settings *settings,
+                  const struct sgd_block *block, double *w, double *w_sum /* or NULL */);
+
 /* 1 when this build has threads. */
 int has_threads(void);
 

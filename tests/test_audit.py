@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, PRIVATE, SHUFFLED, halved_noise
+from audit_faults import CONFIGURATIONS, DEALT, PRIVATE, SHUFFLED, halved_noise
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
@@ -129,11 +129,12 @@ def test_zcdp_claims_are_judged_in_zcdp():
     assert zcdp_audit(halved_noise, halved_noise).violates()
 
 
-def test_shuffled_epochs_do_not_pass_for_poisson_samples():
-    honest = measure("dp_sgd", entry=SHUFFLED)
+@pytest.mark.parametrize(("name", "entry"), [("dp_sgd", SHUFFLED), ("dp_sgd_gradient", DEALT)])
+def test_shuffled_epochs_do_not_pass_for_poisson_samples(name, entry):
+    honest = measure(name, entry=entry)
     assert not honest.violates(), honest
-    with SHUFFLED.faults[0]():
-        result = measure("dp_sgd", entry=SHUFFLED)
+    with entry.faults[0]():
+        result = measure(name, entry=entry)
     assert result.violates(), result
 
 
@@ -153,8 +154,10 @@ def test_what_is_exact_is_reported_as_not_private(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["orthogonal", "opposite", "silent"])
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, "orthogonal") for name in PRIVATE] + [("noisy_gd", "opposite"), ("noisy_gd", "silent")],
+)
 def test_full_audit_at_epsilon_one(name, kind):
     """Thousands of short trainings with a clip that the record surely reaches."""
     delta = 1e-5
@@ -165,6 +168,9 @@ def test_full_audit_at_epsilon_one(name, kind):
     algorithm = getattr(algorithms, name)
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
     short |= {sampled: {"steps": 20, "batch_size": 100} for sampled in ("dp_sgd", "dp_lssgd", "dp_lsadam")}
+    short["dp_sgd_gradient"] = {"steps": 20, "batch_size": 100, "step_size": 0.1}
+    short["dp_sgd_output"] = {"passes": 1, "step_size": 0.5, "output": "last", "mechanism": "gaussian"}
+    short["rrpsgd"] = {"rounds": 20, "batch_size": 100, "step_size": 0.1}
     settings = {"clip": 0.01, **short[name]} if name in short else entry.settings
 
     def run(objective, seed):
@@ -174,7 +180,7 @@ def test_full_audit_at_epsilon_one(name, kind):
         **observed(entry, run, pair),
         delta=delta,
         claim=1.0,
-        trainings=3000 if name in ("dp_agd", "privgene") or entry.method == "clopper_pearson" else 10_000,
+        trainings=10_000 if name == "noisy_gd" else 1500,
         random_state=1,
         confidence=0.99,
         method=entry.method,

@@ -20,6 +20,14 @@ from dperm.mapped_gradients import MappedGradients
 from dperm.newton_direction import MOST_RECORDS, newton_direction
 from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
 from dperm.secret_rows import SecretRows
+from dperm.stochastic_descent import (
+    Batches,
+    CyclicBatches,
+    DescentPlan,
+    DescentRun,
+    Indices,
+    StochasticDescent,
+)
 
 Array = NDArray[np.float64]
 
@@ -483,6 +491,80 @@ class Objective:
         codes = self._rows.y[counts].astype(np.int64)
         totals = np.bincount(codes, minlength=self.loss.n_classes)
         return Bounded(totals, grid=1.0, contribution=1.0, replacement=math.sqrt(2.0))  # rounded up
+
+    # -- stochastic gradient descent -----------------------------------------------------------------
+
+    def sgd_weights(
+        self, plan: DescentPlan, order: Indices, *, contribution: float, replacement: float
+    ) -> Bounded:
+        """Weights at the end of a run without noise: the average if the plan asks for it, else the last.
+
+        Parameters
+        ----------
+        plan : DescentPlan
+            Batch t holds the next ``plan.batch_size`` records of `order`, which is repeated.
+        order : (m,) array of int
+            Indices of records, from 0 to below ``n_public``, drawn independently of the data. Records
+            that do not exist have no gradient; those from ``n_public`` on are never used.
+        contribution, replacement : float
+            Proved sensitivity of the weights as computed; see :meth:`Bounded.rounding`.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``.
+        """
+        run = self._descent(plan, plan.clip, 0.0)
+        last, average = run.make(CyclicBatches(order, plan.batch_size))
+        weights = last if average is None else average
+        return Bounded.rounding(weights, contribution=contribution, replacement=replacement)
+
+    def stochastic_descent(self, plan: DescentPlan, batches: Batches) -> StochasticDescent:
+        """A run with noise on every step, for :meth:`Releaser.noisy_descent` to make.
+
+        One record adds a vector of norm at most ``plan.clip`` to the sum over a batch it is in, rounding
+        to the grid included: integers as in :meth:`clipped_gradient_sum`, from arithmetic in double.
+        """
+        _check_clip(plan.clip)
+        longest = plan.loss.lipschitz(self.row_norm, plan.radius) * (1.0 + 2.0**-18)
+        clip = min(plan.clip, longest)
+        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        run = self._descent(plan, self._clip_before_rounding(clip, grid), grid)
+        return StochasticDescent(
+            run,
+            batches,
+            contribution=clip,
+            replacement=2.0 * clip,
+            whole_sum=lambda: self._sum_at_zero(plan, grid, run.settings[0]),
+        )
+
+    def _sum_at_zero(self, plan: DescentPlan, grid: float, clip_in: float) -> NDArray[np.int64]:
+        """Sum of all records' gradients at 0 as a run would add them up, in units of the grid."""
+        w = np.zeros(self.dimension)
+        self._rows.sgd_steps(
+            plan.loss.kernel,
+            (clip_in, grid, 1.0, 0.0, self.dimension, math.inf),
+            w,
+            None,
+            np.arange(self._n_rows),
+            np.array([self._n_rows]),
+            np.array([-1.0]),
+            None,
+        )
+        return np.rint(w / grid).astype(np.int64)
+
+    def _descent(self, plan: DescentPlan, clip_in: float, grid: float) -> DescentRun:
+        penalized = self.dimension if self.penalize_intercept else self.n_columns
+        return DescentRun(
+            self._rows,
+            plan,
+            clip_in=clip_in,
+            grid=grid,
+            l2=self.l2,
+            dimension=self.dimension,
+            n_penalized=penalized,
+            n_threads=self.n_threads,
+        )
 
     def check_places(self) -> None:
         """Raise DataError for more records than ``n_public``: batches of fixed size are drawn among these."""

@@ -24,6 +24,8 @@ def replay(run, relation="add_or_remove", fit_intercept=False, **kwargs):
 @pytest.mark.parametrize("random_state", [None, 3])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_replay_passes_for_every_private_algorithm(name, relation, random_state):
+    if name == "rrpsgd" and random_state is None:
+        pytest.skip("the number of rounds is public and random: only a seed repeats it")
     entry = CONFIGURATIONS[name]
     report = replay(
         lambda objective: getattr(algorithms, name)(

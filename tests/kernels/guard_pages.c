@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kernel_table.h"
+#include "sgd_steps.h"
 
 enum { MOST = 28, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
@@ -208,6 +209,46 @@ static void run_softmax(const struct kernel_table *kernels, enum real_type type,
     kernels->class_scores[type](&rows, 0, n, n_classes, w, p, workspace);
 }
 
+/* Single records, then all in one batch, one of them not a row; noise of either kind. */
+static void run_steps(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
+                      int intercept, enum place place) {
+    if (n > 2 && n % 12 != 5)
+        return; /* one record after the other: a few numbers of them will do */
+    arenas_used = 0;
+    double *norms = doubles(n, place);
+    struct dense_rows rows = {.x = reals(type, n * d, place),
+                              .y = reals(type, n, place),
+                              .norms = norms,
+                              .n_rows = n,
+                              .n_columns = d,
+                              .intercept = intercept,
+                              .row_norm = 1.0};
+    const int64_t dimension = d + intercept;
+    int64_t *order = guarded(n * sizeof(int64_t), place);
+    int64_t *ends = guarded(n * sizeof(int64_t), place), *whole = guarded(sizeof(int64_t), place);
+    int64_t *integers = guarded(n * dimension * sizeof(int64_t), place);
+    double *w = doubles(dimension, place), *w_sum = doubles(dimension, place);
+    memset(integers, 1, n * dimension * sizeof(int64_t));
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i == n / 2 ? n : n - 1 - i, ends[i] = i + 1;
+    *whole = n;
+    struct sgd_block block = {.n_steps = n, .order = order, .batch_ends = ends};
+    block.step_sizes = doubles(n, place);
+    block.noise = doubles(n * dimension, place);
+    struct sgd_settings settings = {{LOSS_LOGISTIC, 0.5, INFINITY}, 0.3, 0.0, 1.0, 0.1, d, 0.5};
+    void *workspace = guarded(kernels->sgd_workspace_bytes(&rows), place);
+
+    kernels->row_norms[type](&rows, 0, n, norms);
+    kernels->sgd_steps[type](&rows, &settings, &block, w, w_sum, workspace);
+    block.noise = NULL;
+    block.noise_integers = integers;
+    settings.grid = 0x1p-20;
+    kernels->sgd_steps[type](&rows, &settings, &block, w, NULL, workspace);
+    block.batch_ends = whole;
+    block.n_steps = 1;
+    kernels->sgd_steps[type](&rows, &settings, &block, w, w_sum, workspace);
+}
+
 static long run_shapes(const struct kernel_table *kernels) {
     static const int64_t wide[] = {63, 64, 65, 120, 127, 128, 129, 131};
     long passes = 0;
@@ -218,11 +259,13 @@ static long run_shapes(const struct kernel_table *kernels) {
                 for (int64_t n = 1; n <= 40; n++, passes++) {
                     run_all(kernels, (enum real_type)type, n, d, variant >> 1, place);
                     run_softmax(kernels, (enum real_type)type, n, d, variant >> 1, place);
+                    run_steps(kernels, (enum real_type)type, n, d, variant >> 1, place);
                 }
             for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
                 for (int64_t n = 1; n <= 40; n++, passes++) {
                     run_all(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
                     run_softmax(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
+                    run_steps(kernels, (enum real_type)type, n, wide[i], variant >> 1, place);
                 }
         }
     return passes;

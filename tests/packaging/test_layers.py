@@ -17,7 +17,7 @@ LAYERS = [
     {"second_moments"},
     {"newton_direction"},
     {"losses", "data", "schema"},
-    {"objective", "mapped_gradients"},
+    {"objective", "mapped_gradients", "stochastic_descent"},
     {"secret_training"},
     {"mechanisms"},
     {"privacy_statement", "_statement_words"},

@@ -45,7 +45,28 @@ cdef extern from "kernel_table.h" nogil:
     const kernel_table *kernels_choose(const char *name)
 
 
+cdef extern from "sgd_steps.h" nogil:
+    struct sgd_settings:
+        loss loss
+        double clip_in
+        double grid
+        double divisor
+        double l2
+        int64_t n_penalized
+        double radius
+
+    struct sgd_block:
+        int64_t n_steps
+        const int64_t *order
+        const int64_t *batch_ends
+        const double *step_sizes
+        const int64_t *noise_integers
+        const double *noise
+
+
 cdef extern from "row_ranges.h" nogil:
+    int one_sgd_block(const kernel_table *, real_type, const dense_rows *, const sgd_settings *,
+                      const sgd_block *, double *w, double *w_sum)
     int has_threads()
     int all_row_norms(const kernel_table *, real_type, const dense_rows *, int n_threads,
                       double *norms_out)

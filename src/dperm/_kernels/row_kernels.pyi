@@ -88,5 +88,16 @@ class DenseRows:
         n_threads: int,
     ) -> NDArray[np.int64]: ...
     def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...
+    def sgd_steps(
+        self,
+        loss_spec: LossSpec,
+        settings: tuple[float, float, float, float, int, float],
+        w: NDArray[np.float64],
+        w_sum: NDArray[np.float64] | None,
+        order: NDArray[np.int64],
+        batch_ends: NDArray[np.int64],
+        step_sizes: NDArray[np.float64],
+        noise: NDArray[np.int64] | NDArray[np.float64] | None,
+    ) -> None: ...
 
 class SoftmaxRows(DenseRows): ...

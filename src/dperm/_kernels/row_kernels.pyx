@@ -221,6 +221,41 @@ cdef class DenseRows:
         check(status)
         return result
 
+    def sgd_steps(self, tuple loss_spec, tuple settings, double[::1] w, double[::1] w_sum,
+                  const int64_t[::1] order, const int64_t[::1] batch_ends,
+                  const double[::1] step_sizes, noise):
+        """Steps of stochastic gradient descent on ``w``, in place; see csrc/sgd_steps.h.
+
+        settings: ``(clip_in, grid, divisor, l2, n_penalized, radius)``. w_sum: None for no sum of iterates.
+        noise: None, or an int64 (units of the grid) or float64 array of shape (n_steps, dimension).
+        """
+        cdef sgd_settings chosen_settings
+        (chosen_settings.clip_in, chosen_settings.grid, chosen_settings.divisor, chosen_settings.l2,
+         chosen_settings.n_penalized, chosen_settings.radius) = settings
+        chosen_settings.loss = loss_of(loss_spec)
+        cdef sgd_block block
+        cdef const int64_t[:, ::1] integers
+        cdef const double[:, ::1] floats
+        block.n_steps = batch_ends.shape[0]
+        if block.n_steps == 0:
+            return
+        block.order = &order[0] if order.shape[0] > 0 else NULL
+        block.batch_ends = &batch_ends[0]
+        block.step_sizes = &step_sizes[0]
+        block.noise_integers, block.noise = NULL, NULL
+        if noise is not None and noise.dtype == np.int64:
+            integers = noise
+            block.noise_integers = &integers[0, 0]
+        elif noise is not None:
+            floats = noise
+            block.noise = &floats[0, 0]
+        cdef double *sum_of_w = &w_sum[0] if w_sum is not None else NULL
+        cdef int status
+        with nogil:
+            status = one_sgd_block(chosen, self.type, &self.rows, &chosen_settings, &block, &w[0],
+                                   sum_of_w)
+        check(status)
+
 
 cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""

@@ -68,6 +68,11 @@ cdef extern from "norm_laplace_float.h" nogil:
                                 size_t dimension, size_t vectors, double *out)
 
 
+cdef extern from "normals_float.h" nogil:
+    int normals_float_fill(random_bits *bits, const bulk_table *table, double factor, double *out,
+                           size_t count)
+
+
 cdef extern from "poisson_sample.h" nogil:
     int POISSON_BLOCK
     ctypedef struct poisson_progress "struct poisson_sample":

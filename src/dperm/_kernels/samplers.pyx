@@ -189,6 +189,18 @@ def norm_laplace_float(RandomBits bits not None, double scale, size_t vectors, s
     return out
 
 
+def normals_float(RandomBits bits not None, double factor, double[::1] out not None):
+    """Overwrite ``out`` with factor times standard normal numbers, idealised."""
+    cdef size_t count = out.shape[0]
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                status = normals_float_fill(&bits.stream, bulk, factor, &out[0], count)
+        bits.check(status)
+
+
 cdef dyadic_rate checked_rate(numerator, log2_denominator) except *:
     if not (0 <= numerator <= UINT64_MAX and 0 <= log2_denominator <= 127):
         raise ValueError("rate needs 0 <= numerator < 2^64 and 0 <= log2_denominator <= 127, got "
@@ -397,4 +409,27 @@ def sample_without_replacement(RandomBits bits not None, population, size_t size
         bits.check(status)
     if not sample_is_ascending(limit, size):
         out.sort()
+    return out
+
+
+def samples_without_replacement(RandomBits bits not None, population, size_t size, size_t count):
+    """int64 array (count, size): independent samples as of sample_without_replacement, in no order."""
+    if not 1 <= size <= population <= 1 << 62:
+        raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
+    cdef uint64_t limit = population
+    cdef size_t i
+    out = np.empty((count, size), dtype=np.int64)
+    cdef int64_t[:, ::1] rows = out
+    cdef uint64_t[::1] workspace = np.empty(sample_workspace_words(limit, size), dtype=np.uint64)
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                for i in range(count):
+                    status = sample_without_replacement_c(&bits.stream, limit, size, &rows[i, 0],
+                                                          &workspace[0])
+                    if status != RANDOM_BITS_OK:
+                        break
+        bits.check(status)
     return out

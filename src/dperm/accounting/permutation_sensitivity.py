@@ -261,6 +261,11 @@ def realised_sensitivity(
     indices are published: calibrate the noise to these numbers at the full (epsilon, delta).
     """
     steps = len(indices)
+    if kappa == 0.0:  # each use pushes once and for good
+        used = np.asarray(indices, dtype=np.int64)
+        after = np.arange(steps - 1, -1, -1, dtype=np.float64)  # iterates of the average that a use reaches
+        average = float(np.bincount(used, weights=after).max()) / steps
+        return int(np.bincount(used).max()) * push * _UP, average * push * _UP
     positions: dict[int, list[int]] = {}
     for step, index in enumerate(indices):
         positions.setdefault(int(index), []).append(step)

@@ -4,6 +4,8 @@ from dperm.algorithms.dp_agd import dp_agd
 from dperm.algorithms.dp_lssgd import dp_lsadam, dp_lssgd
 from dperm.algorithms.dp_newton import dp_newton
 from dperm.algorithms.dp_sgd import dp_sgd
+from dperm.algorithms.dp_sgd_gradient import dp_sgd_gradient
+from dperm.algorithms.dp_sgd_output import dp_sgd_output
 from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd
@@ -13,6 +15,7 @@ from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
 from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
 from dperm.algorithms.preconditioned_gd import preconditioned_gd
 from dperm.algorithms.privgene import privgene
+from dperm.algorithms.rrpsgd import rrpsgd
 from dperm.algorithms.sufficient_statistics import sufficient_statistics
 
 __all__ = [
@@ -22,6 +25,8 @@ __all__ = [
     "dp_lssgd",
     "dp_newton",
     "dp_sgd",
+    "dp_sgd_gradient",
+    "dp_sgd_output",
     "majority",
     "noisy_gd",
     "nonprivate",
@@ -30,5 +35,6 @@ __all__ = [
     "output_perturbation_minimum",
     "preconditioned_gd",
     "privgene",
+    "rrpsgd",
     "sufficient_statistics",
 ]

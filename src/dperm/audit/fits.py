@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from dperm.audit.neighbours import LinearData, NeighbourPair
 from dperm.bounded import Bounded
 from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
 from dperm.objective import Objective
+from dperm.stochastic_descent import Descended, StochasticDescent
 
 Array = NDArray[np.float64]
 
@@ -121,8 +123,12 @@ class _Twins:
         first, second = exact if self._own_first else exact[::-1]
         return _FullSums(first, second, rate)
 
-    def watch(self, releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any) -> Any:
+    def watch(
+        self, releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         """Make the release and note how likely it was."""
+        if method.__name__ == "noisy_descent":
+            return self._watch_descent(releaser, method, private, *args, **kwargs)
         released = method(releaser, private, *args)
         twin = self._sums[id(private)][1]
         if isinstance(twin, _FullSums):
@@ -138,6 +144,37 @@ class _Twins:
             self.log_ratio += _permute_and_flip_log_ratio(releaser, private, twin, released, *args)
         return released
 
+    def _watch_descent(
+        self,
+        releaser: Releaser,
+        method: Callable[..., Any],
+        private: StochasticDescent,
+        noise_multiplier: float,
+        *,
+        observe: Callable[[int, Array], None] | None = None,
+        every: int = 1,
+        **kwargs: Any,
+    ) -> Descended:
+        """Every iterate of a run in one piece is released: its noisy sums follow from them."""
+        plan, iterates = private.plan, [np.zeros(private.shape)]
+
+        def note(step: int, w: Array) -> None:
+            iterates.append(w)
+            if observe is not None and (step % every == 0 or step == plan.steps):
+                observe(step, w)
+
+        released: Descended = method(releaser, private, noise_multiplier, observe=note, every=1, **kwargs)
+        if plan.radius < math.inf:
+            raise ValueError("a Transcript cannot read the noisy sums from iterates that were projected")
+        rate = plan.batch_size / self._own.n_public
+        for step, (w, after) in enumerate(pairwise(iterates)):
+            direction = (w - after) / plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
+            own, other = (each.clipped_gradient_sum(w, plan.clip) for each in (self._own, self._other))
+            full = self._full_sums(own, other, rate)
+            ratio = _sampled_log_ratio(releaser, private, full, direction * plan.batch_size, noise_multiplier)
+            self.log_ratio += -ratio if self._own_first else ratio
+        return released
+
 
 @dataclass(frozen=True)
 class _FullSums:
@@ -149,7 +186,11 @@ class _FullSums:
 
 
 def _sampled_log_ratio(
-    releaser: Releaser, own: Bounded, full: _FullSums, released: Array, noise_multiplier: float
+    releaser: Releaser,
+    own: Bounded | StochasticDescent,
+    full: _FullSums,
+    released: Array,
+    noise_multiplier: float,
 ) -> float:
     """Second over first, the others' part of the sum taken at its mean."""
     replaced = releaser.neighbors is Neighbours.REPLACE_ONE

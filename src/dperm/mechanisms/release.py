@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.samplers import RandomBits
+from dperm._kernels.samplers import RandomBits, normals_float
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
@@ -24,9 +25,15 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.bounded import Bounded
-from dperm.mechanisms.noise import check_norm_laplace, gaussian_integers, norm_laplace_integers
+from dperm.mechanisms.noise import (
+    check_norm_laplace,
+    gaussian_integers,
+    gaussian_scale,
+    norm_laplace_integers,
+)
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
+from dperm.stochastic_descent import Descended, NoiseSource, StochasticDescent
 
 Array = NDArray[np.float64]
 Release = TypeVar("Release", bound=Callable[..., Any])
@@ -236,6 +243,71 @@ class Releaser:
         scale = away * event.output if event.mechanism == "gaussian" else away / event.output
         noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(private.grid), shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+
+    @_watched
+    def noisy_descent(
+        self,
+        private: StochasticDescent,
+        noise_multiplier: float,
+        *,
+        noise: str = "exact",
+        observe: Callable[[int, Array], None] | None = None,
+        every: int = 1,
+    ) -> Descended:
+        """Run stochastic gradient descent with Gaussian noise on the sum of every batch.
+
+        All steps are charged before the first number is drawn. Every iterate is released: what is
+        returned, and shown to `observe`, is computed from the noisy sums.
+
+        Parameters
+        ----------
+        private : StochasticDescent
+        noise_multiplier : float
+            Standard deviation of the noise over the sensitivity of a batch's sum; 0 for no noise.
+        noise : {"exact", "float"}
+            "exact": as in :meth:`gaussian_sum`. "float": floating-point normal numbers, many times
+            faster, **idealised**: its guarantee is that of real numbers, not of the program.
+        observe : callable, optional
+            ``observe(t, w)`` after steps ``every``, ``2 every`` and so on, and after the last.
+        every : int
+
+        Returns
+        -------
+        Descended
+            Last iterate and, if the plan asks for it, the average.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the steps do not fit; nothing is drawn.
+        """
+        if noise not in ("exact", "float"):
+            raise ValueError(f"noise must be 'exact' or 'float', got {noise!r}")
+        sigma = noise_multiplier * private.sensitivity(self.neighbors)
+        if noise == "exact":
+            gaussian_scale(sigma, private.grid)  # raises where the noise does not fit the grid
+        self.budget.spend(GaussianRelease(noise_multiplier), count=private.plan.steps)
+        if sigma == 0.0:
+            return private._run(lambda count: None, "none", observe, every)
+        draw = self._exact_draws(private, sigma) if noise == "exact" else self._float_draws(private, sigma)
+        return private._run(draw, noise, observe, every)
+
+    def _exact_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
+        exponent = _grid_exponent(private.grid)
+        return lambda count: gaussian_integers(self._bits, sigma, exponent, (count, *private.shape))
+
+    def _float_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
+        buffers: list[Array] = []  # two, in turn: one is filled while the other is used
+        turns = itertools.count()
+
+        def draw(count: int) -> Array:
+            if len(buffers) < 2:
+                buffers.append(np.empty((count, *private.shape)))
+            block = buffers[next(turns) % 2][:count]
+            normals_float(self._bits, sigma, block.ravel())
+            return block
+
+        return draw
 
     @_watched
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:

@@ -1,0 +1,119 @@
+"""Single-record stochastic gradient descent next to the same loop in numpy.
+
+pytest bench/bench_sgd.py --benchmark-only
+python bench/bench_sgd.py            the ratios, both sides timed alternately
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from dperm import Objective
+from dperm.accounting import GaussianRelease, ScheduledBudget
+from dperm.algorithms.sgd_settings import batch_and_noise_streams
+from dperm.mechanisms.descent_batches import UniformBatches
+from dperm.mechanisms.release import Releaser
+from dperm.stochastic_descent import CyclicBatches, DescentPlan
+
+N, D, CLIP, ETA, SIGMA = 32_561, 110, 0.5, 0.01, 0.7
+
+
+def records(dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
+    """As many as Adult has, of norm about 1."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) / np.sqrt(D)
+    y = np.where(X @ rng.normal(size=D) + rng.normal(size=N) > 0, 1.0, -1.0)
+    return X.astype(dtype), y.astype(dtype)
+
+
+def numpy_loop(X: np.ndarray, y: np.ndarray, steps: int, noisy: bool = True) -> np.ndarray:
+    """One uniform record, clip and noise per step; indices are drawn beforehand."""
+    rng = np.random.default_rng(1)
+    norms = np.linalg.norm(X, axis=1)
+    w, total = np.zeros(D), np.zeros(D)
+    for i in rng.integers(0, N, steps):
+        total += w
+        x = X[i]
+        s = -y[i] * expit(-y[i] * (x @ w))
+        s *= min(1.0, CLIP / max(abs(s) * norms[i], 1e-300))
+        gradient = s * x
+        if noisy:
+            gradient = gradient + rng.normal(scale=2 * CLIP * SIGMA, size=D)
+        w -= ETA * gradient
+    return total / steps
+
+
+def dperm_loop(
+    objective: Objective, steps: int, noise: str = "float", random_state: int | None = None
+) -> np.ndarray:
+    """The same, cryptographic batches and noise (or none, in a random order)."""
+    plan = DescentPlan(objective.loss, steps, 1, ETA, CLIP)
+    if noise == "none":
+        run = objective._descent(plan, CLIP, 0.0)
+        return run.make(CyclicBatches(np.random.default_rng(1).permutation(N), 1)).average
+    bits, source = batch_and_noise_streams(random_state)
+    budget = ScheduledBudget(GaussianRelease(SIGMA), steps, "pld")
+    releaser = Releaser(
+        1.0,
+        1e-6,
+        budget,
+        neighbors="replace_one",
+        ledger=None,
+        random_state=source,
+        description="bench",
+    )
+    descent = objective.stochastic_descent(plan, UniformBatches(bits, N, 1))
+    return releaser.noisy_descent(descent, SIGMA, noise=noise).average
+
+
+@pytest.mark.benchmark(group="20,000 steps of one record, 110 columns")
+class TestSteps:
+    @pytest.mark.parametrize("noise", ["float", "exact", "none"])
+    def test_dperm(self, benchmark, noise):
+        X, y = records()
+        benchmark(dperm_loop, Objective("logistic", X, y, row_norm=2.0), 20_000, noise)
+
+    @pytest.mark.parametrize("noisy", [True, False])
+    def test_numpy(self, benchmark, noisy):
+        benchmark.pedantic(numpy_loop, (*records(), 20_000, noisy), rounds=2)
+
+
+def per_step(call: Callable[[], object], steps: int) -> float:
+    """Seconds a step."""
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) / steps
+
+
+def compare(dtype: str, noise: str, steps: int, numpy_steps: int = 20_000, rounds: int = 5) -> None:
+    """One line of the table: medians over rounds, in which one side is timed after the other."""
+    X, y = records(dtype)
+    objective = Objective("logistic", X, y, row_norm=2.0)
+    times = np.array(
+        [
+            (
+                per_step(lambda: dperm_loop(objective, steps, noise), steps),
+                per_step(lambda: numpy_loop(X, y, numpy_steps, noise != "none"), numpy_steps),
+            )
+            for _ in range(rounds)
+        ]
+    )
+    step, ratio = np.median(times[:, 0]), np.median(times[:, 1] / times[:, 0])
+    print(f"| {dtype} | {noise} | {1e9 * step:.0f} | {ratio:.1f} | {step * N**2 / 60:.1f} |", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    print("| rows | noise | ns a step | numpy / dperm | n^2 = 1.06e9 steps, minutes |")
+    for dtype in ("float64", "float32"):
+        for noise, steps in (("float", 2_000_000), ("none", 2_000_000), ("exact", 50_000)):
+            compare(dtype, noise, steps)
+
+
+if __name__ == "__main__":
+    main()

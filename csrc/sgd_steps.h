@@ -1,0 +1,41 @@
+/* Stochastic gradient descent, a block of steps at a time.
+ *
+ * Step t with batch B_t, step size eta_t and noise Z_t:
+ *
+ *     w <- Proj( w - eta_t ( (sum_{i in B_t} g_i(w) + Z_t) / divisor + l2 w ) ),
+ *
+ * g_i the gradient of record i's loss, scaled down onto the norm `clip_in` where it is longer, and
+ * Proj the projection onto the ball ||w|| <= radius. Rows are those of kernel_table.h; the
+ * arithmetic is IEEE double in a fixed order whatever the type of the rows, the same bits on every
+ * instruction set. */
+#ifndef DPERM_SGD_STEPS_H
+#define DPERM_SGD_STEPS_H
+
+#include "kernel_table.h"
+
+struct sgd_settings {
+    struct loss loss;
+    double clip_in; /* positive; infinite for no clip */
+    double grid;    /* a power of two: every record's gradient is rounded to it; 0 for none */
+    double divisor; /* public size of a batch, whatever its real one */
+    double l2;
+    int64_t n_penalized; /* leading weights that the ridge term covers */
+    double radius;       /* infinite for no projection */
+};
+
+struct sgd_block {
+    int64_t n_steps;
+    const int64_t *order;      /* indices of rows; one that is not a row contributes 0 */
+    const int64_t *batch_ends; /* batch t is order[batch_ends[t-1] .. batch_ends[t] - 1] */
+    const double *step_sizes;  /* n_steps */
+    /* Noise on the batches' sums, n_steps * dimension, at most one of the two: in units of the
+     * grid, added to the exact integer sum, or in floating point. */
+    const int64_t *noise_integers;
+    const double *noise;
+};
+
+/* sgd_steps: runs the steps, updating w and, unless w_sum is NULL, adding each w to w_sum before
+ * its step. With a grid, |sum + noise| / grid must stay below 2^63, and that of the sum below 2^51.
+ * sgd_workspace_bytes: of its workspace, 64-byte aligned. */
+
+#endif

@@ -1,0 +1,299 @@
+"""Stochastic gradient descent on the records of an objective, opaque until a mechanism releases it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn, Protocol, SupportsIndex, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm._kernels.row_kernels import DenseRows
+from dperm._kernels.threads import threads_for
+from dperm.accounting.neighbours import Neighbours
+from dperm.losses import Loss
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Item = TypeVar("Item")
+
+#: Step sizes of steps ``first + 1 .. first + count``, counted from 1: ``rule(first, count)``.
+StepRule = Callable[[int, int], Array]
+
+#: Noise of ``count`` steps: integers in units of the grid or doubles, shape (count, dimension).
+NoiseSource = Callable[[int], NDArray[np.int64] | Array | None]
+
+# Work between two looks at signals: entries of the matrix, and noise that is made ahead. Milliseconds each.
+_ENTRIES_PER_BLOCK = 1 << 22
+_DRAWS_PER_BLOCK = {"exact": 1 << 17, "float": 1 << 19, "none": 1 << 62}
+
+
+class Batches(Protocol):
+    """Which records the steps use, in the order of the steps."""
+
+    #: Time that drawing a step's batch takes, in about the time of reading one entry of the matrix.
+    work_per_step: int
+
+    def take(self, steps: int) -> tuple[Indices, Indices]:
+        """Indices of the records of the next `steps` batches one after the other, and where each ends."""
+
+
+@dataclass(frozen=True)
+class DescentPlan:
+    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``, w_1 = 0.
+
+    Attributes
+    ----------
+    loss : Loss
+        Whose gradients are followed: the objective's, or that loss with its kinks smoothed.
+    steps : int
+        T.
+    batch_size : int
+        b: what the sum over a batch is divided by, whatever its real size.
+    step_size : float or StepRule
+        eta_t.
+    clip : float
+        Bound on the norm of one record's gradient; infinite for none.
+    radius : float
+        Of the ball that iterates are projected on; infinite for none.
+    average : bool
+        Whether ``(w_1 + .. + w_T) / T`` is kept, too.
+    """
+
+    loss: Loss
+    steps: int
+    batch_size: int
+    step_size: float | StepRule
+    clip: float
+    radius: float = math.inf
+    average: bool = True
+
+    def step_sizes(self, first: int, count: int) -> Array:
+        """Step sizes of `count` steps after the first `first` ones."""
+        if callable(self.step_size):
+            return self.step_size(first, count)
+        return np.full(count, float(self.step_size))
+
+
+class Descended(NamedTuple):
+    """Where a run ended.
+
+    Attributes
+    ----------
+    last : ndarray
+        ``w_(T+1)``.
+    average : ndarray or None
+        ``(w_1 + .. + w_T) / T``, if the plan asks for it.
+    """
+
+    last: Array
+    average: Array | None
+
+
+class CyclicBatches:
+    """Batches of `batch_size` from an order of the records that is repeated; a last part is left out."""
+
+    def __init__(self, order: Indices, batch_size: int) -> None:
+        self._order = order[: order.size // batch_size * batch_size]
+        self._batch_size = batch_size
+        self._next = 0
+        self.work_per_step = batch_size
+
+    def take(self, steps: int) -> tuple[Indices, Indices]:
+        """Return the next batches."""
+        places = np.arange(self._next, self._next + steps * self._batch_size) % self._order.size
+        self._next = (self._next + steps * self._batch_size) % self._order.size
+        return self._order[places].astype(np.int64), np.arange(1, steps + 1) * self._batch_size
+
+
+class StochasticDescent:
+    """A run of stochastic gradient descent on private records that has not been made.
+
+    Like :class:`dperm.Bounded` it shows nothing of the records. Only
+    :meth:`dperm.mechanisms.release.Releaser.noisy_descent` makes the run: it charges all steps, and adds
+    noise to the sum of every batch.
+
+    Attributes
+    ----------
+    plan : DescentPlan
+        Public.
+    grid : float
+        The clipped gradients are rounded to multiples of it, a power of two. Public.
+    contribution, replacement : float
+        Largest norm of what one record adds to a batch's sum, rounding included, and largest distance
+        between what two records add. Public.
+    shape : tuple of int
+        Shape of the weights. Public.
+    """
+
+    __slots__ = ("_batches", "_loop", "_whole_sum", "contribution", "grid", "plan", "replacement", "shape")
+
+    scores = False
+    _loop: DescentRun
+    _batches: Batches
+    _whole_sum: Callable[[], NDArray[np.int64]]
+    plan: DescentPlan
+    grid: float
+    contribution: float
+    replacement: float
+    shape: tuple[int, ...]
+
+    def __init__(
+        self,
+        run: DescentRun,
+        batches: Batches,
+        *,
+        contribution: float,
+        replacement: float,
+        whole_sum: Callable[[], NDArray[np.int64]],
+    ) -> None:
+        values = {
+            "_loop": run,
+            "_batches": batches,
+            "_whole_sum": whole_sum,
+            "plan": run.plan,
+            "grid": run.grid,
+            "contribution": contribution,
+            "replacement": replacement,
+            "shape": (run.dimension,),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def sensitivity(self, neighbors: Neighbours | str) -> float:
+        """Largest change of the sum over a batch that contains the record."""
+        replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+        return self.replacement if replaced else self.contribution
+
+    @property
+    def _integers(self) -> NDArray[np.int64]:
+        """Sum over all records at the start, in units of the grid: for checks of the sensitivity."""
+        return self._whole_sum()
+
+    def _run(
+        self,
+        draw_noise: NoiseSource,
+        noise: str,
+        observe: Callable[[int, Array], None] | None = None,
+        every: int = 1,
+    ) -> Descended:
+        """Make the run, once."""
+        return self._loop.make(self._batches, draw_noise, noise, observe, every)
+
+    def __repr__(self) -> str:
+        return f"<StochasticDescent, {self.plan.steps} steps, not released>"
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError("a StochasticDescent is private: run it through Releaser.noisy_descent")
+
+    def _refuse_change(self, *_: Any) -> NoReturn:
+        raise AttributeError("a StochasticDescent cannot be changed: noise is calibrated to it")
+
+    __setattr__ = __delattr__ = _refuse_change
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self._refuse()
+
+
+class DescentRun:
+    """The loop itself: blocks of steps in C. NOT private: it belongs to whoever protects the result.
+
+    Parameters
+    ----------
+    rows : DenseRows
+    plan : DescentPlan
+    clip_in : float
+        Bound on a gradient before rounding.
+    grid : float
+        To which gradients are rounded; 0 for none.
+    l2 : float
+        Strength of the ridge term.
+    dimension, n_penalized : int
+        Number of weights, and of those that the ridge term covers.
+    n_threads : int or None
+        With more than one, noise and batches are drawn while the block before runs. The result does
+        not depend on it.
+    """
+
+    def __init__(
+        self,
+        rows: DenseRows,
+        plan: DescentPlan,
+        *,
+        clip_in: float,
+        grid: float,
+        l2: float,
+        dimension: int,
+        n_penalized: int,
+        n_threads: int | None,
+    ) -> None:
+        self.rows, self.plan, self.grid, self.dimension = rows, plan, grid, dimension
+        self.threads = threads_for(n_threads, plan.steps * plan.batch_size * dimension)
+        self.settings = (clip_in, grid, float(plan.batch_size), l2, n_penalized, plan.radius)
+        self.w = np.zeros(dimension)
+        self.w_sum = np.zeros(dimension) if plan.average else None
+        self._observed = 0
+
+    def make(
+        self,
+        batches: Batches,
+        draw_noise: NoiseSource | None = None,
+        noise: str = "none",
+        observe: Callable[[int, Array], None] | None = None,
+        every: int = 1,
+    ) -> Descended:
+        """All steps. ``observe(t, w)`` is called after steps ``every, 2 every, ..`` and the last one."""
+        inputs = self._inputs(batches, draw_noise, noise)
+        for first, order, ends, drawn in one_ahead(inputs, threaded=self.threads > 1):
+            cuts = [ends.size]
+            if observe is not None:
+                cuts = [*range(every - first % every, ends.size, every), ends.size]
+            done = 0
+            for cut in cuts:
+                self._steps(first + done, order, ends, drawn, done, cut)
+                done = cut
+                if observe is not None and ((first + cut) % every == 0 or first + cut == self.plan.steps):
+                    observe(first + cut, self.w.copy())
+        average = None if self.w_sum is None else self.w_sum / self.plan.steps
+        return Descended(self.w, average)
+
+    def _inputs(
+        self, batches: Batches, draw_noise: NoiseSource | None, noise: str
+    ) -> Iterator[tuple[int, Indices, Indices, Any]]:
+        """First step, batches and noise of one block after the other."""
+        entries = self.plan.batch_size * self.dimension + batches.work_per_step
+        most = min(_ENTRIES_PER_BLOCK // entries, _DRAWS_PER_BLOCK[noise] // self.dimension)
+        for first in range(0, self.plan.steps, max(1, most)):
+            count = min(max(1, most), self.plan.steps - first)
+            order, ends = batches.take(count)
+            yield first, order, ends, draw_noise(count) if draw_noise is not None else None
+
+    def _steps(self, first: int, order: Indices, ends: Indices, noise: Any, begin: int, end: int) -> None:
+        """Steps `begin` to `end` of a block."""
+        start = ends[begin - 1] if begin else 0
+        self.rows.sgd_steps(
+            self.plan.loss.kernel,
+            self.settings,
+            self.w,
+            self.w_sum,
+            order[start:],
+            ends[begin:end] - start,
+            self.plan.step_sizes(first, end - begin),
+            None if noise is None else noise[begin:end],
+        )
+
+
+def one_ahead(items: Iterator[Item], *, threaded: bool) -> Iterator[Item]:
+    """The items in order, each made by a second thread while the one before it is used."""
+    if not threaded:
+        yield from items
+        return
+    with ThreadPoolExecutor(max_workers=1) as worker:
+        pending = worker.submit(next, items, None)
+        while (item := pending.result()) is not None:
+            pending = worker.submit(next, items, None)
+            yield item

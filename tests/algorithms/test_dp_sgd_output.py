@@ -1,0 +1,416 @@
+"""SGD with output perturbation: twin, calibration, sensitivity attained, guarantee, reproducibility."""
+
+import math
+
+import numpy as np
+import pytest
+
+from algorithms.problems import objective, separable
+from dperm import Objective, losses
+from dperm.accounting import Ledger
+from dperm.algorithms import dp_sgd_output, nonprivate
+from dperm.algorithms.sgd_settings import batch_and_noise_streams
+from dperm.errors import BudgetExceededError
+from dperm.mechanisms import release
+from dperm.mechanisms.release import release_without_privacy
+from dperm.mechanisms.sampling import permutation, uniform_integers
+from dperm.stochastic_descent import DescentPlan
+from reference.sgd_twin import sgd
+
+EXACT = {"epsilon": math.inf, "delta": 1e-6}
+
+
+def zero_rows(n, loss="logistic"):
+    """n records without information: what remains is the calibration."""
+    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=1.0)
+
+
+def order_of(seed, n):
+    """The order in which a seeded run goes through the records."""
+    return permutation(batch_and_noise_streams(seed)[0], n)
+
+
+# -- calibration against published tables ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "eta", "n", "passes", "average", "settings", "sensitivity", "sigma"),
+    [
+        (losses.Absolute(), 0.01, 1000, 1, False, {"smooth_kink": False}, 0.6324555320, None),
+        (losses.Absolute(), 0.01, 1000, 1, True, {"smooth_kink": False}, 0.4213166622, 1.779927609),
+        (losses.Absolute(), 0.01, 200, 4, True, {"smooth_kink": False}, 0.4040651035, 1.707045313),
+        (losses.Logistic(), 0.05, 100, 5, False, {}, 0.5, None),
+        (losses.Logistic(), 0.05, 100, 5, True, {}, 0.299, 1.263178988),
+        (losses.Hinge(), 0.01, 1000, 1, False, {}, 0.02, None),
+        (losses.Hinge(), 0.01, 1000, 1, True, {}, 0.01998, 0.08440908421),
+        # mini-batches: (a/b) ((m+1)/2 - b/n)
+        (losses.Logistic(), 0.5, 100, 5, True, {"batch_size": 10}, 0.1 * (3 - 0.1), None),
+    ],
+)
+def test_noise_of_the_published_examples(loss, eta, n, passes, average, settings, sensitivity, sigma):
+    result = dp_sgd_output(
+        zero_rows(n, loss), 1.0, 1e-6, step_size=eta, passes=passes, clip=math.inf, mechanism="gaussian",
+        output="average" if average else "last", **settings,
+    )  # fmt: skip
+    # a thousandth is kept for rounding to the grid
+    assert sensitivity <= result.privacy.sensitivity <= sensitivity * 1.0011
+    if sigma is not None:
+        assert sigma <= result.privacy.noise_scale <= sigma * 1.0011
+    assert result.privacy.steps == n * passes // settings.get("batch_size", 1)
+    null = dp_sgd_output(
+        zero_rows(n, loss), 1.0, 1e-6, step_size=eta, passes=passes, clip=math.inf, mechanism="gaussian",
+        output="average" if average else "last", neighbors="add_or_remove", **settings,
+    )  # fmt: skip
+    assert null.privacy.sensitivity < result.privacy.sensitivity
+    if not settings.get("smooth_kink", True):
+        return
+    assert null.privacy.sensitivity == pytest.approx(result.privacy.sensitivity / 2, rel=1e-3)
+
+
+def test_a_projection_caps_the_sensitivity_at_the_diameter():
+    result = dp_sgd_output(
+        zero_rows(100, losses.SoftMargin(1.5)), 1.0, 1e-6, step_size=0.5, passes=3, radius=1.0, output="last"
+    )
+    assert 2.0 <= result.privacy.sensitivity <= 2.0 * 1.0011
+
+
+@pytest.mark.parametrize(
+    ("loss", "settings", "sigma"),
+    [
+        (losses.Absolute(1.0), {"step_size": 0.01, "passes": 1}, 35.75449250),
+        (losses.Logistic(), {"step_size": 0.05, "passes": 10}, 50.17050680),
+    ],
+)
+def test_paper_mode_is_theorem_8(loss, settings, sigma):
+    with pytest.warns(match="outside the range"):
+        result = dp_sgd_output(zero_rows(1000, loss), 1.0, 1e-6, radius=1.0, calibration="paper", **settings)
+    assert sigma <= result.privacy.noise_scale <= sigma * 1.03
+    assert result.privacy.public["sampling"] == "uniform"
+
+
+def test_paper_mode_refuses_what_the_theorem_does_not_cover():
+    for settings in ({"sampling": "permutation"}, {"smooth_kink": True}, {"neighbors": "add_or_remove"}):
+        with pytest.raises(ValueError, match="calibration='paper' is for"):
+            dp_sgd_output(zero_rows(100), 0.5, 1e-6, radius=1.0, calibration="paper", **settings)
+
+
+def test_averaged_counts():
+    result = dp_sgd_output(
+        zero_rows(1000, losses.Absolute()), 1.0, 1e-6, sampling="uniform", counts="averaged", passes=1,
+        step_size=0.01, smooth_kink=False, output="last", clip=math.inf,
+    )  # fmt: skip
+    assert 2.675646554 <= result.privacy.noise_scale <= 2.675646554 * 1.02
+
+
+def test_realised_counts_follow_the_indices_drawn():
+    n, eta = 50, 0.01
+    for seed in range(5):
+        result = dp_sgd_output(
+            zero_rows(n), 1.0, 1e-6, sampling="uniform", passes=2, step_size=eta, output="last",
+            random_state=seed, clip=math.inf,
+        )  # fmt: skip
+        drawn = uniform_integers(batch_and_noise_streams(seed)[0], n, 2 * n)
+        most = np.bincount(drawn).max()
+        assert result.privacy.sensitivity == pytest.approx(2 * eta * most, rel=1.1e-3)
+
+
+# -- the run -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["average", "last"])
+@pytest.mark.parametrize(("batch_size", "radius"), [(1, math.inf), (7, 0.5)])
+def test_without_noise_it_is_the_numpy_twin(batch_size, radius, output):
+    X, y = separable(n=100)
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
+    result = dp_sgd_output(
+        obj, **EXACT, passes=3, batch_size=batch_size, step_size=0.3, radius=radius, clip=0.4, output=output,
+        random_state=5,
+    )  # fmt: skip
+    order = order_of(5, 100)[: 100 // batch_size * batch_size]
+    batches = list(np.tile(order, 3).reshape(-1, batch_size))
+    iterates = sgd(
+        X, y, losses.Logistic(), batches, np.full(len(batches), 0.3), row_norm=1.5, fit_intercept=True,
+        clip=0.4, divisor=batch_size, l2=0.1, n_penalized=5, radius=radius,
+    )  # fmt: skip
+    expected = iterates[-1] if output == "last" else iterates[:-1].mean(axis=0)
+    np.testing.assert_allclose(result.coef, expected, atol=result.privacy.sensitivity / 1000)
+    assert not result.privacy.private
+
+
+def test_decreasing_steps_are_the_twins_and_reach_the_optimum():
+    X, y = separable(n=300)
+    obj = Objective("logistic", X, y, row_norm=1.5, l2=0.1)
+    settings = {"step_sizes": "decreasing", "batch_size": 5, "clip": math.inf, "random_state": 2}
+    result = dp_sgd_output(obj, **EXACT, passes=2, **settings)
+    batches = np.tile(order_of(2, 300), 2).reshape(-1, 5)
+    etas = np.minimum(1 / (0.1 + 1.5**2 / 4), 1 / (0.1 * np.arange(1, 121)))
+    expected = sgd(X, y, losses.Logistic(), batches, etas, row_norm=1.5, divisor=5, l2=0.1)[-1]
+    np.testing.assert_allclose(result.coef, expected, atol=result.privacy.sensitivity / 1000)
+    long = dp_sgd_output(obj, **EXACT, passes=300, **settings)
+    np.testing.assert_allclose(long.coef, nonprivate(obj).coef, atol=0.01)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huberized_hinge", "soft_margin"])
+def test_without_noise_it_comes_close_to_the_optimum(loss):
+    X, y = separable()
+    obj = Objective(loss, X, y, row_norm=1.0)
+    value = obj.value(dp_sgd_output(obj, **EXACT, passes=50, step_size=0.05, random_state=0).coef)
+    assert value <= obj.value(nonprivate(obj).coef) + 0.01
+
+
+def test_smoothing_the_kink_lowers_the_noise_and_keeps_the_result():
+    X, y = separable()
+    obj = Objective("hinge", X, y, row_norm=1.0)
+    smooth, rough = (
+        dp_sgd_output(obj, 1.0, 1e-6, radius=10.0, passes=1, step_size=0.05, smooth_kink=kink)
+        for kink in (True, False)
+    )
+    assert smooth.privacy.noise_scale < rough.privacy.noise_scale / 10
+    exact = [
+        obj.value(
+            dp_sgd_output(obj, **EXACT, passes=5, step_size=0.05, smooth_kink=kink, random_state=1).coef
+        )
+        for kink in (True, False)
+    ]
+    assert abs(exact[0] - exact[1]) < 0.02
+
+
+def test_overlapping_ramps_shorten_the_steps():
+    X, y = separable(n=200)
+    narrow = losses.EpsilonInsensitive(1e-3)
+    result = dp_sgd_output(Objective(narrow, X, y, row_norm=1.0), 1.0, 1e-6, step_size=1.0)
+    assert result.privacy.public["step_size"] <= 4e-3
+
+
+# -- one record --------------------------------------------------------------------------------------
+
+
+def distance(plan, order, one, other):
+    """Of the weights that two runs end with, not rounded to a coarse grid."""
+    ends = [
+        release_without_privacy(obj.sgd_weights(plan, order, contribution=1e-9, replacement=1e-9))
+        for obj in (one, other)
+    ]
+    return np.linalg.norm(ends[0] - ends[1])
+
+
+def steepest_pair(q, n, eta, bound):
+    """Two runs on ``|y - u|^q`` whose distance grows as fast as the recursion allows, in n dimensions.
+
+    Record 0 differs: targets +-bound along axis 0. Record t looks along the current difference with just
+    the residual gap at which a step expands most, its target half-way, and else along an axis of its own.
+    """
+    loss, p = losses.Power(q, bound) if q > 1 else losses.Absolute(bound), q - 1.0
+    gap = 1e-6
+    if p > 0:
+        slope = loss.holder_slope
+        s = (eta * p / (1 + p) * slope ** (1 / p)) ** (p / (1 - p))
+        gap = (s / slope) ** (1 / p)
+    X, targets = np.zeros((n, n)), np.zeros((2, n))
+    X[0, 0], targets[:, 0] = 1.0, (bound, -bound)
+    w = np.zeros((2, n))
+    for t in range(n):
+        if t > 0:
+            difference = w[0] - w[1]
+            c = gap / np.linalg.norm(difference)
+            X[t] = c * difference / np.linalg.norm(difference)
+            X[t, t] += math.sqrt(1 - c * c)
+            targets[:, t] = (w[0] @ X[t] + w[1] @ X[t]) / 2
+        w = np.array([w[k] - eta * loss.derivative(w[k] @ X[t], targets[k, t]) * X[t] for k in range(2)])
+    return loss, X, targets
+
+
+@pytest.mark.parametrize("q", [1.0, 1.25, 1.5, 1.8])
+def test_the_sensitivity_to_a_pass_is_attained(q):
+    n, eta, seed, bound = 24, 0.05, 3, 1.0
+    loss, X, targets = steepest_pair(q, n, eta, bound)
+    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    rows, ys = np.empty_like(X), np.empty_like(targets)
+    rows[order], ys[:, order] = X, targets
+    one, other = (Objective(loss, rows, y, row_norm=1.0 + 1e-12) for y in ys)
+    # w = 0 at the start, where the changed record comes first: its gradient is that of the ball {0}.
+    clip = loss.lipschitz(1.0, 0.0)
+    result = dp_sgd_output(
+        one, **EXACT, passes=1, step_size=eta, output="last", smooth_kink=False, clip=clip, random_state=seed
+    )
+    plan = DescentPlan(loss, n, 1, eta, clip, average=False)
+    moved = distance(plan, order, one, other)
+    assert 0.9985 * result.privacy.sensitivity <= moved <= result.privacy.sensitivity
+
+
+def test_the_sensitivity_of_the_average_is_attained_in_smooth_steps():
+    """A record far from its target pushes the same way in every pass."""
+    n, passes, seed = 20, 4, 7
+    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    for batch_size in (1, 4):
+        X = np.zeros((n, 2))
+        X[order[0], 0] = 1.0
+        y = np.zeros((2, n))
+        y[:, order[0]] = (1e6, -1e6)
+        one, other = (Objective(losses.Huber(1.0), X, targets) for targets in y)
+        for output in ("average", "last"):
+            settings = {"passes": passes, "batch_size": batch_size, "step_size": 0.5, "output": output}
+            stated = dp_sgd_output(
+                one, **EXACT, random_state=seed, clip=math.inf, **settings
+            ).privacy.sensitivity
+            plan = DescentPlan(
+                one.loss, passes * n // batch_size, batch_size, 0.5, math.inf, average=output == "average"
+            )
+            assert 0.9985 * stated <= distance(plan, order, one, other) <= stated
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 20])
+def test_the_decreasing_schedule_attains_its_bound_for_every_batch_size(batch_size):
+    """2 L/(l2 n), not divided by the batch size once more."""
+    n, l2, seed = 200, 1.0, 1
+    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    X = np.zeros((n, 1))
+    X[order[-1]] = 0.01
+    y = np.zeros((2, n))
+    y[:, order[-1]] = (1e6, -1e6)
+    one, other = (Objective(losses.Huber(1.0), X, targets, l2=l2, row_norm=0.01) for targets in y)
+    ends = []
+    for obj in (one, other):
+        result = dp_sgd_output(
+            obj, **EXACT, passes=10, batch_size=batch_size, step_sizes="decreasing", random_state=seed,
+            clip=math.inf,
+        )  # fmt: skip
+        ends.append(result.coef)
+    bound = 2 * 0.01 / (l2 * n)
+    assert bound <= result.privacy.sensitivity <= bound * 1.0011
+    assert np.linalg.norm(ends[0] - ends[1]) >= 0.998 * bound
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "absolute", "soft_margin", "squared_hinge"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove"])
+def test_no_neighbour_found_moves_the_result_further(loss, relation):
+    """Random and adversarial replacements; l2, batches and a ball that bites."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for trial in range(60):
+        n, d = int(rng.integers(4, 12)), int(rng.integers(1, 4))
+        X = rng.normal(size=(n, d)) * rng.choice([0.1, 1.0, 5.0])
+        y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        other_X, other_y = X.copy(), y.copy()
+        place = int(order_of(trial, n)[0]) if trial % 2 else int(rng.integers(n))
+        other_X[place] = -X[place] if trial % 3 else 10 * rng.normal(size=d)
+        other_y[place] = -y[place] if trial % 5 else y[place]
+        if relation == "add_or_remove":
+            other_X[place], other_y[place] = np.nan, 1.0  # a record that counts for nothing
+        smooth = loss in ("logistic", "squared_hinge")
+        settings = {
+            "passes": int(rng.integers(1, 4)),
+            "batch_size": int(rng.choice([1, 2])),
+            "step_size": float(rng.choice([0.01, 0.3, 0.9])),
+            "radius": float(rng.choice([0.3, 2.0])),
+            "clip": float(rng.choice([0.2, math.inf])),
+            "output": str(rng.choice(["average", "last"])),
+            "smooth_kink": bool(rng.random() < 0.5),
+        }
+        l2 = float(rng.choice([0.0, 0.1 if smooth else 0.0]))
+        pair = [
+            Objective(loss, data, targets, l2=l2, row_norm=1.0, non_finite="zero")
+            for data, targets in ((X, y), (other_X, other_y))
+        ]
+        results = [
+            dp_sgd_output(obj, **EXACT, neighbors=relation, random_state=trial, **settings) for obj in pair
+        ]
+        moved = np.linalg.norm(results[0].coef - results[1].coef)
+        stated = results[0].privacy.sensitivity
+        assert moved <= stated
+        worst = max(worst, moved / stated)
+    assert worst > 0.3
+
+
+# -- the guarantee -----------------------------------------------------------------------------------
+
+
+def test_pure_guarantee_and_choice_of_noise():
+    obj = objective(n=500)
+    pure = dp_sgd_output(obj, 1.0, 0.0)
+    assert pure.privacy.delta == 0.0
+    assert pure.privacy.accountant == "pure"
+    assert pure.privacy.noise_scale == pytest.approx(pure.privacy.sensitivity)
+    assert dp_sgd_output(obj, 1.0, 1e-6).privacy.mechanism.startswith("norm-laplace")
+    assert dp_sgd_output(obj, 1.0, 1e-6, mechanism="gaussian").privacy.mechanism.startswith("gaussian")
+    wide = Objective("logistic", np.zeros((50, 40)), np.ones(50))
+    assert dp_sgd_output(wide, 1.0, 1e-6).privacy.mechanism.startswith("gaussian")
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    X, y = separable(n=20_000)
+    coefs = [
+        dp_sgd_output(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, random_state=3).coef
+        for threads in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    np.testing.assert_array_equal(coefs[0], coefs[2])
+    assert np.all(dp_sgd_output(Objective("logistic", X, y), 1.0, 1e-6, random_state=4).coef != coefs[0])
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "norm_laplace"])
+def test_one_release_uses_up_the_budget(monkeypatch, mechanism):
+    doors = []
+    for name in ("gaussian_sum", "norm_laplace_sum"):
+        original = getattr(release.Releaser, name)
+        monkeypatch.setattr(
+            release.Releaser,
+            name,
+            lambda self, *args, original=original: doors.append(self) or original(self, *args),
+        )
+    dp_sgd_output(objective(), 0.7, 1e-7, mechanism=mechanism)
+    budget = doors[-1].budget
+    assert len(doors) == 1
+    assert budget.total_units - 2 <= budget.spent_units <= budget.total_units
+
+
+def test_ledger_is_charged_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = objective()
+    dp_sgd_output(obj, 1.0, 1e-6, ledger=ledger, mechanism="gaussian")
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "sgd_weights", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        dp_sgd_output(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"passes": 0},
+        {"batch_size": 0},
+        {"batch_size": 3000},
+        {"step_size": -1.0},
+        {"step_size": 1e9},
+        {"step_sizes": "growing"},
+        {"step_sizes": "decreasing"},
+        {"radius": 0.0},
+        {"clip": 0.0},
+        {"output": "first"},
+        {"sampling": "poisson"},
+        {"counts": "none"},
+        {"mechanism": "laplace"},
+        {"calibration": "loose"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        dp_sgd_output(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+def test_the_callback_sees_the_released_result_only():
+    seen = []
+    result = dp_sgd_output(objective(), 1.0, 1e-6, callback=seen.append)
+    assert len(seen) == 1
+    np.testing.assert_array_equal(seen[0]["coef"], result.coef)
+
+
+def test_a_gradient_without_bound_is_refused_with_advice():
+    X, y = separable(n=100)
+    with pytest.raises(ValueError, match="pass clip, or a radius"):
+        dp_sgd_output(Objective("squared_hinge", X, y), 1.0, 1e-6, clip=math.inf)
+    with pytest.raises(ValueError, match="convex"):
+        dp_sgd_output(Objective("sigmoid", X, y), 1.0, 1e-6)

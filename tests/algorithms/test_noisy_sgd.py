@@ -1,0 +1,292 @@
+"""SGD with noise on every step (rrpsgd, dp_sgd_gradient): twin, calibration, guarantee, reproducibility."""
+
+import math
+import signal
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from algorithms.problems import objective, separable
+from dperm import Objective, losses
+from dperm._kernels import samplers
+from dperm.accounting import (
+    GaussianRelease,
+    Ledger,
+    ScheduledBudget,
+    noise_multiplier,
+    random_round_noise_multiplier,
+    sgd_epsilon,
+)
+from dperm.accounting.neighbours import Neighbours
+from dperm.algorithms import dp_sgd_gradient, nonprivate, rrpsgd
+from dperm.algorithms.sgd_settings import batch_and_noise_streams, draw_batches
+from dperm.errors import BudgetExceededError
+from dperm.mechanisms import release
+from dperm.mechanisms.noise import gaussian_integers
+from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.sampling import uniform_integers
+from dperm.stochastic_descent import DescentPlan
+from reference.sgd_twin import sgd
+
+SHORT = {
+    dp_sgd_gradient: {"batch_size": 4, "steps": 60, "step_size": 0.2, "clip": 0.3},
+    rrpsgd: {"batch_size": 4, "rounds": 60, "step_size": 0.2, "clip": 0.3},
+}
+RELATIONS = ["replace_one", "add_or_remove"]
+ALGORITHMS = pytest.mark.parametrize("algorithm", SHORT, ids=lambda algorithm: algorithm.__name__)
+
+
+def multiplier_of(algorithm, relation, n):
+    """Noise over the clip, straight from the accounting."""
+    if algorithm is rrpsgd:
+        return random_round_noise_multiplier(1.0, 1e-3, n, 4, 60, neighbors=relation)
+    sampling = "without_replacement" if relation == "replace_one" else "poisson"
+    return noise_multiplier(
+        1.0, 1e-3, batch_size=4, n_samples=n, steps=60, sampling=sampling, neighbors=relation
+    )
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("noise", ["exact", "float"])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_run_is_the_numpy_twin_with_the_same_batches_and_noise(algorithm, relation, noise):
+    n, seed = 200, 4
+    X, y = separable(n=n)
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
+    seen = []
+    result = algorithm(
+        obj, 1.0, 1e-3, neighbors=relation, noise=noise, radius=2.0, random_state=seed, report_every=7,
+        callback=lambda released: seen.append((released["iteration"], released["coef"])), **SHORT[algorithm],
+    )  # fmt: skip
+    bits, source = batch_and_noise_streams(seed)
+    steps = int(uniform_integers(bits, 60, 1)[0]) if algorithm is rrpsgd else 60
+    assert result.n_iter == steps
+    order, ends = draw_batches(bits, Neighbours.parse(relation), n, 4).take(steps)
+    sigma = multiplier_of(algorithm, relation, n) * 0.3
+    assert result.privacy.noise_scale == pytest.approx(sigma, rel=1e-9)
+    if noise == "exact":
+        drawn = gaussian_integers(random_bits(source), result.privacy.noise_scale, -33, (steps, 6)) * 2.0**-33
+    else:
+        drawn = np.empty((steps, 6))
+        samplers.normals_float(random_bits(source), result.privacy.noise_scale, drawn.ravel())
+    iterates = sgd(
+        X, y, losses.Logistic(), np.split(order, ends[:-1]), np.full(steps, 0.2), row_norm=1.5,
+        fit_intercept=True, clip=0.3, divisor=4, l2=0.1, n_penalized=5, radius=2.0, noise=drawn,
+    )  # fmt: skip
+    expected = iterates[-1] if algorithm is rrpsgd else iterates[:-1].mean(axis=0)
+    np.testing.assert_allclose(result.coef, expected, atol=1e-6)
+    assert [t for t, _ in seen] == [*range(7, steps, 7), steps]
+    for t, w in seen:
+        np.testing.assert_allclose(w, iterates[t], atol=1e-6)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_noise_of_dp_sgd_gradient_meets_the_target_and_no_less_does(relation):
+    obj = Objective("hinge", np.zeros((500, 2)), np.ones(500))
+    result = dp_sgd_gradient(obj, 0.8, 1e-4, batch_size=10, steps=200, clip=0.5, neighbors=relation)
+    assert result.privacy.noise == "exact"
+    plan = {
+        "batch_size": 10, "n_samples": 500, "steps": 200, "neighbors": relation,
+        "sampling": result.privacy.sampling,
+    }  # fmt: skip
+    z = result.privacy.noise_scale / 0.5
+    assert sgd_epsilon(z, 1e-4, **plan) <= 0.8 < sgd_epsilon(0.998 * z, 1e-4, **plan)
+
+
+def test_rounds_are_uniform():
+    """1000 runs of at most 50 rounds; a true law fails with probability 1e-4."""
+    obj = Objective("logistic", np.zeros((30, 1)), np.ones(30))
+    runs = [rrpsgd(obj, math.inf, 1e-6, rounds=50, random_state=seed).n_iter for seed in range(1000)]
+    assert set(runs) <= set(range(50))
+    assert kstest((np.array(runs) + 0.5) / 50, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "pinball", "soft_margin"])
+def test_without_noise_dp_sgd_gradient_comes_close_to_the_optimum(loss):
+    X, y = separable(n=500)
+    obj = Objective(loss, X, y, row_norm=1.0, fit_intercept=True, l2=0.02)
+    result = dp_sgd_gradient(obj, math.inf, 1e-6, batch_size=10, steps=50_000, step_size=0.03, random_state=0)
+    assert obj.value(result.coef) <= obj.value(nonprivate(obj).coef) + 0.005
+    assert not result.privacy.private
+
+
+@pytest.mark.parametrize("loss", ["logistic", "sigmoid", "squared_hinge"])
+def test_without_noise_rrpsgd_finds_a_stationary_point(loss):
+    X, y = separable(n=500)
+    obj = Objective(loss, X, y, row_norm=1.0, l2=0.01)
+    result = rrpsgd(
+        obj, math.inf, 1e-6, rounds=10**6, batch_size=10, step_size=0.1, clip=10.0, random_state=3
+    )
+    assert result.n_iter > 10_000
+    assert np.linalg.norm(obj.gradient(result.coef)) < 0.02
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("noise", ["exact", "float"])
+def test_seeded_runs_repeat_on_any_number_of_threads(algorithm, noise):
+    X, y = separable(n=5000)
+    settings = SHORT[algorithm] | {"rounds" if algorithm is rrpsgd else "steps": 20_000, "noise": noise}
+    coefs = [
+        algorithm(Objective("logistic", X, y, n_threads=threads), 50.0, 1e-3, random_state=8, **settings).coef
+        for threads in (1, 2, 3)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    np.testing.assert_array_equal(coefs[0], coefs[2])
+    other = algorithm(Objective("logistic", X, y), 50.0, 1e-3, random_state=9, **settings).coef
+    assert np.all(other != coefs[0])
+
+
+@ALGORITHMS
+def test_a_callback_does_not_change_the_result(algorithm):
+    runs = [
+        algorithm(objective(n=300), 1.0, 1e-3, random_state=1, callback=callback, **SHORT[algorithm]).coef
+        for callback in (None, lambda released: None)
+    ]
+    np.testing.assert_array_equal(*runs)
+
+
+@ALGORITHMS
+def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
+    events = []
+    spend, draw = ScheduledBudget.spend, release.gaussian_integers
+    monkeypatch.setattr(
+        ScheduledBudget,
+        "spend",
+        lambda self, cost, count=1: events.append((count, self)) or spend(self, cost, count),
+    )
+    monkeypatch.setattr(
+        release, "gaussian_integers", lambda *args: events.append(("draw", None)) or draw(*args)
+    )
+    result = algorithm(objective(n=300), 1.0, 1e-3, random_state=1, **SHORT[algorithm])
+    kinds = [kind for kind, _ in events]
+    assert kinds[0] == result.n_iter
+    assert set(kinds[1:]) == {"draw"}
+    budget = events[0][1]
+    assert budget.spent_units == budget.total_units == result.n_iter
+
+
+@ALGORITHMS
+def test_ledger_is_charged_before_the_data_are_touched(algorithm, monkeypatch):
+    ledger = Ledger(1.0, 1e-3)
+    obj = objective(n=300)
+    algorithm(obj, 1.0, 1e-3, ledger=ledger, **SHORT[algorithm])
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "stochastic_descent", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        algorithm(obj, 1.0, 1e-3, ledger=ledger, **SHORT[algorithm])
+
+
+@ALGORITHMS
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 0},
+        {"batch_size": 301},
+        {"step_size": -1.0},
+        {"radius": 0.0},
+        {"clip": 0.0},
+        {"noise": "none"},
+        {"calibration": "loose"},
+        {"neighbors": "friends"},
+        {"report_every": 0},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(algorithm, settings):
+    ledger = Ledger(1.0, 1e-3)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        algorithm(objective(n=300), 1.0, 1e-3, ledger=ledger, **(SHORT[algorithm] | settings))
+    assert ledger.spent == 0.0
+
+
+def test_float_noise_is_stated():
+    result = dp_sgd_gradient(objective(n=300), 1.0, 1e-3, noise="float", **SHORT[dp_sgd_gradient])
+    assert result.privacy.noise == "float"
+    assert "idealised" in str(result.privacy)
+
+
+class TestPaperMode:
+    def test_noise_of_theorem_11(self):
+        obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
+        result = dp_sgd_gradient(obj, 1.0, 1e-6, radius=1.0, calibration="paper")
+        assert result.privacy.noise_scale == pytest.approx(7.388690801, rel=1e-6)
+        assert result.n_iter == 1000
+
+    def test_without_a_feasible_beta_it_raises(self):
+        obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
+        with pytest.raises(ValueError, match="No beta is feasible"):
+            dp_sgd_gradient(obj, 1.0, 1e-6, steps=10**6, radius=1.0, calibration="paper")
+
+    @pytest.mark.parametrize(
+        "settings", [{"batch_size": 2}, {"neighbors": "add_or_remove"}, {"radius": math.inf}]
+    )
+    def test_outside_the_theorem_it_raises(self, settings):
+        obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
+        with pytest.raises(ValueError, match="calibration='paper' is for"):
+            dp_sgd_gradient(obj, 1.0, 1e-6, **({"radius": 1.0} | settings), calibration="paper")
+
+    def test_noise_of_theorem_4(self):
+        obj = Objective("logistic", np.zeros((1000, 1)), np.ones(1000))
+        result = rrpsgd(obj, 1.0, 1e-5, rounds=50, calibration="paper")  # certifying it takes seconds
+        assert result.privacy.noise_scale == pytest.approx(30.87095131, rel=1e-8)
+        with pytest.raises(ValueError, match="calibration='paper' is for"):
+            rrpsgd(obj, 1.0, 1e-5, rounds=50, batch_size=2, calibration="paper")
+
+
+def test_a_loss_with_a_kink_or_without_bounds_is_refused():
+    X, y = separable(n=100)
+    with pytest.raises(ValueError, match="rrpsgd needs a smooth loss"):
+        rrpsgd(Objective("hinge", X, y), 1.0, 1e-3)
+    with pytest.raises(ValueError, match="pass clip, or a radius"):
+        rrpsgd(Objective("squared_hinge", X, y), 1.0, 1e-3)
+    with pytest.raises(ValueError, match="convex"):
+        dp_sgd_gradient(Objective("sigmoid", X, y), 1.0, 1e-3)
+
+
+def test_defaults_beat_the_trivial_predictor():
+    X, y = separable(n=3000)
+    obj = Objective("logistic", X, y, row_norm=1.0, fit_intercept=True)
+    for algorithm in SHORT:
+        coef = algorithm(
+            obj,
+            2.0,
+            1e-5,
+            random_state=0,
+            **({"rounds": 3000, "batch_size": 20} if algorithm is rrpsgd else {}),
+        ).coef
+        assert np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y) > 0.75
+
+
+def endless_run(noise, threads):
+    """Steps for days, ready to go."""
+    X, y = separable(n=2000)
+    obj = Objective("logistic", X, y, row_norm=1.0, n_threads=threads)
+    plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
+    if noise == "none":
+        return lambda: obj.sgd_weights(plan, np.arange(2000), contribution=1.0, replacement=1.0)
+    bits, source = batch_and_noise_streams(0)
+    door = release.Releaser(
+        1.0, 1e-3, ScheduledBudget(GaussianRelease(1.0), 10**12, "pld"), neighbors="replace_one", ledger=None,
+        random_state=source, description="test",
+    )  # fmt: skip
+    descent = obj.stochastic_descent(plan, draw_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
+    return lambda: door.noisy_descent(descent, 1.0, noise=noise)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("noise", ["float", "exact", "none"])
+def test_a_signal_stops_a_long_run(noise, threads):
+    run = endless_run(noise, threads)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
