@@ -121,6 +121,7 @@ def test_public_attributes(vector, scores):
     assert public == {
         "grid",
         "contribution",
+        "mapped",
         "replacement",
         "rounding",
         "shape",

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from dperm.bounded import Bounded
-from dperm.second_moments import DIAGONAL, symmetric_matrix
 
 Array = NDArray[np.float64]
 
@@ -16,14 +15,16 @@ MOST_RECORDS = 16
 
 
 def newton_direction(
-    hessian_sum: Bounded, n_public: int, penalty: Array, shift: float, gradient: Array
+    hessian: Array, bound: float, n_public: int, penalty: Array, shift: float, gradient: Array
 ) -> Bounded:
     """``(H / N + diag(penalty) + shift I)^-1 gradient`` for the exact sum ``H`` of the records' Hessians.
 
     Parameters
     ----------
-    hessian_sum : Bounded
-        From ``Objective.hessian_sum``: each record adds a matrix ``v v^T`` with ``||v||^2 <= b``.
+    hessian : (d, d) ndarray
+        Private: ``H``, to which each record adds a matrix ``v v^T`` with ``||v||^2 <= b``.
+    bound : float
+        Public: ``b``.
     n_public : int
         The public ``N``; there are at most 16 times as many records.
     penalty : (d,) ndarray
@@ -50,10 +51,7 @@ def newton_direction(
     ``||matrix|| <= 16 b + penalty + shift``, and both results may have it.
     """
     d = len(gradient)
-    bound = hessian_sum.contribution / DIAGONAL
-    matrix = (
-        symmetric_matrix(np.asarray(hessian_sum._integers * hessian_sum.grid, dtype=np.float64)) / n_public
-    )
+    matrix = hessian / n_public
     matrix[np.diag_indices(d)] += penalty + shift
     direction = cho_solve(cho_factor(matrix, lower=True), gradient)
     length = math.sqrt(float(gradient @ gradient)) * (1.0 + 2.0**-40)

@@ -17,7 +17,14 @@ from dperm.linear_map import LinearMap
 from dperm.losses import Loss, get_loss
 from dperm.mapped_gradients import MappedGradients
 from dperm.newton_direction import MOST_RECORDS, newton_direction
-from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
+from dperm.second_moments import (
+    DIAGONAL,
+    bound_before_rounding,
+    bounded_triangle,
+    mean_weight,
+    row_grid,
+    symmetric_matrix,
+)
 
 Array = NDArray[np.float64]
 
@@ -370,7 +377,10 @@ class Objective:
             raise DataError(f"n_public = {self.n_public} is far below the number of records")
         towards = self._weights(gradient, "gradient")
         penalty = self.penalty_gradient(np.ones(self.dimension))
-        return newton_direction(self.hessian_sum(w, upper=upper), self.n_public, penalty, shift, towards)
+        secret = self.hessian_sum(w, upper=upper)
+        hessian = symmetric_matrix(np.asarray(secret._integers * secret.grid, dtype=np.float64))
+        bound = secret.contribution / DIAGONAL
+        return newton_direction(hessian, bound, self.n_public, penalty, shift, towards)
 
     def _second_moments(
         self,
