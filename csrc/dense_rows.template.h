@@ -60,7 +60,8 @@ static void NAME(pack_weights)(const struct NAME(layout) * layout, const double 
 struct NAME(block) {
     const REAL *row[ROWS_PER_BLOCK];
     double y[ROWS_PER_BLOCK];
-    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
+    double norm[ROWS_PER_BLOCK]; /* NaN: the row must not count */
+    double clip_norm[ROWS_PER_BLOCK];
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
@@ -76,6 +77,7 @@ ALWAYS_INLINE void NAME(read_row)(const struct dense_rows *rows, int64_t place, 
     block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
     block->y[i] = counts ? target : 0.0;
     block->norm[i] = counts ? norm : NAN;
+    block->clip_norm[i] = counts && rows->clip_norms ? rows->clip_norms[place] : block->norm[i];
 }
 
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */

@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "integer_panels.h"
 #include "kernel_table.h"
 #include "lanes.h"
+#include "loss_curvatures.h"
 #include "loss_derivatives.h"
 
 #if FLT_EVAL_METHOD != 0
@@ -72,6 +74,25 @@ static int64_t softmax_workspace_bytes(int64_t n_columns, int64_t n_classes) {
            ROWS_PER_GROUP * UNIT_BYTES + doubles * (int64_t)sizeof(double);
 }
 
+static int64_t whole_units(int64_t bytes) {
+    return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+}
+
+/* After the workspace of the other kernels a panel and the tiles of a triangle, stored as a square.
+ */
+static int64_t gram_workspace_bytes(int64_t n_columns, int64_t width) {
+    const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
+    return whole_units(workspace_bytes(n_columns)) +
+           (units + 1) * (PANEL_UNIT + units * tile) * (int64_t)sizeof(double);
+}
+
+#include "gram_sum.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "gram_sum.template.h"
+
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
 #define TABLE_NAME(level) PASTE(kernel_table_, level)
@@ -89,6 +110,10 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .clipped_loss_sums = BOTH(clipped_loss_sums),
     .coordinate_loss_sums = BOTH(coordinate_loss_sums),
     .predictions = BOTH(predictions),
+    .gram_workspace_bytes = gram_workspace_bytes,
+    .gram_sum = BOTH(gram_sum),
+    .moment_sums = BOTH(moment_sums),
+    .norms_through = BOTH(norms_through),
     .entry_sum = BOTH(entry_sum),
     .softmax_workspace_bytes = softmax_workspace_bytes,
     .clipped_softmax_gradient_sum = BOTH(clipped_softmax_gradient_sum),

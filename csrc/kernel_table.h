@@ -61,6 +61,20 @@ struct dense_rows {
     /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
      * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. */
     const int64_t *batch;
+    const double *clip_norms; /* n_rows lengths that stand for norms when clipping, or NULL */
+};
+
+/* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where
+ * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most bound_in / norms[i]. Without w the
+ * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
+ * Before rounding V_i without that column is no longer than bound_in / grid (1 + 2^-50 + (n_columns
+ * + 16) 2^-52). grid is a power of two, bound_in / grid and target_factor y_i / grid are at most
+ * 2^22. */
+struct integer_rows {
+    struct loss loss;
+    const double *w; /* or NULL */
+    double bound_in, grid, target_factor;
+    int upper; /* loss'' is replaced by an upper bound, see loss_curvatures.h */
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to
@@ -75,11 +89,11 @@ typedef int64_t workspace_bytes_fn(int64_t n_columns);
 
 /* sum_out[j] += sum over rows of round(s_i * (x_i, 1)_j / grid): integers.
  *
- * s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-clip_in / norms[i], so that the
- * vector before rounding is no longer than clip_in (1 + 2^-22) for float and
- * clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as 0. grid is a power of two with
- * clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has n_columns + intercept
- * entries. workspace is scratch. */
+ * s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-clip_in / norms[i] (to
+ * +-clip_in / clip_norms[i] where given), so that the vector before rounding is no longer than
+ * clip_in (1 + 2^-22) for float and clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as
+ * 0. grid is a power of two with clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has
+ * n_columns + intercept entries. workspace is scratch. */
 typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                                      struct loss loss, const double *w, double clip_in, double grid,
                                      int64_t *sum_out, void *workspace);
@@ -110,6 +124,28 @@ typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, 
 typedef void coordinate_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                                      struct loss loss, const double *w, double stride, double clip,
                                      double grid, int64_t *sum_out, void *workspace);
+
+/* sum_out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper triangle. At
+ * most 2^40 rows. */
+typedef void gram_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                         const struct integer_rows *form, int64_t *sum_out, void *workspace);
+
+/* sum_out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
+ * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before
+ * rounding. clip is at most 2^44. */
+typedef void moment_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                            const struct integer_rows *form, double clip, int64_t *sum_out,
+                            void *workspace);
+
+/* norms_out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has n_columns +
+ * intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column times V_i sum to
+ * at most 2^52. */
+typedef void norms_through_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                              const struct integer_rows *form, const double *matrix, int64_t n_out,
+                              double *norms_out, void *workspace);
+
+/* Workspace of these three for rows of `width` integers, in bytes. */
+typedef int64_t gram_workspace_bytes_fn(int64_t n_columns, int64_t width);
 
 /* p_out[i - begin] = p_i. */
 typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -184,6 +220,10 @@ struct kernel_table {
     clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
     coordinate_loss_sums_fn *coordinate_loss_sums[N_REAL_TYPES];
     predictions_fn *predictions[N_REAL_TYPES];
+    gram_workspace_bytes_fn *gram_workspace_bytes;
+    gram_sum_fn *gram_sum[N_REAL_TYPES];
+    moment_sums_fn *moment_sums[N_REAL_TYPES];
+    norms_through_fn *norms_through[N_REAL_TYPES];
     entry_sum_fn *entry_sum[N_REAL_TYPES];
     softmax_workspace_bytes_fn *softmax_workspace_bytes;
     clipped_softmax_gradient_sum_fn *clipped_softmax_gradient_sum[N_REAL_TYPES];

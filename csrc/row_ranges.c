@@ -243,6 +243,86 @@ int all_predictions(const struct kernel_table *kernels, enum real_type type,
     return status;
 }
 
+/* Workspaces of threads, each with room for a partial sum after it: exact sums do not need one per
+ * range, and these are large. */
+static char *gram_workspaces(const struct ranges *ranges, const struct kernel_table *kernels,
+                             const struct dense_rows *rows, int64_t width, int64_t sum_size,
+                             int64_t *bytes) {
+    *bytes = round_up(kernels->gram_workspace_bytes(rows->n_columns, width), ALIGNMENT) +
+             round_up(sum_size * (int64_t)sizeof(int64_t), ALIGNMENT);
+    return aligned_alloc(ALIGNMENT, ranges->n_threads * *bytes);
+}
+
+int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
+                 const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                 int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t width = rows->n_columns + rows->intercept + (form->target_factor > 0.0);
+    const int64_t size = width * (width + 1) / 2;
+    int64_t bytes = 0;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
+    char *spaces =
+        status == 0 ? gram_workspaces(&ranges, kernels, rows, width, size, &bytes) : NULL;
+    if (spaces) {
+        const int64_t sum_at = bytes - round_up(size * (int64_t)sizeof(int64_t), ALIGNMENT);
+        memset(sum_out, 0, size * sizeof *sum_out);
+        for (int t = 0; t < ranges.n_threads; t++)
+            memset(spaces + t * bytes + sum_at, 0, size * sizeof *sum_out);
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->gram_sum[type](rows, begin, end, form,
+                                               (int64_t *)(spaces + this_thread() * bytes + sum_at),
+                                               spaces + this_thread() * bytes))
+        for (int t = 0; t < ranges.n_threads; t++)
+            for (int64_t j = 0; j < size; j++)
+                sum_out[j] += ((const int64_t *)(spaces + t * bytes + sum_at))[j];
+    }
+    status = spaces ? status : -1;
+    free(spaces);
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
+                    const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                    double clip, int64_t *sum_out) {
+    struct ranges ranges;
+    const int64_t width = rows->n_columns + rows->intercept;
+    int64_t bytes = 0;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 2 * width);
+    char *spaces =
+        status == 0 ? gram_workspaces(&ranges, kernels, rows, width + 1, 0, &bytes) : NULL;
+    if (spaces) {
+        FOR_EACH_RANGE(ranges, int64_t,
+                       kernels->moment_sums[type](rows, begin, end, form, clip, partial,
+                                                  spaces + this_thread() * bytes))
+        add_integers(&ranges, sum_out);
+    }
+    status = spaces ? status : -1;
+    free(spaces);
+    close_ranges(&ranges);
+    return status;
+}
+
+int all_norms_through(const struct kernel_table *kernels, enum real_type type,
+                      const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                      const double *matrix, int64_t n_out, double *norms_out) {
+    struct ranges ranges;
+    int64_t bytes = 0;
+    int status = open_ranges(&ranges, kernels, rows, n_threads, 0);
+    char *spaces = status == 0 ? gram_workspaces(&ranges, kernels, rows,
+                                                 rows->n_columns + rows->intercept + 1, 0, &bytes)
+                               : NULL;
+    if (spaces)
+        FOR_EACH_RANGE(ranges, double,
+                       kernels->norms_through[type](rows, begin, end, form, matrix, n_out,
+                                                    norms_out + begin,
+                                                    spaces + this_thread() * bytes))
+    status = spaces ? status : -1;
+    free(spaces);
+    close_ranges(&ranges);
+    return status;
+}
+
 int all_clipped_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                                      const struct dense_rows *rows, int n_threads,
                                      int64_t n_classes, const double *w, double clip_in,

@@ -36,6 +36,18 @@ int all_predictions(const struct kernel_table *kernels, enum real_type type,
 int all_entry_sum(const struct kernel_table *kernels, enum real_type type,
                   const struct dense_rows *rows, int n_threads, double *sum_out);
 
+int all_gram_sum(const struct kernel_table *kernels, enum real_type type,
+                 const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                 int64_t *sum_out);
+
+int all_moment_sums(const struct kernel_table *kernels, enum real_type type,
+                    const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                    double clip, int64_t *sum_out);
+
+int all_norms_through(const struct kernel_table *kernels, enum real_type type,
+                      const struct dense_rows *rows, int n_threads, const struct integer_rows *form,
+                      const double *matrix, int64_t n_out, double *norms_out);
+
 int all_clipped_softmax_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                                      const struct dense_rows *rows, int n_threads,
                                      int64_t n_classes, const double *w, double clip_in,

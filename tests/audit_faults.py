@@ -9,6 +9,7 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.bounded import Bounded
+from dperm.losses import Loss, SquaredError
 from dperm.mechanisms import batches, release
 from dperm.secret_training import Minimisation
 
@@ -71,6 +72,48 @@ def shuffled_sampling():
     """Every epoch is a permutation, accounted for as Poisson samples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(batches._SCHEMES, Sampling.POISSON, batches.shuffled_batches)
+        yield
+
+
+@contextmanager
+def skipped_mapped_clip():
+    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
+    honest = Objective.mapped_gradient_sum
+
+    def unclipped(self, w, clip, linear_map):
+        stated, loose = honest(self, w, clip, linear_map), honest(self, w, 100 * clip, linear_map)
+        return Bounded(loose._integers, grid=loose.grid, contribution=stated.contribution)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "mapped_gradient_sum", unclipped)
+        yield
+
+
+@contextmanager
+def understated_gram():
+    """The sum of outer products states a quarter of what a record contributes to it."""
+    honest = Objective.gram_sum
+
+    def understated(self, **kwargs):
+        gram = honest(self, **kwargs)
+        return Bounded(gram._integers, grid=gram.grid, contribution=gram.contribution / 4)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "gram_sum", understated)
+        yield
+
+
+@contextmanager
+def understated_direction():
+    """A Newton direction states a tenth of what a record changes in it."""
+    honest = Objective.newton_direction
+
+    def understated(self, *args, **kwargs):
+        secret = honest(self, *args, **kwargs)
+        return Bounded(secret._integers, grid=secret.grid, contribution=secret.contribution / 10)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Objective, "newton_direction", understated)
         yield
 
 
@@ -147,6 +190,7 @@ class Configuration:
     delta: float = 1e-3
     method: str = "gdp"
     replay: dict = field(default_factory=dict)  # settings in which every run shows the whole sensitivity
+    loss: str | Loss = "logistic"
 
 
 # Claims of (epsilon, delta) that rest on sampling. A large delta lets few trainings tell a fault.
@@ -211,6 +255,19 @@ CONFIGURATIONS = {
         (hasty_selection, understated_scores),
         share=0.4,
         kind="silent",
+    ),
+    "dp_newton": Configuration(
+        {"steps": 8, "clip": 0.01, "gradient_share": 0.7},
+        (halved_noise, skipped_clip, understated_direction),
+        share=0.75,  # a record moves a direction by all it can in the worst case only,
+        kind="silent",  # which is a gradient along that record
+    ),
+    "sufficient_statistics": Configuration(
+        {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)
+    ),
+    "preconditioned_gd": Configuration(
+        {"steps": 8, "clip": 0.1, "moments": "gram", "share": 0.5},
+        (halved_noise, skipped_mapped_clip, understated_gram),
     ),
 }
 

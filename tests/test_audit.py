@@ -41,7 +41,13 @@ def observed(entry, run, pair):
 def measure(name, relation="add_or_remove", entry=None, **changes):
     entry = entry or CONFIGURATIONS[name]
     pair = worst_case_neighbours(
-        entry.kind, n=50, d=3, relation=relation, fit_intercept=entry.fit_intercept, l2=entry.l2
+        entry.kind,
+        n=50,
+        d=3,
+        relation=relation,
+        fit_intercept=entry.fit_intercept,
+        l2=entry.l2,
+        loss=entry.loss,
     )
     algorithm = getattr(algorithms, name)
 
@@ -153,7 +159,9 @@ def test_full_audit_at_epsilon_one(name, kind):
     """Thousands of short trainings with a clip that the record surely reaches."""
     delta = 1e-5
     entry = CONFIGURATIONS[name]
-    pair = worst_case_neighbours(kind, 1000, 10, fit_intercept=entry.fit_intercept, l2=entry.l2)
+    pair = worst_case_neighbours(
+        kind, 1000, 10, fit_intercept=entry.fit_intercept, l2=entry.l2, loss=entry.loss
+    )
     algorithm = getattr(algorithms, name)
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
     short |= {sampled: {"steps": 20, "batch_size": 100} for sampled in ("dp_sgd", "dp_lssgd", "dp_lsadam")}
@@ -166,7 +174,7 @@ def test_full_audit_at_epsilon_one(name, kind):
         **observed(entry, run, pair),
         delta=delta,
         claim=1.0,
-        trainings=3000 if name == "dp_agd" or entry.method == "clopper_pearson" else 10_000,
+        trainings=3000 if name in ("dp_agd", "privgene") or entry.method == "clopper_pearson" else 10_000,
         random_state=1,
         confidence=0.99,
         method=entry.method,

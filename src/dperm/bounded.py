@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
+from dperm.linear_map import LinearMap
 
 
 class Bounded:
@@ -81,6 +82,26 @@ class Bounded:
             contribution=contribution + moved,
             replacement=replacement + moved,
         )
+
+    def mapped(self, linear_map: LinearMap, *, contribution: float | None = None) -> "Bounded":
+        """The image of a vector sum under a public matrix, exact but for one rounding at the end.
+
+        Parameters
+        ----------
+        linear_map : LinearMap
+            Has a column for every entry of the sum.
+        contribution : float, optional
+            Largest norm of one record's image, where that is known better than from the norm of the
+            matrix. The rounding here is added.
+        """
+        if self.scores or self._integers.ndim != 1:
+            raise TypeError("only a vector sum has an image under a matrix")
+        integers, shift = linear_map.exact_product(self._integers)
+        grid = math.ldexp(self.grid * linear_map.grid, shift)
+        if contribution is None:
+            contribution = linear_map.singular_values()[0] * self.contribution
+        moved = grid * math.sqrt(len(integers))  # each of two results moves by half of it
+        return Bounded(integers, grid=grid, contribution=contribution + moved)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -14,7 +14,11 @@ from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.bounded import Bounded
 from dperm.data.dense import dense_rows
 from dperm.errors import DataError
+from dperm.linear_map import LinearMap
 from dperm.losses import Loss, get_loss
+from dperm.mapped_gradients import MappedGradients
+from dperm.newton_direction import MOST_RECORDS, newton_direction
+from dperm.second_moments import bound_before_rounding, bounded_triangle, mean_weight, row_grid
 from dperm.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
@@ -118,6 +122,7 @@ class Objective:
         self.n_columns: int = self._rows.x.shape[1]
         self.n_public = self._n_rows if n_public is None else int(n_public)
         # The bounds of the last (clip, radius): an iterative algorithm asks for the same ones at each step.
+        self._mapped: MappedGradients | None = None  # rows seen through the last matrix
         self._gradient_bounds: tuple[tuple[float, float], tuple[float, float, float, float]] | None = None
 
     @property
@@ -230,6 +235,33 @@ class Objective:
         integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
         return Bounded(integers, grid=grid, contribution=clip)
 
+    def mapped_gradient_sum(self, w: ArrayLike, clip: float, linear_map: LinearMap) -> Bounded:
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
+        image.
+
+        In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
+        computed at the first call for a matrix; every call then costs one pass.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights, in the coordinates of the data.
+        clip : float
+            Positive bound on the norm of the image of one record's gradient.
+        linear_map : LinearMap
+            Public and invertible, of shape ``(dimension, dimension)``.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, plus the
+            rounding of the image.
+        """
+        _check_clip(clip)
+        if self._mapped is None or self._mapped.map is not linear_map:
+            self._mapped = MappedGradients(self, linear_map)
+        return self._mapped.clipped_sum(self._weights(w, "w"), clip)
+
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
 
@@ -296,6 +328,144 @@ class Objective:
             self.loss.kernel, weights, stride, clip_on_grid, grid, self._threads()
         )
         return Bounded(integers, grid=grid, contribution=clip, scores=True)
+
+    def gram_sum(self, *, target_factor: float = 0.0) -> Bounded:
+        """``sum_i z_i z_i^T``, as the triangle that :func:`dperm.second_moments.symmetric_matrix` reads.
+
+        Parameters
+        ----------
+        target_factor : float
+            Above 0: a last column holds ``target_factor y_i``, for the products of rows and targets; its
+            square is left out. The loss must have a finite ``target_bound``, or be a classification.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``. Its norm
+            is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
+        """
+        target_bound = 1.0 if self.loss.classification else self.loss.target_bound
+        if target_factor and not (0.0 < target_factor * target_bound < math.inf):
+            raise ValueError(
+                "sums of rows times targets need a positive target_factor and a finite target_bound"
+            )
+        return self._second_moments(None, self.row_norm, target_factor, target_factor * target_bound)
+
+    def moment_sums(self, clip: float) -> Bounded:
+        """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
+
+        ``f_i = min(1, clip / ||(z_ij^2)_j||)``; ``K`` is what :func:`dperm.second_moments.mean_weight` says,
+        about ``clip / row_norm``: both halves have about the same bound.
+
+        Parameters
+        ----------
+        clip : float
+            Positive bound on the norm of one record's vector of squares; at most ``row_norm^2`` is used.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
+        """
+        clip = min(clip, self.row_norm**2)
+        _check_clip(clip)
+        grid = row_grid(self.row_norm, self.n_public)
+        self._check_room(self.row_norm / grid)
+        inner = bound_before_rounding(self.row_norm, grid, self.dimension)
+        inner_clip = bound_before_rounding(clip, grid**2, self.dimension) / grid**2
+        integers = self._rows.moment_sums(inner, grid, inner_clip, self._threads())
+        # K row_norm <= clip, so that a record's first half is no longer than its second may be.
+        integers[0] *= round(mean_weight(clip, self.row_norm, grid) / grid)
+        contribution = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
+        return Bounded(integers.ravel(), grid=grid**2, contribution=contribution)
+
+    def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
+        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
+        ``clip``.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        clip : float
+            Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
+        upper : bool
+            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies
+            above it everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the
+            logistic loss, ``tanh(p/2) / (2p)``).
+
+        Returns
+        -------
+        Bounded
+            A triangle like that of `gram_sum`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        self.loss.second_derivative(0.0, 1.0)  # refuses where there is none
+        clip = min(clip, self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40))
+        _check_clip(clip)
+        return self._second_moments(self._weights(w, "w"), math.sqrt(clip), upper=upper)
+
+    def newton_direction(
+        self, w: ArrayLike, gradient: ArrayLike, shift: float, *, upper: bool = False
+    ) -> Bounded:
+        """``(Hessian of F at w + shift I)^-1 gradient``, rounded, with one record's effect on it.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        gradient : (dimension,) array_like
+            Public, such as a released gradient.
+        shift : float
+            Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
+        upper : bool
+            With the upper bound of the Hessian, see `hessian_sum`.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``; see :func:`dperm.newton_direction.newton_direction`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        if not 0.0 < shift < math.inf:
+            raise ValueError(f"shift must be positive and finite, got {shift!r}")
+        if self._n_rows > MOST_RECORDS * self.n_public:
+            raise DataError(f"n_public = {self.n_public} is far below the number of records")
+        towards = self._weights(gradient, "gradient")
+        penalty = self.penalty_gradient(np.ones(self.dimension))
+        return newton_direction(self.hessian_sum(w, upper=upper), self.n_public, penalty, shift, towards)
+
+    def _second_moments(
+        self,
+        w: Array | None,
+        bound: float,
+        target_factor: float = 0.0,
+        target: float = 0.0,
+        upper: bool = False,
+    ) -> Bounded:
+        grid = row_grid(max(bound, target), self.n_public)
+        self._check_room(max(bound, target) / grid)
+        inner = bound_before_rounding(bound, grid, self.dimension)
+        integers = self._rows.gram_sum(
+            self.loss.kernel, w, inner, grid, target_factor, self._threads(), upper
+        )
+        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
+
+    def _check_room(self, steps: float) -> None:
+        """Sums of products of integers up to ``steps`` must fit, 64 times over."""
+        if self._n_rows * (steps + 1.0) ** 2 * 64.0 > 2.0**62:
+            raise DataError(
+                f"n_public = {self.n_public} is far below the number of records: "
+                "sums could overflow. Pass a larger n_public."
+            )
 
     def label_sum(self) -> Bounded:
         """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""
@@ -381,14 +551,23 @@ class Objective:
         error = self.loss.smoothness(self.row_norm) / self.row_norm * prediction_error + relative * clip
         return min(2.0 * clip, exact + 2.0 * error + grid * math.sqrt(self.dimension))
 
+    def _gradient_grid(self, longest: float) -> float:
+        """Grid of sums of vectors no longer than ``longest``."""
+        return self._grid(longest, _GRID_BITS[self._rows.x.dtype])
+
+    def _rounding_slack(self) -> tuple[float, float]:
+        """Relative error of a clipped gradient's norm, and of one product of its sum."""
+        single = self._rows.x.dtype == np.float32
+        slack = (2.0**-22 if single else 2.0**-50) + (sum(self.shape) + 16) * 2.0**-52
+        return slack, 2.0**-24 if single else 2.0**-53
+
     def _clip_before_rounding(self, clip: float, grid: float) -> float:
         """A smaller clip, so that rounding to the grid cannot carry a record past ``clip``.
 
         Rounding moves a vector by at most ``grid/2 sqrt(dimension)``; norms, factors and products
         are off by the relative errors given in ``kernel_table.h``.
         """
-        slack = 2.0**-22 if self._rows.x.dtype == np.float32 else 2.0**-50
-        slack += (sum(self.shape) + 16) * 2.0**-52
+        slack = self._rounding_slack()[0]
         inner = (clip - 0.5 * grid * math.sqrt(self.dimension)) / (1.0 + slack)
         if not inner > 0.0:
             raise ValueError(

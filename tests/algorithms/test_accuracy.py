@@ -8,7 +8,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 import dperm
-from dperm.algorithms import dp_agd, noisy_gd
+from dperm.algorithms import dp_agd, noisy_gd, preconditioned_gd
 
 FOLDER = os.environ.get("DPERM_DATA", "")
 pytestmark = pytest.mark.skipif(
@@ -40,6 +40,11 @@ def accuracy(solver, epsilon, splits):
 @pytest.mark.parametrize(("epsilon", "bar"), [(0.1, 82.3), (0.4, 83.5), (1.6, 84.2)])
 def test_noisy_gd(splits, epsilon, bar):
     assert accuracy(noisy_gd, epsilon, splits) >= bar
+
+
+@pytest.mark.parametrize(("epsilon", "bar"), [(0.1, 82.8), (0.4, 84.2), (1.6, 84.9)])
+def test_preconditioned_gd(splits, epsilon, bar):
+    assert accuracy(preconditioned_gd, epsilon, splits) >= bar
 
 
 @pytest.mark.slow

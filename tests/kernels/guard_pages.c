@@ -15,7 +15,7 @@
 
 #include "kernel_table.h"
 
-enum { MOST = 18, ARENA_PAGES = 16, N_STEPS = 6 };
+enum { MOST = 28, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -89,6 +89,33 @@ static void run_batch(const struct kernel_table *kernels, enum real_type type,
     kernels->predictions[type](&rows, 0, rows.n_rows, w, p, workspace);
 }
 
+static void run_second_moments(const struct kernel_table *kernels, enum real_type type,
+                               struct dense_rows *rows, const double *w, enum place place) {
+    const int64_t n = rows->n_rows, d = rows->n_columns, dimension = d + rows->intercept;
+    const int64_t width = dimension + 1, n_out = (dimension + 15) / 16 * 16;
+    const int64_t bytes = kernels->gram_workspace_bytes(d, width);
+    int64_t *triangle = guarded(width * (width + 1) / 2 * sizeof(int64_t), place);
+    int64_t *moments = guarded(2 * dimension * sizeof(int64_t), place);
+    double *matrix = doubles(dimension * n_out, place), *lengths = doubles(n, place);
+    void *workspace = guarded(bytes, place);
+    memset(triangle, 0, width * (width + 1) / 2 * sizeof(int64_t));
+    memset(moments, 0, 2 * dimension * sizeof(int64_t));
+    for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
+        const struct integer_rows form = {.loss = {(enum loss_kind)kind, 0.5, INFINITY},
+                                          .w = kind ? w : NULL,
+                                          .bound_in = 1.0,
+                                          .grid = 0x1p-18,
+                                          .target_factor = kind % 2 ? 0.5 : 0.0,
+                                          .upper = kind / 2 % 2};
+        kernels->gram_sum[type](rows, 0, n, &form, triangle, workspace);
+        kernels->moment_sums[type](rows, 0, n, &form, 0x1p30, moments, workspace);
+        kernels->norms_through[type](rows, 0, n, &form, matrix, n_out, lengths, workspace);
+    }
+    rows->clip_norms = lengths;
+    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+    kernels->clipped_gradient_sum[type](rows, 0, n, loss, w, 0.25, 0x1p-24, moments, workspace);
+}
+
 /* A ring of n places; places as many as fill a unit have their reach cut in the middle. */
 static void run_smoothing(const struct kernel_table *kernels, int64_t n, const double *v,
                           enum place place) {
@@ -142,6 +169,8 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
     run_smoothing(kernels, n, p, place);
+    if (n == 1 || n == 37)
+        run_second_moments(kernels, type, &rows, w, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
               workspace);
 }

@@ -86,6 +86,38 @@ def privgene(rows, y, rate, schedule, rng):
     return w
 
 
+def preconditioned_gd(rows, y, whitening, clip, schedule):
+    """Twin of dperm.algorithms.preconditioned_gd without noise, from a given whitening matrix on."""
+    dual, velocity, iterates = np.zeros(rows.shape[1]), 0.0, []
+    for _ in range(schedule.steps):
+        w = whitening @ dual
+        each = (-y * expit(-y * (rows @ w)))[:, None] * (rows @ whitening)
+        norms = np.linalg.norm(each, axis=1)
+        gradient = (each * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).mean(axis=0)
+        velocity = schedule.momentum * velocity - schedule.step_size * gradient
+        dual = dual + velocity
+        iterates.append(whitening @ dual)
+    return np.mean(iterates[-math.ceil(schedule.tail * schedule.steps) :], axis=0)
+
+
+def least_squares_by_statistics(rows, y, noise_of_rows, noise_of_products, ridge):
+    """Ridge regression on noisy sums; the noise is an argument."""
+    return np.linalg.solve(
+        rows.T @ rows + noise_of_rows + ridge * np.eye(rows.shape[1]), rows.T @ y + noise_of_products
+    )
+
+
+def newton(rows, y, steps, shift):
+    """Damped logistic Newton steps with the Hessian's eigenvalues raised by ``shift``, without noise."""
+    w = np.zeros(rows.shape[1])
+    for _ in range(steps):
+        p = expit(rows @ w)
+        hessian = (rows * (p * (1 - p))[:, None]).T @ rows / len(rows)
+        gradient = (-y * expit(-y * (rows @ w))) @ rows / len(rows)
+        w = w - np.linalg.solve(hessian + shift * np.eye(len(w)), gradient)
+    return w
+
+
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
     d = rows.shape[1]

@@ -24,6 +24,15 @@ cdef extern from "kernel_table.h" nogil:
         int intercept
         double row_norm
         const int64_t *batch
+        const double *clip_norms
+
+    struct integer_rows:
+        loss loss
+        const double *w
+        double bound_in
+        double grid
+        double target_factor
+        int upper
 
     ctypedef void clipped_gradient_sum_fn(
         const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,
@@ -54,6 +63,13 @@ cdef extern from "row_ranges.h" nogil:
                                  double grid, int64_t *sum_out)
     int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
                         const double *w, double *p_out)
+    int all_gram_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                     const integer_rows *, int64_t *sum_out)
+    int all_moment_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                       const integer_rows *, double clip, int64_t *sum_out)
+    int all_norms_through(const kernel_table *, real_type, const dense_rows *, int n_threads,
+                          const integer_rows *, const double *matrix, int64_t n_out,
+                          double *norms_out)
     int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
                       double *sum_out)
     int all_clipped_softmax_gradient_sum(const kernel_table *, real_type, const dense_rows *,

@@ -43,7 +43,22 @@ class DenseRows:
         grid: float,
         n_threads: int,
         batch: NDArray[np.int64] | None = None,
+        clip_norms: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]: ...
+    def gram_sum(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64] | None,
+        bound_in: float,
+        grid: float,
+        target_factor: float,
+        n_threads: int,
+        upper: bool = False,
+    ) -> NDArray[np.int64]: ...
+    def moment_sums(self, bound_in: float, grid: float, clip: float, n_threads: int) -> NDArray[np.int64]: ...
+    def norms_through(
+        self, bound_in: float, grid: float, matrix: NDArray[np.float64], n_threads: int
+    ) -> NDArray[np.float64]: ...
     def gradient_sum(
         self,
         loss_spec: LossSpec,

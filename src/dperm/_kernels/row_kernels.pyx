@@ -93,16 +93,20 @@ cdef class DenseRows:
         return rows
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None):
+                             int n_threads, const int64_t[::1] batch=None,
+                             const double[::1] clip_norms=None):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
 
-        With ``batch``, ascending indices, the sum over these rows only.
+        With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
+        norms of the gradients' rows when they are clipped.
         """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
         cdef dense_rows rows = self.among(batch)
         cdef int status
+        if clip_norms is not None:
+            rows.clip_norms = &clip_norms[0]
         with nogil:
             status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
                                               &w[0], clip_in, grid, &sum_out[0])
@@ -151,6 +155,50 @@ cdef class DenseRows:
         with nogil:
             status = all_coordinate_loss_sums(chosen, self.type, &self.rows, n_threads,
                                               kernel_loss, &w[0], stride, clip, grid, &sum_out[0])
+        check(status)
+        return result
+
+    def gram_sum(self, tuple loss_spec, const double[::1] w, double bound_in, double grid,
+                 double target_factor, int n_threads, bint upper=False):
+        """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows."""
+        cdef int64_t width = self.rows.n_columns + self.rows.intercept + (target_factor > 0)
+        result = np.empty(width * (width + 1) // 2, dtype=np.int64)
+        cdef int64_t[::1] sum_out = result
+        cdef integer_rows form = integer_rows(loss_of(loss_spec), NULL, bound_in, grid, target_factor,
+                                               upper)
+        cdef int status
+        if w is not None:
+            form.w = &w[0]
+        with nogil:
+            status = all_gram_sum(chosen, self.type, &self.rows, n_threads, &form, &sum_out[0])
+        check(status)
+        return result
+
+    def moment_sums(self, double bound_in, double grid, double clip, int n_threads):
+        """Integers (2, n_columns + intercept): sums of entries, and of squares clipped row by row."""
+        result = np.empty((2, self.rows.n_columns + self.rows.intercept), dtype=np.int64)
+        cdef int64_t[:, ::1] sum_out = result
+        cdef integer_rows form
+        cdef int status
+        form.w = NULL
+        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
+        with nogil:
+            status = all_moment_sums(chosen, self.type, &self.rows, n_threads, &form, clip,
+                                     &sum_out[0, 0])
+        check(status)
+        return result
+
+    def norms_through(self, double bound_in, double grid, const double[:, ::1] matrix, int n_threads):
+        """Lengths (n_rows,) of the rows as integers, times ``matrix``: see kernel_table.h."""
+        result = np.empty(self.rows.n_rows)
+        cdef double[::1] norms_out = result
+        cdef integer_rows form
+        cdef int status
+        form.w = NULL
+        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
+        with nogil:
+            status = all_norms_through(chosen, self.type, &self.rows, n_threads, &form,
+                                       &matrix[0, 0], matrix.shape[1], &norms_out[0])
         check(status)
         return result
 

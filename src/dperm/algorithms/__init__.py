@@ -2,6 +2,7 @@
 
 from dperm.algorithms.dp_agd import dp_agd
 from dperm.algorithms.dp_lssgd import dp_lsadam, dp_lssgd
+from dperm.algorithms.dp_newton import dp_newton
 from dperm.algorithms.dp_sgd import dp_sgd
 from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.majority import majority
@@ -10,13 +11,16 @@ from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
 from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
 from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
+from dperm.algorithms.preconditioned_gd import preconditioned_gd
 from dperm.algorithms.privgene import privgene
+from dperm.algorithms.sufficient_statistics import sufficient_statistics
 
 __all__ = [
     "FitResult",
     "dp_agd",
     "dp_lsadam",
     "dp_lssgd",
+    "dp_newton",
     "dp_sgd",
     "majority",
     "noisy_gd",
@@ -24,5 +28,7 @@ __all__ = [
     "objective_perturbation",
     "output_perturbation_gd",
     "output_perturbation_minimum",
+    "preconditioned_gd",
     "privgene",
+    "sufficient_statistics",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dperm.losses.base import Loss
 from dperm.losses.classification import Hinge, Logistic, Sigmoid, SoftMargin, SquaredHinge, huberized_hinge
-from dperm.losses.regression import Absolute, EpsilonInsensitive, Huber, Pinball, Power
+from dperm.losses.regression import Absolute, EpsilonInsensitive, Huber, Pinball, Power, SquaredError
 from dperm.losses.robust import Tukey, Welsch
 from dperm.losses.softmax import Softmax
 
@@ -20,6 +20,7 @@ __all__ = [
     "Sigmoid",
     "SoftMargin",
     "Softmax",
+    "SquaredError",
     "SquaredHinge",
     "Tukey",
     "Welsch",
@@ -38,6 +39,7 @@ _BY_NAME: dict[str, Callable[[], Loss]] = {
     "power": Power,
     "sigmoid": Sigmoid,
     "soft_margin": SoftMargin,
+    "squared_error": SquaredError,
     "squared_hinge": SquaredHinge,
     "tukey": Tukey,
     "welsch": Welsch,

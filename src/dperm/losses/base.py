@@ -46,6 +46,10 @@ class Loss(ABC):
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
         """Derivative of the loss in ``p``, elementwise."""
 
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
+        """Second derivative of the loss in ``p``, elementwise; TypeError for a loss without one."""
+        raise TypeError(f"the {self.name} loss has no second derivative to use")
+
     @abstractmethod
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.

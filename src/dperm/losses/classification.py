@@ -27,6 +27,9 @@ class Logistic(Loss):
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(-np.asarray(y) * expit(-np.multiply(y, p)))
 
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(expit(np.asarray(p)) * expit(np.negative(p)))
+
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * float(expit(row_norm * radius))
 
@@ -107,6 +110,9 @@ class SquaredHinge(Loss):
 
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(-np.asarray(y) * np.maximum(0.0, 1.0 - np.multiply(y, p)))
+
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.multiply(y, p) < 1.0, dtype=np.float64)
 
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * (1.0 + row_norm * radius)

@@ -53,8 +53,51 @@ class Huber(Loss):
     def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.clip(np.subtract(p, y), -self.threshold, self.threshold)
 
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.abs(np.subtract(p, y)) <= self.threshold, dtype=np.float64)
+
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * min(self.threshold, row_norm * radius + self.target_bound)
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return row_norm**2
+
+
+@dataclass(frozen=True)
+class SquaredError(Loss):
+    """``(p - y)^2 / 2``; L = R (R radius + target_bound), beta = R^2. To the kernels a Huber loss that
+    never bends.
+
+    Parameters
+    ----------
+    target_bound : float
+        Public bound on ``|y|``, as for :class:`Huber`.
+    """
+
+    target_bound: float = math.inf
+
+    name = "squared_error"
+    classification = False
+    kernel_kind = row_kernels.HUBER
+
+    def __post_init__(self) -> None:
+        check_positive("target_bound", self.target_bound, finite=False)
+
+    @property
+    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
+        return self.kernel_kind, math.inf, math.inf
+
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(0.5 * np.subtract(p, y) ** 2)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.asarray(np.subtract(p, y))
+
+    def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return np.ones(np.broadcast_shapes(np.shape(p), np.shape(y)))
+
+    def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
+        return row_norm * (row_norm * radius + self.target_bound)
 
     def smoothness(self, row_norm: float) -> float:  # noqa: D102
         return row_norm**2

@@ -1,0 +1,83 @@
+"""Exact sums of outer products next to BLAS: ``pytest bench/bench_second_moments.py --benchmark-only``.
+
+BLAS multiplies what it is given; the exact sums also scale and round every row. ``--size large`` takes a
+million rows. With DPERM_DATA set, ``python bench/bench_second_moments.py adult kddcup99`` prints medians
+of ratios on real data, both sides in turn in one process.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import dperm
+from dperm import Objective
+from dperm.linear_map import LinearMap
+from problems import objective, problem
+
+DTYPES = ["float64", "float32"]
+
+
+@pytest.mark.benchmark(group="sum of outer products")
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestOuterProducts:
+    def test_gram_sum(self, benchmark, size, dtype):
+        benchmark(objective(size, dtype).gram_sum)
+
+    def test_hessian_sum(self, benchmark, size, dtype):
+        benchmark(objective(size, dtype).hessian_sum, problem(size, dtype)[2])
+
+    def test_blas(self, benchmark, size, dtype):
+        X = problem(size, dtype)[0]
+        benchmark(lambda: X.T @ X)
+
+
+@pytest.mark.benchmark(group="gradient sum through a matrix")
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestMappedGradient:
+    def test_mapped(self, benchmark, size, dtype):
+        w, linear_map = problem(size, dtype)[2], LinearMap.rounding(np.eye(120))
+        benchmark(objective(size, dtype).mapped_gradient_sum, w, 0.5, linear_map)
+
+    def test_plain(self, benchmark, size, dtype):
+        benchmark(objective(size, dtype).clipped_gradient_sum, problem(size, dtype)[2], 0.5)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compare(name: str, rounds: int = 9) -> None:
+    """Print times and the median ratios to BLAS."""
+    data = dperm.datasets.load(name)
+    for dtype in (np.float64, np.float32):
+        X = np.ascontiguousarray(data.X, dtype=dtype)
+        tested = Objective("logistic", X, data.y.astype(dtype), row_norm=data.row_norm, fit_intercept=True)
+        w = np.full(tested.dimension, 0.1)
+        calls = {
+            "X.T @ X": lambda X=X: X.T @ X,
+            "gram_sum": tested.gram_sum,
+            "hessian_sum": lambda tested=tested, w=w: tested.hessian_sum(w),
+            "moment_sums": lambda tested=tested: tested.moment_sums(1.0),
+        }
+        times = {label: [] for label in calls}
+        for _ in range(rounds):
+            for label, call in calls.items():
+                times[label].append(seconds(call))
+        for label, taken in times.items():
+            ratio = statistics.median(t / b for t, b in zip(taken, times["X.T @ X"], strict=True))
+            median = 1e3 * statistics.median(taken)
+            print(
+                f"{name} {X.shape} {dtype.__name__:8} {label:12} {median:8.1f} ms  {ratio:5.2f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        compare(argument)

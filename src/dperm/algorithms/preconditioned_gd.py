@@ -1,0 +1,378 @@
+"""Gradient descent in coordinates whitened by private second moments.
+
+A share of the budget releases second moments of the rows once: the Gram matrix, with Gaussian noise on every
+entry as in Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014, or, where that would drown, the
+columns' means and mean squares. In coordinates in which they are about the identity gradients are clipped and
+noise is isotropic, so that all directions are learned at the same speed and each gets noise in proportion to
+how much the rows vary along it. Weights that do not stand out from the noise stay zero: the iterates
+are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods for regularized stochastic
+learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that has gone into
+a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.budget import Budget
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import gaussian_noise_multiplier
+from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.requirements import needs
+from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
+from dperm.linear_map import LinearMap
+from dperm.losses import Loss
+from dperm.mechanisms.random_source import RandomState
+from dperm.mechanisms.release import Releaser
+from dperm.objective import Objective
+from dperm.privacy_statement import PrivacyStatement
+from dperm.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PreconditionedGDSchedule:
+    """Public settings of a run.
+
+    Attributes
+    ----------
+    moments : {"gram", "columns", "none"}
+        What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares,
+        or nothing.
+    share : float
+        Share of the budget that this costs, in (0, 1); unused without moments.
+    steps : int
+        Number of noisy gradients.
+    clip : float
+        Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
+        typical row there and of the slope of the loss.
+    step_size : float
+        Step on the mean gradient in whitened coordinates.
+    momentum : float
+        Heavy-ball coefficient in [0, 1).
+    threshold : float
+        A weight stays zero until it is this many standard deviations of its noise; at least 0.
+    tail : float
+        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
+    """
+
+    moments: str
+    share: float
+    steps: int
+    clip: float
+    step_size: float
+    momentum: float
+    threshold: float
+    tail: float
+
+
+def preconditioned_gd_schedule(
+    n: int, dimension: int, mu: float, loss: Loss, row_norm: float, l2: float = 0.0, exchanged: bool = False
+) -> PreconditionedGDSchedule:
+    """Default settings from public numbers alone.
+
+    Parameters
+    ----------
+    n : int
+        Public number of records.
+    dimension : int
+        Number of weights.
+    mu : float
+        Privacy parameter of Gaussian differential privacy; infinite without noise.
+    loss : Loss
+        For its constants. One without a Lipschitz constant is clipped like one whose slope is the bound of
+        the targets, or 1; one with a kink steps as it does for :func:`noisy_gd_schedule`.
+    row_norm : float
+        Bound on the norm of a row.
+    l2 : float
+        Strength of the ridge term.
+    exchanged : bool
+        Whether neighbours exchange a record, whose gradients are up to twice as far apart.
+
+    Notes
+    -----
+    Second moments have eigenvalues ``R^2 / dimension`` on average, and what is released has to be more
+    accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
+    columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
+    settings. Whitened problems resemble each other, which leaves the
+    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while
+    ``step_size`` times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is
+    below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
+    them.
+    """
+    effective = mu / 2.0 if exchanged else mu
+    signal = n * effective / math.sqrt(dimension)
+    share = 0.2
+    accuracy = n * effective * math.sqrt(share) / dimension  # of one entry, in units of R^2 / dimension
+    if accuracy > math.sqrt(2.0 * dimension):
+        moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
+    elif accuracy > math.sqrt(2.0) * dimension**-0.25:
+        moments, missed = "columns", 1.0 + dimension / 8.0
+    else:
+        plain = noisy_gd_schedule(n, dimension, mu, loss, row_norm, l2)
+        return _without_moments(plain, dimension, row_norm, _slope(loss))
+    reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
+    step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
+    return PreconditionedGDSchedule(
+        moments=moments,
+        share=share,
+        steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
+        clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
+        step_size=step_size,
+        momentum=0.9,
+        threshold=1.5,
+        tail=0.5,
+    )
+
+
+def _without_moments(
+    plain: NoisyGDSchedule, dimension: int, row_norm: float, slope: float
+) -> PreconditionedGDSchedule:
+    """The same run of noisy gradient descent in coordinates ``u = w row_norm / sqrt(dimension)``."""
+    return PreconditionedGDSchedule(
+        moments="none",
+        share=0.5,
+        steps=plain.steps,
+        clip=plain.clip / (row_norm * slope),
+        step_size=plain.step_size * row_norm**2 / dimension,
+        momentum=plain.momentum,
+        threshold=0.0,
+        tail=plain.tail,
+    )
+
+
+@needs(linear_prediction=True)
+def preconditioned_gd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    moments: str | None = None,
+    share: float | None = None,
+    steps: int | None = None,
+    clip: float | None = None,
+    step_size: float | None = None,
+    momentum: float | None = None,
+    threshold: float | None = None,
+    tail: float | None = None,
+    calibration: str = "tight",
+    neighbors: str = "add_or_remove",
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
+
+    Parameters
+    ----------
+    objective : Objective
+        Any loss of one linear prediction.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    moments, share, steps, clip, step_size, momentum, threshold, tail : optional
+        See :class:`PreconditionedGDSchedule`; by default from :func:`preconditioned_gd_schedule`, which
+        looks at public numbers only.
+    calibration : {"tight"}
+        Noise by the exact accounting of Gaussian differential privacy.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn.
+    random_state : None, int or Generator
+        None: cryptographic noise.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        whitened coordinates.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError
+        For a setting out of range.
+    BudgetExceededError
+        When the ledger cannot afford the fit.
+
+    Notes
+    -----
+    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
+    earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, second moments included, is
+    (epsilon, delta)-DP.
+    """
+    relation = Neighbours.parse(neighbors)
+    if calibration != "tight":
+        raise ValueError(f"calibration of preconditioned_gd must be 'tight', got {calibration!r}")
+    mu = gdp_mu(epsilon, delta)
+    schedule = override(
+        preconditioned_gd_schedule(
+            objective.n_public, objective.dimension, mu, objective.loss, objective.row_norm, objective.l2,
+            exchanged=relation is Neighbours.REPLACE_ONE,
+        ),
+        moments=moments, share=share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
+        threshold=threshold, tail=tail,
+    )  # fmt: skip
+    _check(schedule)
+    budget = Budget.from_epsilon(epsilon, delta, "gdp")
+    public = public_facts(objective, calibration=calibration, **vars(schedule))
+    releaser = Releaser(
+        epsilon,
+        delta,
+        budget,
+        neighbors=relation,
+        ledger=ledger,
+        random_state=random_state,
+        description="preconditioned_gd",
+        statement=public,
+    )
+    whitening, row_length = _whitening(objective, releaser, budget, schedule)
+    coef, history, sensitivity, multiplier = _descend(
+        objective, releaser, budget, schedule, whitening, row_length, callback
+    )
+    privacy = PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        neighbors=relation,
+        mechanism="full-batch gradient descent, Gaussian noise on second moments of the rows and on each "
+        "gradient sum, clipped in coordinates whitened by these moments",
+        accountant="gdp",
+        sensitivity=sensitivity,
+        noise_scale=multiplier * sensitivity,
+        clip=sensitivity / relation.sum_factor,
+        row_norm=objective.row_norm,
+        steps=schedule.steps + (schedule.moments != "none"),
+        random=releaser.random,
+        non_finite=objective.non_finite,
+        mu=mu,
+        ledger=ledger_note(ledger, epsilon, delta),
+        public=public,
+    )
+    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
+
+
+def _whitening(
+    objective: Objective, releaser: Releaser, budget: Budget, schedule: PreconditionedGDSchedule
+) -> tuple[Array, float]:
+    """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
+    d, row_norm = objective.dimension, objective.row_norm
+    if schedule.moments == "none":
+        return math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
+    release = _noisy_gram if schedule.moments == "gram" else _noisy_columns
+    second_moments, noise = release(
+        objective, releaser, gaussian_noise_multiplier(budget.share(1, schedule.share), "gdp")
+    )
+    values, vectors = np.linalg.eigh(second_moments)
+    values = np.maximum(values, 0.0)
+    floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
+    whitening = (vectors / np.sqrt(values + floor)) @ vectors.T
+    return whitening, math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+
+
+def _noisy_gram(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+    """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
+    gram = objective.gram_sum()
+    noise = multiplier * gram.sensitivity(releaser.neighbors) / (DIAGONAL * objective.n_public)
+    noisy = symmetric_matrix(releaser.gaussian_sum(gram, multiplier)) / objective.n_public
+    return denoised(noisy, noise), noise
+
+
+def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+    """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
+
+    Squares of a row are clipped on the assumption that a row is neither spread evenly over its
+    entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
+    """
+    d, n, row_norm = objective.dimension, objective.n_public, objective.row_norm
+    clip = row_norm**2 / d**0.25
+    sums = objective.moment_sums(clip)
+    noise = multiplier * sums.sensitivity(releaser.neighbors) / n
+    weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
+    mean, squares = releaser.gaussian_sum(sums, multiplier).reshape(2, d) / n
+    mean /= weight
+    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
+
+
+def _descend(
+    objective: Objective,
+    releaser: Releaser,
+    budget: Budget,
+    schedule: PreconditionedGDSchedule,
+    whitening: Array,
+    row_length: float,
+    callback: Callback | None,
+) -> tuple[Array, list[dict[str, Any]], float, float]:
+    linear_map = LinearMap.rounding(whitening)
+    whitening = linear_map.matrix
+    clip = schedule.clip * row_length * _slope(objective.loss)
+    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
+    step_size = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
+    multiplier = gaussian_noise_multiplier(budget.share(schedule.steps), "gdp")
+    reach = step_size / (1.0 - schedule.momentum)
+    dual = np.zeros(objective.dimension)
+    velocity, total = np.zeros_like(dual), np.zeros_like(dual)
+    averaged = math.ceil(schedule.tail * schedule.steps)
+    w = whitening @ dual
+    history: list[dict[str, Any]] = []
+    for t in range(1, schedule.steps + 1):
+        gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
+        sensitivity = gradient_sum.sensitivity(releaser.neighbors)
+        noisy_sum = releaser.gaussian_sum(gradient_sum, multiplier)
+        noise_of_step = reach * multiplier * sensitivity / objective.n_public
+        gradient = noisy_sum / objective.n_public + whitening @ objective.penalty_gradient(w)
+        velocity = schedule.momentum * velocity - step_size * gradient
+        dual += velocity
+        noise = noise_of_step * math.sqrt(t)  # in each entry of dual
+        w = whitening @ _soft_threshold(dual, schedule.threshold * noise)
+        if t > schedule.steps - averaged:
+            total += w
+        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
+        if callback is not None:
+            callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
+    return total / averaged, history, sensitivity, multiplier
+
+
+def _slope(loss: Loss) -> float:
+    """Slope of the loss; for one without a bound that of the squared error at w = 0, or 1."""
+    slope = loss.lipschitz(1.0)
+    if slope < math.inf:
+        return slope
+    return loss.target_bound if loss.target_bound < math.inf else 1.0
+
+
+def _smoothness(loss: Loss) -> float:
+    """Largest second derivative; a kink bends like the logistic loss, or within a tenth of the targets."""
+    smoothness = loss.smoothness(1.0)
+    if smoothness < math.inf:
+        return smoothness
+    return 0.25 if loss.target_bound == math.inf else 10.0 * _slope(loss) / loss.target_bound
+
+
+def _soft_threshold(values: Array, threshold: float) -> Array:
+    return np.asarray(np.copysign(np.maximum(np.abs(values) - threshold, 0.0), values))
+
+
+def _check(schedule: PreconditionedGDSchedule) -> None:
+    if schedule.moments not in ("gram", "columns", "none"):
+        raise ValueError(f"moments must be 'gram', 'columns' or 'none', got {schedule.moments!r}")
+    if not 0.0 < schedule.share < 1.0:
+        raise ValueError(f"share must be in (0, 1), got {schedule.share!r}")
+    check_positive_integer("steps", schedule.steps)
+    check_positive("clip", schedule.clip)
+    check_positive("step_size", schedule.step_size)
+    if not 0.0 <= schedule.momentum < 1.0:
+        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
+    if not 0.0 <= schedule.threshold < math.inf:
+        raise ValueError(f"threshold must be finite and at least 0, got {schedule.threshold!r}")
+    check_fraction("tail", schedule.tail)

@@ -1,0 +1,75 @@
+"""Public matrices on a grid: their products with exact sums are exact, too."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_ENTRY_BITS = 24  # of a matrix; what is left of 53 bits is for the vector and the number of terms
+_NORM_SLACK = 1.0 + 2.0**-30  # singular values come from floating-point arithmetic
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """A public matrix, rounded to integer multiples of a power of two.
+
+    Attributes
+    ----------
+    integers : (m, d) ndarray of float64
+        Whole numbers of at most 2^24.
+    grid : float
+        Power of two; the matrix is ``grid * integers``.
+    """
+
+    integers: Array
+    grid: float
+
+    @classmethod
+    def rounding(cls, matrix: ArrayLike) -> "LinearMap":
+        """The matrix with 24 bits for its largest entry.
+
+        Raises
+        ------
+        ValueError
+            If it is not a matrix of finite numbers, is zero, or has more than 2^13 columns.
+        """
+        values = np.asarray(matrix, dtype=np.float64)
+        if values.ndim != 2 or not np.isfinite(values).all() or not values.any():
+            raise ValueError("the matrix of a linear map must be finite, two-dimensional and not zero")
+        if values.shape[1] > 2**13:
+            raise ValueError(f"a linear map takes at most 8192 numbers, got {values.shape[1]}")
+        grid = math.ldexp(1.0, math.frexp(float(np.abs(values).max()))[1] - _ENTRY_BITS)
+        return cls(np.ascontiguousarray(np.rint(values / grid)), grid)
+
+    @property
+    def matrix(self) -> Array:
+        """The rounded matrix."""
+        return self.integers * self.grid
+
+    def singular_values(self) -> tuple[float, float]:
+        """Upper bound of the largest and lower bound of the smallest singular value."""
+        values = np.linalg.svd(self.matrix, compute_uv=False)
+        error = 2.0**-40 * values[0]
+        return float(values[0] * _NORM_SLACK), float(max(values[-1] - error, 0.0))
+
+    def exact_product(self, vector: Integers) -> tuple[Integers, int]:
+        """``(integers @ vector) / 2^shift``, each entry rounded to nearest, and that shift.
+
+        The vector is cut into limbs so short that products and sums of limbs are exact doubles, in any
+        order of addition.
+        """
+        limb_bits = 53 - _ENTRY_BITS - (len(vector) - 1).bit_length()
+        mask = (1 << limb_bits) - 1
+        low = self.integers @ (vector & mask).astype(np.float64)
+        result = (low.astype(np.int64) + (1 << (limb_bits - 1))) >> limb_bits
+        rest, place = vector >> limb_bits, 0
+        while place < 64:
+            last = place + limb_bits >= 64
+            limb = (rest if last else rest & mask).astype(np.float64)
+            result += (self.integers @ limb).astype(np.int64) << place
+            rest, place = rest >> limb_bits, place + limb_bits
+        return result, limb_bits

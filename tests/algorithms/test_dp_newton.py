@@ -1,0 +1,205 @@
+"""Newton's method with double noise: twin, sensitivity of a direction, budget, guarantee."""
+
+import math
+
+import numpy as np
+import pytest
+
+from algorithms.problems import objective, separable
+from dperm import Objective
+from dperm.accounting import Ledger
+from dperm.algorithms import dp_newton, nonprivate
+from dperm.algorithms.dp_newton import dp_newton_schedule
+from dperm.errors import BudgetExceededError
+from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
+from dperm.mechanisms import release, release_without_privacy
+from reference import numpy_algorithms as twin
+
+RELATIONS = ["add_or_remove", "replace_one"]
+
+
+def opened(bounded):
+    return np.asarray(release_without_privacy(bounded))
+
+
+# -- the direction -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_the_direction_solves_the_system(upper):
+    obj = objective(l2=0.05)
+    rng = np.random.default_rng(0)
+    w, gradient = rng.normal(size=(2, 6))
+    rows = twin.scaled_rows(obj._rows.x, obj.row_norm, True)
+    p = rows @ w
+    curvature = np.tanh(p / 2) / (2 * p) if upper else 1 / (2 + np.exp(p) + np.exp(-p))
+    hessian = (rows * curvature[:, None]).T @ rows / len(rows) + 0.1 * np.eye(6)
+    hessian[:-1, :-1] += 0.05 * np.eye(5)  # the intercept is not penalised
+    direction = obj.newton_direction(w, gradient, 0.1, upper=upper)
+    expected = np.linalg.solve(hessian, gradient)
+    # rounded to a 1024th of the sensitivity
+    np.testing.assert_allclose(opened(direction), expected, atol=direction.contribution / 1000)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Huber(0.5), SquaredHinge(), SquaredError(3.0)])
+def test_the_upper_bound_lies_above_the_hessian_and_a_step_never_overshoots(loss):
+    rng = np.random.default_rng(0)
+    X, y = separable(n=400)
+    obj = Objective(loss, X, y)
+    from dperm.second_moments import symmetric_matrix
+
+    for scale in (0.0, 1e-4, 1.0, 30.0):
+        w = scale * rng.normal(size=5)
+        exact, above = (
+            symmetric_matrix(opened(obj.hessian_sum(w, upper=upper))) / 400 for upper in (False, True)
+        )
+        assert np.linalg.eigvalsh(above - exact).min() > -1e-5
+        assert np.trace(above) <= loss.smoothness(1.0)
+        step = np.linalg.solve(above + 1e-4 * np.eye(5), obj.gradient(w))
+        assert obj.value(w - step) <= obj.value(w) + 1e-9
+
+
+def neighbours_of_direction(rng, relation, dimension, n_public):
+    """Few records, so that one weighs much; the last differs."""
+    X = rng.normal(size=(4, dimension)) * rng.choice([0.01, 1.0, 3.0], size=(4, 1))
+    other = np.append(X[:3], rng.normal(size=(1, dimension)) * 3, axis=0)
+    first = X if relation == "replace_one" else X[:3]
+    return [
+        Objective("logistic", rows, np.ones(len(rows)), row_norm=2.0, n_public=n_public)
+        for rows in (first, other)
+    ]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbours_stay_within_the_sensitivity(relation):
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        d, n = int(rng.integers(1, 6)), int(rng.choice([1, 4, 100]))
+        one, other = neighbours_of_direction(rng, relation, d, n)
+        w, gradient = rng.normal(size=(2, d)) * np.exp(3 * rng.normal(size=(2, 1)))
+        shift = float(np.exp(rng.uniform(-8, 2)))
+        upper = bool(rng.integers(2))
+        a, b = (each.newton_direction(w, gradient, shift, upper=upper) for each in (one, other))
+        assert a.grid == b.grid
+        moved = np.linalg.norm((a._integers - b._integers) * a.grid)
+        assert moved <= a.sensitivity(relation)
+
+
+@pytest.mark.parametrize("shift", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("n_public", [4, 1000])
+def test_the_sensitivity_of_a_direction_is_attained(shift, n_public):
+    """A lone record along the gradient, at the largest curvature; but for the rounding to the grid."""
+    gradient = np.array([0.6, 0.8])
+    nothing, record = (
+        Objective("logistic", [row], [1.0], row_norm=2.0, n_public=n_public)
+        for row in ([0.0, 0.0], list(9.0 * gradient))
+    )
+    a, b = (each.newton_direction([0.0, 0.0], gradient, shift) for each in (nothing, record))
+    moved = np.linalg.norm((a._integers - b._integers) * a.grid)
+    assert (1 - 3e-3) * a.contribution <= moved <= a.contribution
+
+
+def test_more_records_than_the_error_bound_allows_for_are_refused():
+    obj = Objective("logistic", np.ones((17, 1)), np.ones(17), n_public=1)
+    with pytest.raises(ValueError, match="far below"):
+        obj.newton_direction([0.0], [1.0], 0.1)
+    with pytest.raises(ValueError, match="shift"):
+        obj.newton_direction([0.0], [1.0], 0.0)
+
+
+# -- the algorithm -----------------------------------------------------------------------------------
+
+
+def test_without_noise_it_is_the_numpy_twin():
+    X, y = separable()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    result = dp_newton(obj, math.inf, 1e-6, steps=5, shift=0.02, clip=10.0, hessian="exact")
+    expected = twin.newton(twin.scaled_rows(X, 1.5, True), y, 5, 0.02)
+    np.testing.assert_allclose(result.coef, expected, rtol=1e-3, atol=1e-3)
+    assert not result.privacy.private
+
+
+@pytest.mark.parametrize("hessian", ["upper_bound", "exact"])
+def test_without_noise_it_reaches_the_optimum(hessian):
+    obj = objective(l2=0.01)
+    result = dp_newton(obj, math.inf, 1e-6, steps=200, hessian=hessian)
+    np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-6)
+
+
+def test_with_little_noise_it_comes_close():
+    obj = objective(n=20_000)
+    best = obj.value(nonprivate(obj).coef)
+    assert obj.value(dp_newton(obj, 4.0, 1e-6, random_state=0).coef) < best + 0.005 < obj.value(np.zeros(6))
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+def test_the_budget_is_used_up_and_not_passed(monkeypatch, neighbors):
+    doors = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: doors.append(self) or original(self, *args),
+    )
+    result = dp_newton(objective(), 0.7, 1e-7, steps=7, neighbors=neighbors)
+    budget = doors[-1].budget
+    assert len(doors) == result.privacy.steps == 14
+    assert budget.total_units - 14 <= budget.spent_units <= budget.total_units
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    X, y = separable(n=30_000)
+    coefs = [
+        dp_newton(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, steps=4, random_state=3).coef
+        for threads in (1, 2)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    assert np.all(dp_newton(Objective("logistic", X, y), 1.0, 1e-6, steps=4).coef != coefs[0])
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = objective()
+    dp_newton(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "clipped_gradient_sum", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        dp_newton(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 0},
+        {"clip": -1.0},
+        {"shift": 0.0},
+        {"gradient_share": 1.0},
+        {"hessian": "diagonal"},
+        {"calibration": "paper"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        dp_newton(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+def test_losses_without_a_second_derivative_are_refused_before_the_charge():
+    ledger = Ledger(1.0, 1e-6)
+    X, y = separable(n=50)
+    with pytest.raises(ValueError, match="kink"):
+        dp_newton(Objective("hinge", X, y), 1.0, 1e-6, ledger=ledger)
+    with pytest.raises(TypeError, match="second derivative"):
+        dp_newton(Objective(Hinge().smoothed(4.0), X, y), 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 0.0
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
+@pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
+def test_the_schedule_scales_with_the_rows(mu, n, d):
+    one, three = (dp_newton_schedule(n, d, mu, Logistic(), norm) for norm in (1.0, 3.0))
+    assert three.shift == pytest.approx(9 * one.shift)
+    assert three.clip == pytest.approx(3 * one.clip)
+    assert 0.02 * 0.25 <= one.shift <= 0.25

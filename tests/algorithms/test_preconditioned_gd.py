@@ -1,0 +1,189 @@
+"""Whitened noisy gradient descent: twin, budget, guarantee, defaults."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from algorithms.problems import objective, separable
+from dperm import Objective
+from dperm.accounting import Ledger
+from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
+from dperm.errors import BudgetExceededError
+from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
+from dperm.mechanisms import release
+from dperm.second_moments import symmetric_matrix
+from reference import numpy_algorithms as twin
+
+MOMENTS = ["gram", "columns", "none"]
+
+
+def stretched(n=20_000, d=12, seed=0):
+    """Labels that depend most on what varies least."""
+    rng = np.random.default_rng(seed)
+    scales = np.geomspace(1.0, 0.02, d)
+    X = rng.normal(size=(n, d)) * scales / math.sqrt(d)
+    y = np.where(X / scales @ rng.normal(size=d) + 0.1 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("clip", [0.3, 50.0])
+def test_without_noise_it_is_the_numpy_twin(clip):
+    X, y = stretched(n=3000)
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
+    settings = {"steps": 30, "clip": clip, "step_size": 0.5, "momentum": 0.5, "tail": 0.3, "share": 0.2}
+    result = preconditioned_gd(obj, math.inf, 1e-6, moments="gram", threshold=0.0, **settings)
+    rows = twin.scaled_rows(X, 1.5, True)
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    values += 1e-6 * values[-1]
+    schedule = dataclasses.replace(preconditioned_gd_schedule(10, 2, 1.0, Logistic(), 1.0), **settings)
+    length = math.sqrt(np.sum(1 / (1 + 1e-6 * values[-1] / values)))
+    expected = twin.preconditioned_gd(
+        rows, y, (vectors / np.sqrt(values)) @ vectors.T, clip * length, schedule
+    )
+    np.testing.assert_allclose(result.coef, expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
+    assert not result.privacy.private
+
+
+@pytest.mark.parametrize("moments", MOMENTS)
+def test_without_noise_it_reaches_the_optimum(moments):
+    obj = objective(l2=0.01)
+    clip = 1e3 if moments != "none" else 10.0
+    result = preconditioned_gd(obj, math.inf, 1e-6, moments=moments, steps=1500, clip=clip, tail=0.01)
+    np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-6)
+
+
+@pytest.mark.parametrize("moments", MOMENTS)
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+def test_the_budget_is_used_up_and_not_passed(monkeypatch, moments, neighbors):
+    doors = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: doors.append(self) or original(self, *args),
+    )
+    result = preconditioned_gd(objective(), 0.7, 1e-7, steps=37, moments=moments, neighbors=neighbors)
+    budget = doors[-1].budget
+    assert len(doors) == result.privacy.steps == 37 + (moments != "none")
+    assert budget.total_units - 38 <= budget.spent_units <= budget.total_units
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    X, y = separable(n=30_000)
+    for moments in MOMENTS:
+        coefs = [
+            preconditioned_gd(
+                Objective("logistic", X, y, n_threads=threads),
+                1.0,
+                1e-6,
+                moments=moments,
+                steps=12,
+                random_state=3,
+            ).coef
+            for threads in (1, 2)
+        ]
+        np.testing.assert_array_equal(coefs[0], coefs[1])
+    other = preconditioned_gd(Objective("logistic", X, y), 1.0, 1e-6, moments="none", steps=12).coef
+    assert np.all(other != coefs[0])
+
+
+def test_it_learns_what_varies_little():
+    """Noisy gradient descent hardly gets there: risk above the optimum, mean of two runs."""
+    X, y = stretched()
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, n_threads=1)
+    best = obj.value(nonprivate(obj).coef)
+
+    def excess(algorithm):
+        return np.mean([obj.value(algorithm(obj, 2.0, 1e-6, random_state=s).coef) for s in range(2)]) - best
+
+    assert excess(preconditioned_gd) < 0.75 * excess(noisy_gd)
+
+
+def test_where_moments_would_drown_it_is_noisy_gd():
+    X, y = separable(n=300, d=20)
+    obj = Objective("logistic", X, y)
+    result = preconditioned_gd(obj, 0.05, 1e-6, random_state=1)
+    assert result.privacy.public["moments"] == "none"
+    plain = noisy_gd(obj, 0.05, 1e-6, random_state=1)
+    assert result.n_iter == plain.n_iter
+    assert result.privacy.clip == pytest.approx(plain.privacy.clip * math.sqrt(20), rel=1e-3)
+    # The same run but for the grid of its noise: as far from the start, in a random direction.
+    assert np.linalg.norm(result.coef) == pytest.approx(np.linalg.norm(plain.coef), rel=0.8)
+
+
+def test_the_released_moments_are_about_those_of_the_rows(monkeypatch):
+    released = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: released.append(original(self, *args)) or released[-1],
+    )
+    X, y = separable(n=5000)
+    obj = Objective("logistic", X, y)
+    preconditioned_gd(obj, 4.0, 1e-6, moments="gram", share=0.5, random_state=0)
+    rows = twin.scaled_rows(X, 1.0, False)
+    mu = math.sqrt(0.5) * 0.9
+    error = symmetric_matrix(released[0]) - rows.T @ rows
+    # standard deviation 1 / mu on the diagonal; 6 of them, 15 entries: false alarm below 1e-7
+    assert np.abs(error).max() < 6 / mu
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0, target_bound=1.0)])
+def test_every_loss_of_a_linear_prediction_is_served(loss):
+    X, y = separable(n=5000)
+    obj = Objective(loss, X, y, l2=0.1)
+    for moments in MOMENTS:
+        coef = preconditioned_gd(obj, 8.0, 1e-6, moments=moments, random_state=0).coef
+        assert obj.value(coef) < obj.value(np.zeros(5))
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = objective()
+    preconditioned_gd(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    for name in ("gram_sum", "moment_sums", "mapped_gradient_sum"):
+        monkeypatch.setattr(obj, name, pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        preconditioned_gd(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"moments": "all"},
+        {"share": 1.0},
+        {"steps": 0},
+        {"clip": -1.0},
+        {"step_size": math.nan},
+        {"momentum": 1.0},
+        {"threshold": -1.0},
+        {"tail": 0.0},
+        {"calibration": "paper"},
+        {"neighbors": "friends"},
+    ],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        preconditioned_gd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
+    assert ledger.spent == 0.0
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0)])
+@pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
+@pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
+def test_the_schedule_looks_at_public_numbers_and_scales_with_the_rows(loss, mu, n, d):
+    one, three = (preconditioned_gd_schedule(n, d, mu, loss, norm) for norm in (1.0, 3.0))
+    assert one.moments == three.moments
+    assert one.steps == three.steps
+    assert one.clip == pytest.approx(three.clip)
+    assert 50 <= one.steps <= 1000
+    if one.moments != "none":
+        assert one == three
+    exchanged = preconditioned_gd_schedule(n, d, 2 * mu, loss, 1.0, exchanged=True)
+    assert exchanged.moments == "none" or exchanged == one

@@ -1,0 +1,144 @@
+"""Least squares from noisy sums: twin, accuracy, budget."""
+
+import math
+
+import numpy as np
+import pytest
+
+from algorithms.problems import separable
+from dperm import Objective
+from dperm.accounting import Ledger, gdp_mu
+from dperm.algorithms import nonprivate, sufficient_statistics
+from dperm.errors import BudgetExceededError
+from dperm.losses import Huber, SquaredError
+from dperm.mechanisms import release, release_without_privacy
+from dperm.second_moments import symmetric_matrix
+from reference import numpy_algorithms as twin
+
+
+def linear(n=3000, d=5, seed=0, **keywords):
+    X, _ = separable(n, d, seed)
+    rng = np.random.default_rng(seed)
+    y = X @ rng.normal(size=d) + 0.3 + 0.1 * rng.normal(size=n)
+    settings = {"row_norm": 1.5, "fit_intercept": True, **keywords}
+    return Objective(SquaredError(2.0), X, y, **settings)
+
+
+def test_without_noise_it_reaches_the_optimum():
+    for obj in (linear(), linear(l2=0.1), linear(l2=0.1, penalize_intercept=True, fit_intercept=True)):
+        result = sufficient_statistics(obj, math.inf, 1e-6, ridge=0.0)
+        np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=2e-5)
+        assert not result.privacy.private
+
+
+def test_it_is_the_numpy_twin_with_the_noise_that_was_drawn(monkeypatch):
+    """Of the release take the exact sums away: what is left went into the twin as its noise."""
+    drawn = []
+    original = release.Releaser.gaussian_sum
+
+    def record(self, private, *args):
+        released = original(self, private, *args)
+        drawn.append(released - np.asarray(release_without_privacy(private)))
+        return released
+
+    monkeypatch.setattr(release.Releaser, "gaussian_sum", record)
+    obj = linear(n=20_000)
+    result = sufficient_statistics(obj, 3.0, 1e-6, ridge=0.01, target_weight=1.0, random_state=0)
+    noise = symmetric_matrix(drawn[0], target=True)
+    rows, n = twin.scaled_rows(obj._rows.x, 1.5, True), obj.n_public
+    expected = twin.least_squares_by_statistics(
+        rows, np.clip(obj._rows.y, -2, 2), noise[:-1, :-1], noise[:-1, -1] / (1.5 / 2.0), 0.01 * n
+    )
+    np.testing.assert_allclose(result.coef, expected, rtol=1e-4, atol=1e-4)
+
+
+def adassp(rows, y, row_norm, target_bound, epsilon, delta, rng):
+    """Wang 2018, Algorithm 2, as published."""
+    d = rows.shape[1]
+    part, root = epsilon / 3, math.sqrt(math.log(6 / delta))
+    smallest = np.linalg.eigvalsh(rows.T @ rows)[0]
+    smallest = max(
+        smallest + root / part * row_norm**2 * rng.normal() - math.log(6 / delta) / part * row_norm**2, 0.0
+    )
+    ridge = max(
+        0.0, math.sqrt(d * math.log(6 / delta) * math.log(2 * d**2 / 0.05)) * row_norm**2 / part - smallest
+    )
+    noise = np.triu(rng.normal(size=(d, d)))
+    noise = (noise + np.triu(noise, 1).T) * root / part * row_norm**2
+    products = rng.normal(size=d) * root / part * row_norm * target_bound
+    return twin.least_squares_by_statistics(rows, y, noise, products, ridge)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_it_beats_the_published_algorithm(epsilon):
+    """Mean excess risk of 20 runs each."""
+    obj = linear(n=5000)
+    rows, y = twin.scaled_rows(obj._rows.x, 1.5, True), np.clip(obj._rows.y, -2, 2)
+    best = obj.value(nonprivate(obj).coef)
+    rng = np.random.default_rng(0)
+    ours = np.mean(
+        [obj.value(sufficient_statistics(obj, epsilon, 1e-6, random_state=s).coef) for s in range(20)]
+    )
+    published = np.mean([obj.value(adassp(rows, y, 1.5, 2.0, epsilon, 1e-6, rng)) for _ in range(20)])
+    assert ours - best < 0.9 * (published - best)
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+def test_the_budget_is_used_up_and_not_passed(monkeypatch, neighbors):
+    doors = []
+    original = release.Releaser.gaussian_sum
+    monkeypatch.setattr(
+        release.Releaser,
+        "gaussian_sum",
+        lambda self, *args: doors.append(self) or original(self, *args),
+    )
+    result = sufficient_statistics(linear(), 0.7, 1e-7, neighbors=neighbors)
+    budget = doors[0].budget
+    assert len(doors) == result.privacy.steps == 1
+    assert budget.total_units - 2**10 <= budget.spent_units <= budget.total_units
+    factor = 1 if neighbors == "add_or_remove" else 2
+    expected = 29 * 1.5**2 * math.sqrt(1 + 2 * 0.7**2) * factor
+    assert result.privacy.sensitivity == pytest.approx(expected, rel=1e-4)
+    assert result.privacy.noise_scale == pytest.approx(
+        result.privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6
+    )
+
+
+def test_seeded_runs_repeat_on_any_number_of_threads():
+    coefs = [
+        sufficient_statistics(linear(n=30_000, n_threads=threads), 1.0, 1e-6, random_state=3).coef
+        for threads in (1, 2)
+    ]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    assert np.all(sufficient_statistics(linear(n=30_000), 1.0, 1e-6).coef != coefs[0])
+
+
+def test_noise_beyond_the_signal_gives_small_weights():
+    obj = linear(n=100)
+    sizes = [np.abs(sufficient_statistics(obj, 0.05, 1e-6, random_state=s).coef).max() for s in range(20)]
+    assert np.median(sizes) < 2.0
+
+
+def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    obj = linear()
+    sufficient_statistics(obj, 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 1.0
+    monkeypatch.setattr(obj, "gram_sum", pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        sufficient_statistics(obj, 1.0, 1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"target_weight": 0.0}, {"ridge": -1.0}, {"calibration": "paper"}, {"neighbors": "friends"}],
+)
+def test_bad_settings_fail_before_the_charge(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        sufficient_statistics(linear(), 1.0, 1e-6, ledger=ledger, **settings)
+    X, y = separable(n=10)
+    for loss, message in [(SquaredError(), "public bound"), (Huber(1.0, target_bound=1.0), "squared_error")]:
+        with pytest.raises(ValueError, match=message):
+            sufficient_statistics(Objective(loss, X, y), 1.0, 1e-6, ledger=ledger)
+    assert ledger.spent == 0.0

@@ -1,0 +1,351 @@
+"""Sums of outer products and of columns' moments, and gradients seen through a matrix: values and attacks."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dperm import Objective
+from dperm.bounded import Bounded
+from dperm.errors import DataError
+from dperm.linear_map import LinearMap
+from dperm.losses import Huber
+from dperm.mechanisms import release_without_privacy
+from dperm.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
+from reference import awkward_arrays, numpy_kernels
+
+dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+WIDTHS = [1, 2, 7, 8, 9, 15, 16, 17, 33, 120]
+ROW_NORM = 1.5
+
+
+def opened(bounded):
+    return np.asarray(release_without_privacy(bounded))
+
+
+def ordinary(width, dtype, intercept):
+    x, y, w, _ = awkward_arrays.ordinary(300, width, dtype)
+    objective = Objective("logistic", x, y, row_norm=ROW_NORM, fit_intercept=intercept)
+    return objective, numpy_kernels.scaled_rows(x, intercept, ROW_NORM), y, w[: objective.dimension]
+
+
+def all_sums(objective, w, linear_map):
+    return [
+        objective.gram_sum(),
+        objective.gram_sum(target_factor=0.7),
+        objective.hessian_sum(w),
+        objective.hessian_sum(w, 0.1),
+        objective.moment_sums(1.1),
+        objective.mapped_gradient_sum(w, 0.6, linear_map),
+    ]
+
+
+def random_map(dimension, spread=30.0, seed=0):
+    rng = np.random.default_rng([seed, dimension])
+    left, right = (np.linalg.qr(rng.normal(size=(dimension, dimension)))[0] for _ in range(2))
+    return LinearMap.rounding((left * np.geomspace(1.0, spread, dimension)) @ right)
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+@dtypes
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, width):
+    objective, z, y, _ = ordinary(width, dtype, intercept)
+    n, d = z.shape
+    step = 2.0**-18 * n * d  # every row is rounded to 2^-19 of its bound
+    gram = symmetric_matrix(opened(objective.gram_sum()))
+    np.testing.assert_allclose(gram, (z.T @ z).astype(float), atol=2 * step * ROW_NORM**2)
+    with_target = symmetric_matrix(opened(objective.gram_sum(target_factor=2.0)), target=True)
+    np.testing.assert_allclose(with_target[:-1, -1], (2 * z.T @ y).astype(float), atol=8 * step)
+    np.testing.assert_allclose(with_target[:-1, :-1], gram, atol=8 * step)
+    clip = 0.8
+    sums = objective.moment_sums(clip)
+    squares = z**2
+    factors = np.minimum(1, clip / np.maximum(np.sqrt((squares**2).sum(axis=1)), 1e-300))
+    expected = np.append(z.sum(axis=0), (factors[:, None] * squares).sum(axis=0)).astype(float)
+    weight = mean_weight(clip, ROW_NORM, math.sqrt(sums.grid))
+    np.testing.assert_allclose(opened(sums) / np.repeat([weight, 1.0], d), expected, atol=2 * step)
+
+
+@dtypes
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber"])
+@pytest.mark.parametrize("width", [1, 8, 33])
+def test_hessians_are_those_of_the_numpy_twin(instruction_set, dtype, loss, width):
+    x, y, w, _ = awkward_arrays.ordinary(300, width, dtype)
+    objective = Objective(loss, x, y, row_norm=ROW_NORM, fit_intercept=True)
+    z = numpy_kernels.scaled_rows(x, True, ROW_NORM)
+    w = w[: width + 1]
+    p = z @ np.asarray(w, np.longdouble)
+    curvature = {
+        "logistic": 1 / (2 + np.exp(p) + np.exp(-p)),
+        "squared_hinge": y * p < 1,
+        "huber": np.abs(p - y) <= 1,
+    }[loss]
+    np.testing.assert_allclose(objective.loss.second_derivative(p.astype(float), y), curvature.astype(float))
+    for clip in (math.inf, 0.05):
+        weights = np.minimum(curvature, clip / (z**2).sum(axis=1))[:, None]
+        hessian = symmetric_matrix(opened(objective.hessian_sum(w, clip)))
+        np.testing.assert_allclose(hessian, ((weights * z).T @ z).astype(float), atol=2.0**-18 * 300 * width)
+
+
+@dtypes
+@pytest.mark.parametrize("width", [1, 7, 8, 33])
+def test_mapped_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width):
+    objective, _z, y, w = ordinary(width, dtype, True)
+    linear_map = random_map(objective.dimension)
+    each = numpy_kernels.gradients("logistic", objective._rows.x, y, w, intercept=True, row_norm=ROW_NORM)
+    images = each.astype(float) @ linear_map.matrix.T
+    norms = np.maximum(np.linalg.norm(images, axis=1), 1e-300)
+    for clip in (0.3, 1e9):
+        expected = (images * np.minimum(1.0, clip / norms)[:, None]).sum(axis=0)
+        tolerance = 2e-3 if dtype == np.float32 else 2e-5
+        result = opened(objective.mapped_gradient_sum(w, clip, linear_map))
+        np.testing.assert_allclose(result, expected, atol=tolerance * len(y))
+
+
+@dtypes
+@pytest.mark.parametrize("width", [1, 8, 17, 120])
+def test_instruction_sets_threads_and_order_do_not_change_a_bit(keep_instruction_set, dtype, width):
+    from dperm._kernels import row_kernels
+
+    x, y, w, _ = awkward_arrays.ordinary(2 * 2048 + 531, width, dtype)
+    special = awkward_arrays.special_rows(width, dtype)
+    x[100 : 100 + len(special)] = list(special.values())
+    order = np.random.default_rng(0).permutation(len(x))
+    linear_map = random_map(width + 1)
+    results = []
+    for name in row_kernels.instruction_sets():
+        row_kernels.use_instruction_set(name)
+        for rows, labels, threads in [(x, y, 1), (x, y, 3), (x[order], y[order], 2)]:
+            objective = Objective(
+                "logistic", rows, labels, fit_intercept=True, n_threads=threads, non_finite="zero"
+            )
+            sums = all_sums(objective, w[: width + 1], linear_map)
+            results.append(np.concatenate([each._integers for each in sums]))
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@dtypes
+def test_a_record_that_is_not_finite_counts_nothing(instruction_set, dtype):
+    x, y, w, _ = awkward_arrays.awkward(9, dtype)
+    linear_map = random_map(10)
+    bad, bad_y = x.copy(), y.copy()
+    bad[20, 3], bad[21, 8], bad_y[22] = np.nan, np.inf, np.nan
+    keep = np.setdiff1d(np.arange(len(x)), [20, 21, 22])
+    one = Objective("logistic", bad, bad_y, fit_intercept=True, non_finite="zero", n_public=40)
+    other = Objective("logistic", x[keep], y[keep], fit_intercept=True, non_finite="zero", n_public=40)
+    for a, b in zip(all_sums(one, w[:10], linear_map), all_sums(other, w[:10], linear_map), strict=True):
+        assert np.array_equal(a._integers, b._integers)
+
+
+def test_a_prediction_that_overflows_has_no_hessian(instruction_set):
+    x = np.array([[1e300, -1e300], [1e300, 1e300]])  # inf - inf, and inf
+    objective = Objective("squared_hinge", x, np.ones(2), row_norm=1e9)
+    assert not opened(objective.hessian_sum([1e300, 1e300], 2.0)).any()
+
+
+# -- sensitivity -------------------------------------------------------------------------------------
+
+
+def squared_length(integers):
+    return sum(int(v) ** 2 for v in integers)
+
+
+def within(bounded, sensitivity=None):
+    """Length over the bound, compared exactly."""
+    bound = Fraction(bounded.contribution if sensitivity is None else sensitivity) / Fraction(bounded.grid)
+    squared = squared_length(bounded._integers)
+    assert squared <= bound**2, math.sqrt(squared / bound**2)
+    return math.sqrt(squared / bound**2)
+
+
+@st.composite
+def one_row(draw, dtype):
+    width = draw(st.sampled_from([1, 2, 3, 8, 17, 100, 300]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shape = draw(st.sampled_from(["equal", "signs", "normal", "spike", "special"]))
+    row = {
+        "equal": np.ones(width),
+        "signs": rng.choice([-1.0, 1.0], width),
+        "normal": rng.normal(size=width),
+        "spike": np.eye(width)[-1],
+        "special": rng.choice(list(awkward_arrays.special_rows(width, dtype).values())).astype(float),
+    }[shape]
+    with np.errstate(over="ignore"):
+        return np.nan_to_num((row * 2.0 ** draw(st.integers(-30, 30))).astype(dtype))[None, :]
+
+
+@dtypes
+@settings(max_examples=150)
+@given(data=st.data(), n_public=st.sampled_from([1, 1000, 2**20, 2**30]), intercept=st.booleans())
+def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercept):
+    x = data.draw(one_row(dtype))
+    y = np.array([data.draw(st.sampled_from([-1.0, 1.0]))], dtype)
+    row_norm = data.draw(st.sampled_from([1e-3, 1.0, 1e3]))
+    objective = Objective(
+        "logistic", x, y, n_public=n_public, row_norm=row_norm, fit_intercept=intercept, non_finite="zero"
+    )
+    d = objective.dimension
+    w = data.draw(st.sampled_from([0.0, 1.0, -1e6])) * np.ones(d)
+    spread = data.draw(st.sampled_from([1.0, 30.0, 1000.0 if dtype == np.float32 else 1e5]))
+    linear_map = random_map(d, spread, data.draw(st.integers(0, 9)))
+    within(objective.gram_sum())
+    within(objective.gram_sum(target_factor=row_norm))
+    within(objective.hessian_sum(w))
+    within(objective.hessian_sum(w, 0.01 * row_norm**2))
+    within(objective.moment_sums(data.draw(st.sampled_from([0.1, 0.5, 1.0])) * row_norm**2))
+    clip = data.draw(st.sampled_from([0.01, 1.0, 1e3])) * row_norm
+    within(objective.mapped_gradient_sum(w, clip, linear_map))
+
+
+@dtypes
+@pytest.mark.parametrize("n_public", [1, 2**20])
+def test_the_sensitivity_of_the_gram_matrix_is_attained(dtype, n_public):
+    """R^2: by a row of one entry exactly, by any long row to 3 in 10,000."""
+    tolerance = 1e-4 if n_public == 1 else 1e-3
+    spike = Objective("logistic", np.array([[0.0, 7.0, 0.0]], dtype), np.ones(1, dtype), n_public=n_public)
+    assert within(spike.gram_sum()) > 1 - tolerance
+    even = Objective("logistic", np.ones((1, 30), dtype), np.ones(1, dtype), n_public=n_public)
+    assert within(even.gram_sum()) > 1 - 4e-4 - tolerance
+    assert even.gram_sum().contribution == pytest.approx(DIAGONAL, rel=1e-12)
+    flat = Objective("squared_hinge", np.ones((1, 30), dtype), np.ones(1, dtype), n_public=n_public)
+    assert within(flat.hessian_sum(np.zeros(30), 0.25)) > 1 - 4e-4 - 2 * tolerance
+    assert within(flat.moment_sums(1e-3)) > math.sqrt(0.5) * (1 - 10 * tolerance)
+
+
+def difference(one, other):
+    assert one.grid == other.grid
+    assert one.replacement == other.replacement
+    return Bounded(one._integers - other._integers, grid=one.grid, contribution=one.replacement)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(2, 6))
+    if seed < 5:
+        rows[1] = -rows[0] + 1e-3 * rng.normal(size=6)
+    if seed >= 15:
+        rows = np.eye(6)[:2] * 5.0
+    pair = [Objective("logistic", row[None], np.ones(1)) for row in rows]
+    share = within(difference(*(each.gram_sum() for each in pair)))
+    w = rng.normal(size=6)
+    within(difference(*(each.hessian_sum(w, 0.1) for each in pair)))
+    within(difference(*(each.moment_sums(0.4) for each in pair)))
+    opposite = Objective("logistic", rows[1][None], -np.ones(1))
+    within(difference(pair[0].gram_sum(target_factor=1.0), opposite.gram_sum(target_factor=1.0)))
+    within(difference(pair[0].mapped_gradient_sum(w, 0.2, random_map(6)), opposite.mapped_gradient_sum(
+        w, 0.2, pair_map(pair[0]))))  # fmt: skip
+    if seed >= 15:
+        assert share > 1 - 1e-4
+
+
+def pair_map(objective):
+    """The matrix that an objective has seen last."""
+    return objective._mapped.map
+
+
+@dtypes
+@pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
+def test_the_mapped_clip_is_attained(dtype, spread):
+    """Also along the direction that the matrix shrinks most, where rounding is amplified."""
+    linear_map = random_map(8, spread)
+    right = np.linalg.svd(linear_map.matrix)[2]
+    shares = []
+    for direction in (right[0], right[-1], right.sum(axis=0)):
+        objective = Objective("hinge", 3.0 * direction[None].astype(dtype), -np.ones(1, dtype))
+        # half of the gradient's image: it is clipped, and rounds far from a whole number of steps
+        length = np.linalg.norm(linear_map.matrix @ direction) / np.linalg.norm(direction)
+        shares.append(within(objective.mapped_gradient_sum(np.zeros(8), 0.49 * length, linear_map)))
+    assert min(shares) > 1 - (2e-5 if dtype == np.float32 else 4e-6) * spread - 1e-5
+
+
+@pytest.mark.parametrize("row_norm", [1e-3, 1.0, 1e300])
+def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
+    """The factor onto row_norm is subnormal, and a steep loss makes it count again."""
+    for size in (1e290, 1e300, 1e307, 1.7e308):
+        for slope in (1.0, 1e12, 1e200, 1e300):
+            objective = Objective("squared_hinge", [[0.0, size, 0.0]], [1.0], row_norm=row_norm)
+            w = -min(slope / row_norm, 1e307) * np.ones(3)
+            for seed in range(3):
+                within(objective.mapped_gradient_sum(w, 0.5, random_map(3, 30.0, seed)))
+
+
+def test_understated_lengths_would_be_seen(monkeypatch):
+    """The attack above fails when the lengths of the images are too small."""
+    from dperm.mapped_gradients import MappedGradients
+
+    honest = MappedGradients._lengths
+    monkeypatch.setattr(MappedGradients, "_lengths", lambda self: 0.999 * honest(self))
+    with pytest.raises(AssertionError):
+        test_the_mapped_clip_is_attained(np.float64, 30.0)
+
+
+# -- pieces ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 5, 109])
+def test_products_with_a_matrix_are_exact(size):
+    rng = np.random.default_rng(size)
+    linear_map = LinearMap.rounding(rng.normal(size=(size, size)))
+    vector = rng.integers(-(2**61), 2**61, size=size) >> rng.integers(0, 60, size=size)
+    vector[rng.random(size) < 0.2] = 0
+    vector >>= 10  # the result must fit
+    integers, shift = linear_map.exact_product(vector)
+    exact = linear_map.integers.astype(np.int64).astype(object) @ vector.astype(object)
+    for value, rounded in zip(exact, integers, strict=True):
+        assert abs(Fraction(int(value), 2**shift) - int(rounded)) <= Fraction(1, 2)
+
+
+def test_the_triangle_has_the_norm_of_the_matrix():
+    rng = np.random.default_rng(0)
+    weights = np.where(np.equal(*np.triu_indices(7)), DIAGONAL, OFF_DIAGONAL)
+    for _ in range(200):
+        matrix = rng.normal(size=(7, 7))
+        matrix = matrix + matrix.T
+        triangle = weights * matrix[np.triu_indices(7)]
+        ratio = np.linalg.norm(triangle) / (DIAGONAL * np.linalg.norm(matrix))
+        assert 1 - 3.1e-4 < ratio <= 1
+        np.testing.assert_allclose(symmetric_matrix(triangle), matrix, rtol=1e-14)
+
+
+def test_denoising_finds_spikes_and_the_diagonal():
+    rng = np.random.default_rng(0)
+    d, noise = 80, 0.01
+    v = rng.normal(size=d) / math.sqrt(d)
+    truth = 3.0 * np.outer(v, v) + np.diag(rng.random(d) * 0.1)
+    error = np.triu(rng.normal(size=(d, d)) * noise / math.sqrt(2), 1)
+    noisy = truth + error + error.T + np.diag(rng.normal(size=d) * noise)
+    before, after = (np.linalg.norm(estimate - truth) for estimate in (noisy, denoised(noisy, noise)))
+    assert after < 0.8 * before
+    np.testing.assert_allclose(denoised(truth, 0.0), truth, atol=1e-12)
+
+
+def test_refusals():
+    x, y = np.ones((4, 2)), np.ones(4)
+    with pytest.raises(TypeError, match="second derivative"):
+        Objective("hinge", x, y).hessian_sum([0.0, 0.0])
+    with pytest.raises(ValueError, match="target_bound"):
+        Objective(Huber(1.0), x, y).gram_sum(target_factor=1.0)
+    assert Objective(Huber(1.0, target_bound=2.0), x, y).gram_sum(target_factor=1.0).shape == (5,)
+    objective = Objective("logistic", x, y)
+    with pytest.raises(ValueError, match="singular"):
+        objective.mapped_gradient_sum([0.0, 0.0], 1.0, LinearMap.rounding(np.ones((2, 2))))
+    with pytest.raises(ValueError, match="shape"):
+        objective.mapped_gradient_sum([0.0, 0.0], 1.0, LinearMap.rounding(np.eye(3)))
+    with pytest.raises(ValueError, match="clip"):
+        objective.mapped_gradient_sum([0.0, 0.0], math.nan, LinearMap.rounding(np.eye(2)))
+    for bad in (np.zeros((2, 2)), np.full((2, 2), np.nan), np.ones(3)):
+        with pytest.raises(ValueError, match="matrix"):
+            LinearMap.rounding(bad)
+    few = Objective("logistic", x, y, n_public=1)
+    few._n_rows = 2**40
+    for call in (few.gram_sum, lambda: few.moment_sums(1.0), lambda: few.hessian_sum([0.0, 0.0])):
+        with pytest.raises(DataError, match="n_public = 1 is far below"):
+            call()
