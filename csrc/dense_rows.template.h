@@ -65,8 +65,19 @@ struct NAME(block) {
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
-ALWAYS_INLINE int64_t NAME(place_of)(const struct dense_rows *rows, int64_t i) {
-    return rows->batch ? rows->batch[i] : i;
+/* Row i of the block is row `place` of x, unless it is past the end. */
+ALWAYS_INLINE void NAME(read_row)(const struct dense_rows *rows, int64_t place, int past_end,
+                                  const struct NAME(layout) * layout,
+                                  const struct NAME(scratch) * scratch, int i,
+                                  struct NAME(block) * block) {
+    const REAL *x = rows->x, *y = rows->y;
+    const double norm = past_end ? NAN : rows->norms[place];
+    const double target = past_end ? NAN : (double)y[place];
+    const int counts = norm <= DBL_MAX && fabs(target) <= DBL_MAX; /* false for NaN */
+    block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
+    block->y[i] = counts ? target : 0.0;
+    block->norm[i] = counts ? norm : NAN;
+    block->clip_norm[i] = counts && rows->clip_norms ? rows->clip_norms[place] : block->norm[i];
 }
 
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
@@ -74,17 +85,13 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
                                     const struct NAME(layout) * layout,
                                     const struct NAME(scratch) * scratch,
                                     struct NAME(block) * block) {
-    const REAL *x = rows->x, *y = rows->y;
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        const int64_t place = i < count ? NAME(place_of)(rows, first + i) : 0;
-        const double norm = i < count ? rows->norms[place] : NAN;
-        const double target = i < count ? (double)y[place] : NAN;
-        const int counts = norm <= DBL_MAX && fabs(target) <= DBL_MAX; /* false for NaN */
-        block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
-        block->y[i] = counts ? target : 0.0;
-        block->norm[i] = counts ? norm : NAN;
-        block->clip_norm[i] = counts && rows->clip_norms ? rows->clip_norms[place] : block->norm[i];
+    const int64_t *batch = rows->batch;
+    for (int i = 0; i < ROWS_PER_BLOCK && batch; i++) {
+        const int64_t place = i < count ? batch[first + i] : 0;
+        NAME(read_row)(rows, place, i >= count, layout, scratch, i, block);
     }
+    for (int i = 0; i < ROWS_PER_BLOCK && !batch; i++)
+        NAME(read_row)(rows, first + i, i >= count, layout, scratch, i, block);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
     if (layout->n_columns < LANES)
@@ -205,10 +212,14 @@ ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t ne
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,
                                        double *p) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        NAME(prefetch_row)(rows, next + i);
-        p[i] = (double)NAME(dot)(block->row[i], w, layout);
-    }
+    if (rows->batch)
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            NAME(prefetch_row)(rows, next + i);
+            p[i] = (double)NAME(dot)(block->row[i], w, layout);
+        }
+    else
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            p[i] = (double)NAME(dot)(block->row[i], w, layout);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         p[i] = block->scale[i] * (p[i] + intercept);
 }
