@@ -26,10 +26,7 @@ def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
 def problem(name: str) -> tuple[np.ndarray, np.ndarray, float]:
     """Rows, labels -1 and +1, and a public bound on the norm of a row, its intercept included."""
     data = dperm.datasets.load(name)
-    y = data.y
-    if not np.isin(y, (-1, 1)).all():  # wine: is the quality 6 or better
-        y = np.where(y >= 6, 1.0, -1.0)
-    return data.X, np.asarray(y, dtype=data.X.dtype), data.row_norm
+    return data.X, np.asarray(data.y, dtype=data.X.dtype), data.row_norm
 
 
 def measure(name: str, arguments: argparse.Namespace) -> None:

@@ -148,7 +148,9 @@ class TestBoundary:
         [
             ({"epsilon": 0.0}, "epsilon must be a positive number"),
             ({"epsilon": "1"}, "epsilon must be a positive number"),
-            ({"delta": 0.0}, "delta must be strictly between 0 and 1"),
+            ({"delta": -0.1}, "delta must be at least 0"),
+            ({"delta": 1.0}, "delta must be at least 0"),
+            ({"delta": 0.0, "solver": "noisy_gd"}, "delta must"),
             ({"solver": "magic"}, "solver must be 'auto' or one of"),
             ({"l2": -1.0}, "l2 must be finite and at least 0"),
             ({"row_norm": 0.0}, "row_norm must be positive"),
@@ -158,7 +160,10 @@ class TestBoundary:
             ({"calibration": "loose"}, "calibration"),
             ({"non_finite": "drop"}, "non_finite must be one of"),
             ({"n_threads": 0}, "n_threads"),
-            ({"solver_options": {"stepsize": 1.0}}, r"solver_options \['stepsize'\] are unknown to noisy_gd"),
+            (
+                {"solver_options": {"stepsize": 1.0}},
+                r"solver_options \['stepsize'\] are unknown to preconditioned_gd",
+            ),
         ],
     )
     def test_bad_arguments_cost_nothing(self, settings, message):

@@ -13,7 +13,7 @@ from dperm.algorithms import nonprivate
 from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.requirements import needs
 from dperm.estimators import solvers
-from dperm.losses import Logistic
+from dperm.losses import Hinge, Huber, Logistic, Softmax
 
 
 def test_every_algorithm_that_declares_its_needs_is_a_solver():
@@ -24,11 +24,35 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "name"), [(0.1, "noisy_gd"), (10.0, "noisy_gd"), (math.inf, "nonprivate")]
+    ("loss", "public", "name"),
+    [
+        (Logistic(), {}, "preconditioned_gd"),
+        (Hinge(), {"epsilon": 10.0}, "preconditioned_gd"),
+        (Logistic(), {"epsilon": math.inf}, "nonprivate"),
+        (Logistic(), {"dimension": 5000}, "noisy_gd"),
+        (Softmax(3), {}, "noisy_gd"),
+        (Huber(), {}, "noisy_gd"),
+        (Logistic(), {"delta": 0.0}, "objective_perturbation"),
+        (Huber(), {"delta": 0.0}, "output_perturbation_gd"),
+        (Hinge(), {"delta": 0.0}, "privgene"),
+    ],
 )
-def test_the_default_solver(epsilon, name):
-    public = {"n": 1000, "dimension": 10, "delta": 1e-6, "neighbors": "replace_one"}
-    assert solvers.choose_solver(epsilon=epsilon, loss=Logistic(), **public) == name
+def test_the_default_solver(loss, public, name):
+    numbers = {"n": 1000, "dimension": 10, "epsilon": 0.1, "delta": 1e-6, "neighbors": "replace_one"}
+    assert solvers.choose_solver(loss=loss, **(numbers | public)) == name
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(classes=[-1, 1]),
+        LinearSVC(classes=[-1, 1]),
+        HuberRegressor(target_bound=1.0),
+    ],
+)
+def test_pure_guarantees(model):
+    fit = model.set_params(epsilon=1.0, delta=0.0, random_state=0).fit(*data())
+    assert (fit.privacy_.epsilon, fit.privacy_.delta) == (1.0, 0.0)
 
 
 @pytest.fixture

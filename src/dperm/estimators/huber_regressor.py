@@ -19,7 +19,8 @@ class HuberRegressor(PrivateLinearRegressor):
     epsilon : float, default=1.0
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
-        Strictly between 0 and 1; choose it well below one over the number of records.
+        Below 1; choose it well below one over the number of records. 0 asks for a pure guarantee, which
+        some solvers have.
     threshold : float, default=1.0
         Residuals up to it, in the unit of the targets, count as half their square; longer ones linearly.
     solver : str, default="auto"

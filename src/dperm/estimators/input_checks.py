@@ -17,11 +17,17 @@ from dperm.errors import DataError, PrivacyWarning
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> None:
-    """Raise ValueError unless ``epsilon > 0`` (infinite allowed) and ``0 < delta < 1``."""
+    """Raise ValueError unless ``epsilon > 0`` (infinite allowed) and ``0 <= delta < 1``.
+
+    Solvers that cannot do with delta = 0 say so themselves.
+    """
     if not (isinstance(epsilon, numbers.Real) and epsilon > 0):
         raise ValueError(f"epsilon must be a positive number (inf for no privacy), got {epsilon!r}")
-    if not (isinstance(delta, numbers.Real) and 0 < delta < 1):
-        raise ValueError(f"delta must be strictly between 0 and 1, got {delta!r}")
+    if not (isinstance(delta, numbers.Real) and 0 <= delta < 1):
+        raise ValueError(
+            "delta must be at least 0 (a pure guarantee, where the solver has one) and below 1, "
+            f"got {delta!r}"
+        )
 
 
 def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:

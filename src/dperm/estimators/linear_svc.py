@@ -28,7 +28,8 @@ class LinearSVC(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     epsilon : float, default=1.0
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
-        Strictly between 0 and 1; choose it well below one over the number of records.
+        Below 1; choose it well below one over the number of records. 0 asks for a pure guarantee, which
+        some solvers have.
     loss : {"hinge", "squared_hinge", "soft_margin"} or Loss, default="hinge"
         With ``g = max(0, 1 - margin)``: ``g``, ``g^2 / 2`` or ``g^1.5``; or a classification loss of
         :mod:`dperm.losses`, such as ``SoftMargin(1.2)`` or ``huberized_hinge(0.5)``.

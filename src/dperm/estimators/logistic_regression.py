@@ -28,7 +28,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     epsilon : float, default=1.0
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
-        Strictly between 0 and 1; choose it well below one over the number of records.
+        Below 1; choose it well below one over the number of records. 0 asks for a pure guarantee, which
+        some solvers have.
     solver : str, default="auto"
         "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the logistic loss, or
         the softmax loss when there are more than two classes.

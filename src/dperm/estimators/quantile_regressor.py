@@ -20,7 +20,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     epsilon : float, default=1.0
         Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
     delta : float, default=1e-6
-        Strictly between 0 and 1; choose it well below one over the number of records.
+        Below 1; choose it well below one over the number of records. 0 asks for a pure guarantee, which
+        some solvers have.
     quantile : float, default=0.5
         The share of targets below the prediction, strictly between 0 and 1.
     curvature : float, default=inf

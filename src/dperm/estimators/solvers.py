@@ -23,6 +23,9 @@ SOLVERS: dict[str, Solver] = {
     if hasattr(getattr(algorithms, name), "needs")
 }
 
+#: Most weights that ``solver="auto"`` whitens.
+MOST_WHITENED = 1000
+
 
 def choose_solver(*, n: int, dimension: int, epsilon: float, delta: float, loss: Loss, neighbors: str) -> str:
     """What ``solver="auto"`` means, from public numbers alone.
@@ -41,8 +44,27 @@ def choose_solver(*, n: int, dimension: int, epsilon: float, delta: float, loss:
     -------
     str
         A name in :data:`SOLVERS`.
+
+    Notes
+    -----
+    `preconditioned_gd` decides by itself, from the same numbers, how much whitening the budget pays for,
+    and runs like `noisy_gd` where it pays for none; ``bench/solver_choice.py`` and ``bench/accuracy.py``
+    compare the two: for labels it wins nearly everywhere, for real targets it does not. Beyond
+    `MOST_WHITENED` weights its square matrices cost more than the passes over the data. delta = 0 leaves
+    noise in the manner of Laplace: on the linear term, the weights or the choices.
     """
-    return "noisy_gd" if epsilon < math.inf else "nonprivate"
+    if epsilon == math.inf:
+        return "nonprivate"
+    if delta == 0.0:
+        return _pure_solver(loss)
+    labels = loss.classification and loss.n_classes is None
+    return "preconditioned_gd" if labels and dimension <= MOST_WHITENED else "noisy_gd"
+
+
+def _pure_solver(loss: Loss) -> str:
+    if loss.name == "logistic":
+        return "objective_perturbation"
+    return "output_perturbation_gd" if loss.convex and loss.smoothness(1.0) < math.inf else "privgene"
 
 
 def check_solver(name: str) -> None:
