@@ -20,9 +20,14 @@ def replay(run, relation="add_or_remove", fit_intercept=False, **kwargs):
     return replay_check(run, pair.first.objective, pair.second.objective)
 
 
+# With the same linear term the minimisers of objective perturbation differ by more than any sensitivity:
+# what protects them is that the term is secret, and there is no sum to compare.
+REPLAYED = [name for name in PRIVATE if name != "objective_perturbation"]
+
+
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("random_state", [None, 3])
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("name", REPLAYED)
 def test_replay_passes_for_every_private_algorithm(name, relation, random_state):
     if name == "rrpsgd" and random_state is None:
         pytest.skip("the number of rounds is public and random: only a seed repeats it")
@@ -38,11 +43,15 @@ def test_replay_passes_for_every_private_algorithm(name, relation, random_state)
         ),
         relation,
         entry.fit_intercept,
+        l2=entry.l2,
+        loss=entry.loss,
     )
     assert report.ok, report
     assert report.accesses >= 1
-    # the worst case is one: the sensitivity is used up
-    assert 0.999 < report.largest_share <= 1.0
+    # The worst case is one: the sensitivity is used up. Not quite where a ridge term pulls the weights back,
+    # and where an exchanged label leaves the products of the row with itself alone.
+    used_up = 0.4 if entry.l2 else 0.8 if name == "sufficient_statistics" else 0.999
+    assert used_up < report.largest_share <= 1.0
     assert "passed" in str(report)
 
 

@@ -157,7 +157,9 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
     memset(scores, 0, N_STEPS * sizeof(int64_t));
 
     kernels->row_norms[type](&rows, 0, n, norms);
-    for (int kind = LOSS_LOGISTIC; kind < N_LOSS_KINDS; kind++) {
+    /* What is read does not depend on the loss: all of them for one width. */
+    const int n_kinds = d == 3 ? N_LOSS_KINDS : LOSS_LOGISTIC + 1;
+    for (int kind = LOSS_LOGISTIC; kind < n_kinds; kind++) {
         const struct loss loss = {(enum loss_kind)kind, 0.5, kind % 2 ? INFINITY : 4.0};
         kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
                                             workspace);
@@ -169,7 +171,8 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
                                             workspace);
     }
     kernels->predictions[type](&rows, 0, n, w, p, workspace);
-    run_smoothing(kernels, n, p, place);
+    if (d == 1)
+        run_smoothing(kernels, n, p, place);
     if (n == 1 || n == 37)
         run_second_moments(kernels, type, &rows, w, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,

@@ -69,7 +69,13 @@ struct sums {
 };
 
 static struct sums run(const struct kernel_table *kernels, int n_threads) {
-    struct dense_rows rows = {x, y, norms, N_ROWS, N_COLUMNS, 1, 1.0, NULL};
+    struct dense_rows rows = {.x = x,
+                              .y = y,
+                              .norms = norms,
+                              .n_rows = N_ROWS,
+                              .n_columns = N_COLUMNS,
+                              .intercept = 1,
+                              .row_norm = 1.0};
     const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
     const double w[DIMENSION] = {0.5, -1.0, 2.0, 0.1}, steps[N_STEPS] = {0, 1, 2, 3, 4};
     struct sums sums;
