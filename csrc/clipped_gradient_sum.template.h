@@ -72,7 +72,9 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
         NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
                             &layout, p);
         NAME(gradient_factors)(&block, loss, p, s);
-        NAME(clip_factors)(s, block.clip_norm, clip_in, clipped);
+        if (rows->clip_norms)
+            NAME(read_clip_norms)(rows, first, &block);
+        NAME(clip_factors)(s, block.norm, clip_in, clipped);
         for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
             NAME(add_rounded_rows)(block.row + i, clipped + i, shift, &layout, scratch.accumulator);
         intercept_sum += NAME(rounded_factor_sum)(clipped, shift);

@@ -60,8 +60,7 @@ static void NAME(pack_weights)(const struct NAME(layout) * layout, const double 
 struct NAME(block) {
     const REAL *row[ROWS_PER_BLOCK];
     double y[ROWS_PER_BLOCK];
-    double norm[ROWS_PER_BLOCK]; /* NaN: the row must not count */
-    double clip_norm[ROWS_PER_BLOCK];
+    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
@@ -77,7 +76,18 @@ ALWAYS_INLINE void NAME(read_row)(const struct dense_rows *rows, int64_t place, 
     block->row[i] = counts ? x + place * layout->n_columns : scratch->zero_row;
     block->y[i] = counts ? target : 0.0;
     block->norm[i] = counts ? norm : NAN;
-    block->clip_norm[i] = counts && rows->clip_norms ? rows->clip_norms[place] : block->norm[i];
+}
+
+/* The same for rows of a batch. Apart, as its loop would crowd that of whole passes. */
+static __attribute__((noinline)) void NAME(read_batch_rows)(const struct dense_rows *rows,
+                                                            int64_t first, int64_t count,
+                                                            const struct NAME(layout) * layout,
+                                                            const struct NAME(scratch) * scratch,
+                                                            struct NAME(block) * block) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const int64_t place = i < count ? rows->batch[first + i] : 0;
+        NAME(read_row)(rows, place, i >= count, layout, scratch, i, block);
+    }
 }
 
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
@@ -85,13 +95,11 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
                                     const struct NAME(layout) * layout,
                                     const struct NAME(scratch) * scratch,
                                     struct NAME(block) * block) {
-    const int64_t *batch = rows->batch;
-    for (int i = 0; i < ROWS_PER_BLOCK && batch; i++) {
-        const int64_t place = i < count ? batch[first + i] : 0;
-        NAME(read_row)(rows, place, i >= count, layout, scratch, i, block);
-    }
-    for (int i = 0; i < ROWS_PER_BLOCK && !batch; i++)
-        NAME(read_row)(rows, first + i, i >= count, layout, scratch, i, block);
+    if (rows->batch)
+        NAME(read_batch_rows)(rows, first, count, layout, scratch, block);
+    else
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            NAME(read_row)(rows, first + i, i >= count, layout, scratch, i, block);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
     if (layout->n_columns < LANES)
@@ -100,6 +108,14 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
             memcpy(padded, block->row[i], layout->n_columns * sizeof(REAL));
             block->row[i] = padded;
         }
+}
+
+/* The lengths that stand for the norms of a block's rows when clipping, in their place. */
+ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t first,
+                                         struct NAME(block) * block) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        if (block->norm[i] <= DBL_MAX) /* false for rows that do not count */
+            block->norm[i] = rows->clip_norms[rows->batch ? rows->batch[first + i] : first + i];
 }
 
 /* Ask for row i of a batch, if there is one: no hardware foresees where it lies. */
@@ -207,16 +223,23 @@ ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w
     *with_v = NAME(fold)(sum[1][0]);
 }
 
+/* p[i] = <x_i, w>, asking for rows of a batch from `next` on meanwhile. */
+static __attribute__((noinline)) void
+NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct NAME(block) * block,
+                     const REAL *w, const struct NAME(layout) * layout, double *p) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        NAME(prefetch_row)(rows, next + i);
+        p[i] = (double)NAME(dot)(block->row[i], w, layout);
+    }
+}
+
 /* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */
 ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,
                                        double *p) {
     if (rows->batch)
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            NAME(prefetch_row)(rows, next + i);
-            p[i] = (double)NAME(dot)(block->row[i], w, layout);
-        }
+        NAME(dot_batch_rows)(rows, next, block, w, layout, p);
     else
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             p[i] = (double)NAME(dot)(block->row[i], w, layout);
