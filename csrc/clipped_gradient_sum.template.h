@@ -71,6 +71,8 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         NAME(predict_block)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
                             &layout, p);
+        for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
+            rows->predictions[first + i] = p[i];
         NAME(gradient_factors)(&block, loss, p, s);
         if (rows->clip_norms)
             NAME(read_clip_norms)(rows, first, &block);

@@ -87,6 +87,32 @@ static void NAME(line_pass_add)(struct NAME(line_pass) * pass, struct loss loss,
     }
 }
 
+/* p[i] = scale_i * (<x_i, w> + intercept), q[i] = <x_i, direction>. */
+ALWAYS_INLINE void NAME(predict_both)(const struct NAME(block) * block,
+                                      const struct NAME(scratch) * scratch, double intercept,
+                                      const struct NAME(layout) * layout, double *p, double *q) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        REAL with_weights, with_direction;
+        NAME(two_dots)(block->row[i], scratch->weights, scratch->direction, layout, &with_weights,
+                       &with_direction);
+        p[i] = (double)with_weights;
+        q[i] = (double)with_direction;
+    }
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
+}
+
+/* The same with the predictions of an earlier pass. */
+ALWAYS_INLINE void NAME(predict_from)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                      const struct NAME(block) * block,
+                                      const struct NAME(scratch) * scratch,
+                                      const struct NAME(layout) * layout, double *p, double *q) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        p[i] = first + i < end ? rows->predictions[first + i] : NAN;
+        q[i] = (double)NAME(dot)(block->row[i], scratch->direction, layout);
+    }
+}
+
 static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                     struct loss loss, const double *w, const double *direction,
                                     const double *steps, int64_t n_steps, double clip, double grid,
@@ -106,17 +132,12 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            REAL with_weights, with_direction;
-            NAME(two_dots)(block.row[i], scratch.weights, scratch.direction, &layout, &with_weights,
-                           &with_direction);
-            p[i] = (double)with_weights;
-            q[i] = (double)with_direction;
-        }
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            p[i] = block.scale[i] * (p[i] + w_intercept);
+        if (rows->predictions)
+            NAME(predict_from)(rows, first, end, &block, &scratch, &layout, p, q);
+        else
+            NAME(predict_both)(&block, &scratch, w_intercept, &layout, p, q);
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
             q[i] = block.scale[i] * (q[i] + d_intercept);
-        }
         if (evenly) {
             const struct read_ahead next = NAME(rows_ahead)(
                 rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, WIDES_PER_BLOCK * n_steps);

@@ -62,6 +62,8 @@ struct dense_rows {
      * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. */
     const int64_t *batch;
     const double *clip_norms; /* n_rows lengths that stand for norms when clipping, or NULL */
+    double *predictions; /* n_rows: clipped_gradient_sum leaves its p_i here, and clipped_loss_sums
+                          * at the same weights takes them from here; or NULL */
 };
 
 /* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where

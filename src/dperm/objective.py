@@ -200,7 +200,13 @@ class Objective:
     # -- private sums --------------------------------------------------------------------------------
 
     def clipped_gradient_sum(
-        self, w: ArrayLike, clip: float, *, radius: float = math.inf, rows: SecretRows | None = None
+        self,
+        w: ArrayLike,
+        clip: float,
+        *,
+        radius: float = math.inf,
+        rows: SecretRows | None = None,
+        keep_predictions: bool = False,
     ) -> Bounded:
         """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
 
@@ -217,6 +223,9 @@ class Objective:
         radius : float
             Public bound on ``||w||``. Where all gradients on that ball are shorter than ``clip``, the
             bound is tightened to what the loss allows there.
+        keep_predictions : bool
+            Keep the products of `w` and the rows, 8 bytes a record, for line searches from `w`: see
+            `clipped_loss_sums`.
         rows : SecretRows, optional
             Sum over these records only, each of which adds what it adds to the full sum. The bound is that
             of a record in the sample, and under replace_one twice that, which accounting of samples counts
@@ -243,7 +252,10 @@ class Objective:
         clip, clip_before_rounding, grid, replacement = known[1]
         kernel, bounds = self.loss.kernel, (clip_before_rounding, grid)
         if rows is None:
-            integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads())
+            keep = keep_predictions and weights.ndim == 1
+            integers = self._rows.clipped_gradient_sum(
+                kernel, weights, *bounds, self._threads(), keep_predictions=keep
+            )
             return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
         batch = rows._among(self._n_rows, self.n_public)
         threads = threads_for(self.n_threads, batch.size * self.n_columns * (self.loss.n_classes or 1))
@@ -293,6 +305,11 @@ class Objective:
         -------
         Bounded
             Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
+
+        Notes
+        -----
+        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
+        the result is the same, bit for bit.
         """
         _check_clip(clip)
         weights = self._weights(w, "w")

@@ -18,6 +18,7 @@ from reference.kernel_calls import (
     gradient_integers,
     loss_integers,
     spec,
+    weights,
 )
 
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
@@ -189,3 +190,24 @@ def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
             assert a.grid == b.grid
             assert np.frexp(a.grid)[0] == 0.5
             assert n_public * clip / a.grid <= 2.0**51
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_kept_predictions_change_no_bit_of_a_line_search(instruction_set, dtype, intercept):
+    x, y, w, direction = awkward_arrays.ordinary(1100, 7, dtype)
+    x[5], x[700, 3] = np.nan, np.inf
+    rows = bind(x, y, intercept, 1.5)
+    w, direction = (weights(each, x, intercept) for each in (w, direction))
+    for loss in ("logistic", "huber"):
+        for steps in (np.linspace(0.0, 2.0, 21), np.array([0.0, 0.5, 7.0])):
+            fresh = bind(x, y, intercept, 1.5)
+            expected = loss_integers(fresh, loss, w, direction, 0.5, 2.0**-20, steps=steps)
+            rows.clipped_gradient_sum(spec(loss), w, 0.25, 2.0**-20, 2, keep_predictions=True)
+            for at in (w, w + 1.0):  # the kept ones, and other weights
+                found = loss_integers(rows, loss, at, direction, 0.5, 2.0**-20, threads=2, steps=steps)
+                other = loss_integers(fresh, loss, at, direction, 0.5, 2.0**-20, steps=steps)
+                np.testing.assert_array_equal(found, other)
+            np.testing.assert_array_equal(
+                loss_integers(rows, loss, w, direction, 0.5, 2.0**-20, steps=steps), expected
+            )

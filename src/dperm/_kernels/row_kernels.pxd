@@ -25,6 +25,7 @@ cdef extern from "kernel_table.h" nogil:
         double row_norm
         const int64_t *batch
         const double *clip_norms
+        double *predictions
 
     struct integer_rows:
         loss loss

@@ -44,6 +44,7 @@ class DenseRows:
         n_threads: int,
         batch: NDArray[np.int64] | None = None,
         clip_norms: NDArray[np.float64] | None = None,
+        keep_predictions: bool = False,
     ) -> NDArray[np.int64]: ...
     def gram_sum(
         self,

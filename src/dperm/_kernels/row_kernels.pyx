@@ -56,6 +56,7 @@ cdef class DenseRows:
     cdef dense_rows rows
     cdef real_type type
     cdef readonly object x, y, norms
+    cdef tuple kept  # weights and predictions of the last pass that was asked to keep them
 
     def __init__(self, x, y, bint intercept, double row_norm, int n_threads):
         self.x, self.y = x, y
@@ -94,23 +95,30 @@ cdef class DenseRows:
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
                              int n_threads, const int64_t[::1] batch=None,
-                             const double[::1] clip_norms=None):
+                             const double[::1] clip_norms=None, bint keep_predictions=False):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
 
         With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
-        norms of the gradients' rows when they are clipped.
+        norms of the gradients' rows when they are clipped. ``keep_predictions`` saves a line search from
+        the same weights their products with the rows.
         """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
         cdef dense_rows rows = self.among(batch)
         cdef int status
+        cdef double[::1] predictions
         if clip_norms is not None:
             rows.clip_norms = &clip_norms[0]
+        if keep_predictions:
+            predictions = np.empty(rows.n_rows)
+            rows.predictions = &predictions[0]
         with nogil:
             status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
                                               &w[0], clip_in, grid, &sum_out[0])
         check(status)
+        if keep_predictions:  # never changed again: a line search in another thread may hold the last ones
+            self.kept = np.array(w), np.asarray(predictions)
         return result
 
     def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True,
@@ -137,9 +145,15 @@ cdef class DenseRows:
         result = np.empty(steps.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
+        cdef dense_rows rows = self.rows
+        cdef double[::1] predictions
         cdef int status
+        kept = self.kept
+        if kept is not None and np.array_equal(kept[0], w):
+            predictions = kept[1]
+            rows.predictions = &predictions[0]
         with nogil:
-            status = all_clipped_loss_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
+            status = all_clipped_loss_sums(chosen, self.type, &rows, n_threads, kernel_loss,
                                            &w[0], &direction[0], &steps[0], steps.shape[0], clip,
                                            grid, &sum_out[0])
         check(status)
@@ -261,7 +275,7 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None):
+                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False):
         """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
 
         With ``batch``, ascending indices, the sum over these rows only.

@@ -367,7 +367,9 @@ class _Run:
         """Update until the budget cannot pay for another measurement and line search."""
         budget = self.releaser.budget
         while len(self.history) < max_iter and budget.fits(self.gradient_units + self.plan.selection_units):
-            gradient_sum = self.objective.clipped_gradient_sum(self.w, self.schedule.clip)
+            gradient_sum = self.objective.clipped_gradient_sum(
+                self.w, self.schedule.clip, keep_predictions=True
+            )
             chosen = self._search(gradient_sum)
             if chosen is None:
                 return
