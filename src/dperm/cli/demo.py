@@ -130,7 +130,7 @@ def _save_plot(scores: Scores, path: Path) -> bool:
     axes.set_xlabel(f"epsilon (delta = {DELTA:g})")
     axes.set_ylabel("test accuracy, %")
     axes.set_title("Private logistic regression, breast cancer data")
-    axes.legend(loc="lower right")
+    axes.legend(loc="center right")
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
     return True
