@@ -71,10 +71,10 @@
 #include "softmax_products.template.h"
 #include "softmax_passes.template.h"
 
-/* Four arrays of one row rounded up to units, the block of narrow rows, and converted rows. A
+/* Four arrays of one row rounded up to units, two blocks of narrow rows, and converted rows. A
  * row of doubles needs at least as many units as a row of floats. */
 static int64_t workspace_bytes(int64_t n_columns) {
-    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES +
+    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + 2 * ROWS_PER_BLOCK * UNIT_BYTES +
            converted_bytes(n_columns);
 }
 

@@ -46,6 +46,7 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
 #define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
+#define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
 #define MODELS_PER_DOT 4 /* weight vectors multiplied with one load of a row */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 

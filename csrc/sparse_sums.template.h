@@ -62,21 +62,21 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
         REAL clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_block)(sparse, first, end, w, sum_out, &map, row, &block, p);
         for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
             rows->predictions[first + i] = p[i];
-        NAME(gradient_factors)(&block, loss, p, s);
+        NAME(gradient_factors)(ROWS_PER_BLOCK, &block, loss, p, s);
         if (rows->clip_norms)
-            NAME(read_clip_norms)(rows, first, &block);
-        NAME(clip_factors)(s, block.norm, clip_in, clipped);
+            NAME(read_clip_norms)(rows, first, ROWS_PER_BLOCK, &block);
+        NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
         if (count) {
             SPARSE(add_repeated_rows)(row, clipped, shift, count, &intercept_sum, sum_out);
             continue;
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             SPARSE(add_rounded_row)(&row[i], clipped[i], shift, 1, sum_out);
-        intercept_sum += NAME(rounded_factors)(clipped, shift, rounded);
+        intercept_sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     }
     if (rows->intercept)
         sum_out[rows->n_columns] += intercept_sum;
@@ -117,7 +117,7 @@ static void SPARSE(clipped_loss_sums)(const struct sparse_rows *sparse, int64_t 
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_line)(sparse, first, end, w, &map, &block, p, q);
         if (evenly)
             NAME(line_pass_add)(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,
