@@ -114,9 +114,9 @@ cdef class ColumnsSource(MatrixSource):
         self.arrays = (addresses, *arrays)
         self.matrix.columns = <const void *const *>start_of(addresses)
         self.matrix.n_columns = len(arrays)
-        self.source.matrix = &self.matrix
+        self.source.matrix = self.source.columns = &self.matrix
         self.dtype = arrays[0].dtype
-        self.source.expand = expand_columns_f32 if self.dtype == np.float32 else expand_columns_f64
+        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
         self.shape = arrays[0].size, len(arrays)
         self.size = arrays[0].size * len(arrays)
 
