@@ -291,9 +291,10 @@ class FileParts:
         with self._files.unchanged(), closing(one_ahead(batches, threaded=self._threaded)) as each:
             first_row = 0
             for batch in each:
+                start, first_row = first_row, first_row + batch.num_rows
                 if batch.num_rows:
-                    yield self._part(batch, first_row)
-                first_row += batch.num_rows
+                    yield self._part(batch, start)
+                del batch  # not kept while the next one is waited for
         self._checked = True
 
     def _part(self, batch: Any, first_row: int) -> Part:
