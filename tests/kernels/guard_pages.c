@@ -13,8 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "columns_matrix.h"
 #include "distinct_records.h"
 #include "kernel_table.h"
+#include "row_blocks.h"
 #include "sgd_steps.h"
 
 enum { MOST = 29, ARENA_PAGES = 96, N_STEPS = 6 };
@@ -140,6 +142,30 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
 }
 
+/* Columns one after the other: the first and the last touch a guard. */
+static void run_columns(const struct kernel_table *kernels, enum real_type type,
+                        struct dense_rows rows, const double *w, int64_t *integers,
+                        enum place place) {
+    const size_t bytes = (size_t)rows.n_rows * (type == REAL_F32 ? sizeof(float) : sizeof(double));
+    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
+    const char *all = reals(type, rows.n_rows * rows.n_columns, place);
+    const void **columns = guarded((size_t)rows.n_columns * sizeof *columns, place);
+    for (int64_t j = 0; j < rows.n_columns; j++)
+        columns[j] = all + (size_t)j * bytes;
+    spoil(type, (void *)all, rows.n_rows * rows.n_columns);
+    const struct columns_matrix matrix = {columns, rows.n_columns};
+    const struct row_source source = {.matrix = &matrix, .columns = &matrix};
+    void *x = reals(type, rows.n_rows * rows.n_columns, place);
+    void *workspace = guarded(kernels->columns_workspace_bytes[type](rows.n_columns), place);
+    kernels->expand_columns[type](&matrix, NULL, 0, rows.n_rows, x);
+    rows.source = &source;
+    for (int found = 0; found < 2; found++) {
+        kernels->columns_clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24,
+                                                    integers, workspace);
+        rows.norms = NULL;
+    }
+}
+
 /* Sums of rows that count up to three times. */
 static void run_counts(const struct kernel_table *kernels, enum real_type type,
                        struct dense_rows rows, const double *w, const double *direction,
@@ -250,6 +276,7 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
         run_second_moments(kernels, type, &rows, w, place);
     run_counts(kernels, type, rows, w, direction, steps, sum, total, integers, scores, neighbours,
                place, workspace);
+    run_columns(kernels, type, rows, w, integers, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
               workspace);
 }
