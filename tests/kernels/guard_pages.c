@@ -19,7 +19,7 @@
 #include "row_blocks.h"
 #include "sgd_steps.h"
 
-enum { MOST = 29, ARENA_PAGES = 96, N_STEPS = 6 };
+enum { MOST = 33, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
