@@ -21,24 +21,21 @@ struct NAME(tile_scratch) {
     REAL *weights;         /* units * LANES, packed */
     UNSIGNED *accumulator; /* one for every entry of a tile */
     REAL *tiles;
-    int64_t bytes;
 };
 
 static struct NAME(tile_scratch)
     NAME(tile_scratch_in)(void *workspace, const struct NAME(layout) * layout) {
     struct NAME(tile_scratch) scratch;
-    const int64_t tile = layout->n_columns * ROWS_PER_BLOCK, packed = layout->units * LANES;
     scratch.weights = workspace;
-    scratch.accumulator = (UNSIGNED *)workspace + packed;
-    scratch.tiles = (REAL *)workspace + packed + tile;
-    scratch.bytes =
-        (packed + (1 + NAME(tiles_at_once)(layout->n_columns)) * tile) * (int64_t)sizeof(REAL);
+    scratch.accumulator = (UNSIGNED *)workspace + layout->units * LANES;
+    scratch.tiles = (REAL *)scratch.accumulator + layout->n_columns * ROWS_PER_BLOCK;
     return scratch;
 }
 
 static int64_t NAME(columns_workspace_bytes)(int64_t n_columns) {
     const struct NAME(layout) layout = NAME(layout_of)(n_columns);
-    return NAME(tile_scratch_in)(NULL, &layout).bytes;
+    const int64_t tiles = 1 + NAME(tiles_at_once)(n_columns);
+    return (layout.units * LANES + tiles * n_columns * ROWS_PER_BLOCK) * (int64_t)sizeof(REAL);
 }
 
 /* Where the rows are that are copied COLUMNS_AHEAD columns later; in the end, those of the next

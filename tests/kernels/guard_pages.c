@@ -142,26 +142,30 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
 }
 
-/* Columns one after the other: the first and the last touch a guard. */
+/* The same rows in columns, one after the other: the first and the last touch a guard. */
 static void run_columns(const struct kernel_table *kernels, enum real_type type,
                         struct dense_rows rows, const double *w, int64_t *integers,
                         enum place place) {
-    const size_t bytes = (size_t)rows.n_rows * (type == REAL_F32 ? sizeof(float) : sizeof(double));
+    const int64_t n = rows.n_rows, d = rows.n_columns;
+    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
     const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
-    const char *all = reals(type, rows.n_rows * rows.n_columns, place);
-    const void **columns = guarded((size_t)rows.n_columns * sizeof *columns, place);
-    for (int64_t j = 0; j < rows.n_columns; j++)
-        columns[j] = all + (size_t)j * bytes;
-    spoil(type, (void *)all, rows.n_rows * rows.n_columns);
-    const struct columns_matrix matrix = {columns, rows.n_columns};
+    char *all = reals(type, n * d, place);
+    const void **columns = guarded((size_t)d * sizeof *columns, place);
+    for (int64_t j = 0; j < d; j++) {
+        columns[j] = all + (size_t)(j * n) * size;
+        for (int64_t i = 0; i < n; i++)
+            memcpy(all + (size_t)(j * n + i) * size,
+                   (const char *)rows.x + (size_t)(i * d + j) * size, size);
+    }
+    const struct columns_matrix matrix = {columns, d};
     const struct row_source source = {.matrix = &matrix, .columns = &matrix};
-    void *x = reals(type, rows.n_rows * rows.n_columns, place);
-    void *workspace = guarded(kernels->columns_workspace_bytes[type](rows.n_columns), place);
-    kernels->expand_columns[type](&matrix, NULL, 0, rows.n_rows, x);
+    void *x = reals(type, n * d, place);
+    void *workspace = guarded(kernels->columns_workspace_bytes[type](d), place);
+    kernels->expand_columns[type](&matrix, NULL, 0, n, x);
     rows.source = &source;
     for (int found = 0; found < 2; found++) {
-        kernels->columns_clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24,
-                                                    integers, workspace);
+        kernels->columns_clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
+                                                    workspace);
         rows.norms = NULL;
     }
 }
