@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "columns_matrix.h"
 #include "integer_panels.h"
 #include "kernel_table.h"
 #include "lanes.h"
@@ -117,6 +118,18 @@ static int64_t models_workspace_bytes(int64_t n_columns, int64_t n_models) {
 
 #include "sparse_instances.h"
 
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "columns_matrix.template.h"
+#include "column_tiles.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 0
+#include "real_types.h"
+#include "columns_matrix.template.h"
+#include "column_tiles.template.h"
+#undef REAL_IS_F32
+
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
 #define TABLE_NAME(level) PASTE(kernel_table_, level)
@@ -154,5 +167,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .tabular_clipped_gradient_sum = tabular_clipped_gradient_sum,
     .tabular_clipped_loss_sums = tabular_clipped_loss_sums,
     .tabular_predictions = tabular_predictions,
+    .columns_workspace_bytes = BOTH(columns_workspace_bytes),
+    .columns_clipped_gradient_sum = BOTH(columns_clipped_gradient_sum),
+    .expand_columns = BOTH(expand_columns),
     .sparse = &sparse_kernels,
 };

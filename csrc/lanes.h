@@ -34,6 +34,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), m
 #endif
 typedef float wide_f32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef double wide_f64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef float wide_half_f32 __attribute__((vector_size(WIDE_BYTES / 2), may_alias));
 typedef uint32_t wide_u32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef uint64_t wide_u64 __attribute__((vector_size(WIDE_BYTES), may_alias));
 

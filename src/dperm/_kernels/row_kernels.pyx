@@ -7,6 +7,7 @@ Callers (``dperm.data``, ``dperm.objective``) have checked types, shapes and val
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t
 
 ctypedef fused real:
@@ -109,14 +110,18 @@ cdef class ColumnsSource(MatrixSource):
 
     def __init__(self, columns):
         cdef tuple arrays = tuple(columns)
-        # Addresses as integers of their size.
-        addresses = np.array([each.ctypes.data for each in arrays], dtype=np.uintp)
+        cdef size_t[::1] addresses = np.empty(len(arrays), dtype=np.uintp)
+        cdef Py_buffer octets
+        for j, each in enumerate(arrays):
+            PyObject_GetBuffer(each, &octets, PyBUF_SIMPLE)
+            addresses[j] = <size_t>octets.buf
+            PyBuffer_Release(&octets)  # self.arrays keeps it there
         self.arrays = (addresses, *arrays)
-        self.matrix.columns = <const void *const *>start_of(addresses)
+        self.matrix.columns = <const void *const *>&addresses[0]
         self.matrix.n_columns = len(arrays)
-        self.source.matrix = &self.matrix
+        self.source.matrix = self.source.columns = &self.matrix
         self.dtype = arrays[0].dtype
-        self.source.expand = expand_columns_f32 if self.dtype == np.float32 else expand_columns_f64
+        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
         self.shape = arrays[0].size, len(arrays)
         self.size = arrays[0].size * len(arrays)
 
