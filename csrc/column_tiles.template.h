@@ -156,7 +156,7 @@ ALWAYS_INLINE void NAME(read_tile)(const struct dense_rows *rows, int64_t first,
         if (!NAME(read_target)(&here, i, i >= count, i, block) && i < count)
             for (int64_t j = 0; j < rows->n_columns; j++)
                 tile[j * ROWS_PER_BLOCK + i] = 0;
-    NAME(read_scales)(&here, block);
+    NAME(read_scales)(&here, ROWS_PER_BLOCK, block);
 }
 
 /* accumulator += bit patterns of s_i x_ij + shift, lane by lane, over n_tiles tiles; see
@@ -208,11 +208,11 @@ ALWAYS_INLINE int64_t NAME(tile_factors)(const struct NAME(columns_pass) * pass,
     NAME(predict_tile)(tile, &pass->layout, pass->scratch.weights, pass->intercept, block.scale, p);
     for (int i = 0; i < ROWS_PER_BLOCK && pass->rows->predictions && i < count; i++)
         pass->rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(&block, pass->loss, p, s);
+    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, pass->loss, p, s);
     if (pass->rows->clip_norms)
-        NAME(read_clip_norms)(pass->rows, first, &block);
-    NAME(clip_factors)(s, block.norm, pass->clip_in, factors);
-    return NAME(rounded_factors)(factors, pass->shift, rounded);
+        NAME(read_clip_norms)(pass->rows, first, ROWS_PER_BLOCK, &block);
+    NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, pass->clip_in, factors);
+    return NAME(rounded_factors)(ROWS_PER_BLOCK, factors, pass->shift, rounded);
 }
 
 /* Rows first .. end - 1, which are in n_tiles <= TILES_PER_LOAD tiles; the same sum. */
