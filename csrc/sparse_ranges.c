@@ -1,7 +1,4 @@
 /* See sparse_ranges.h. */
-#if defined(__linux__) && !defined(_DEFAULT_SOURCE)
-#define _DEFAULT_SOURCE /* madvise */
-#endif
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -14,9 +11,9 @@
 
 #include "aligned_memory.h"
 #include "column_strips.h"
-#include "large_memory.h"
 #include "row_blocks.h"
 #include "row_ranges.h"
+#include "spare_memory.h"
 #include "sparse_ranges.h"
 #include "sparse_rows.h"
 
@@ -94,34 +91,9 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
     }
 /* clang-format on */
 
-/* Memory that is kept from one pass to the next, as fresh pages would cost a good part of a pass.
- * Two passes at a time: the second one gets memory of its own. */
-struct spare {
-    size_t bytes;
-    _Alignas(ALIGNMENT) char memory[];
-};
-static _Atomic(struct spare *) spare_zeros;   /* the threads' sums */
+static _Atomic(struct spare *) spare_zeros;   /* the threads' sums, always zeros */
 static _Atomic(struct spare *) spare_weights; /* weights that had to be packed */
 static _Atomic(struct spare *) spare_factors; /* of all rows */
-
-/* Zeros when it is new, and what the last one left there when it is not. */
-static struct spare *take_spare(_Atomic(struct spare *) *kept, size_t bytes) {
-    struct spare *taken = atomic_exchange(kept, NULL);
-    if (taken && taken->bytes >= bytes)
-        return taken;
-    free_aligned(taken);
-    taken = large_memory(sizeof *taken + bytes);
-    if (!taken)
-        return NULL;
-    memset(taken, 0, sizeof *taken + bytes);
-    taken->bytes = bytes;
-    return taken;
-}
-
-static void put_spare(_Atomic(struct spare *) *kept, struct spare *taken) {
-    if (taken)
-        free_aligned(atomic_exchange(kept, taken));
-}
 
 /* Weights as the kernels want them: doubles in place, anything else in memory of its own. */
 struct packed_weights {
