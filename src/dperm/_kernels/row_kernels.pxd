@@ -66,6 +66,14 @@ cdef extern from "kernel_table.h" nogil:
     const kernel_table *chosen "kernels_in_use"
 
 
+cdef extern from "column_strips.h" nogil:
+    struct strip_store:
+        pass
+
+    int64_t count_strips(const strip_store *)
+    void free_strips(strip_store *)
+
+
 cdef extern from "sparse_matrix.h" nogil:
     enum index_type:
         INDEX_I32
@@ -80,6 +88,7 @@ cdef extern from "sparse_matrix.h" nogil:
         int64_t n_entries
         real_type type
         index_type index
+        strip_store *store
 
     enum sparse_fault:
         SPARSE_SOUND

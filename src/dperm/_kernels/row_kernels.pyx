@@ -134,6 +134,7 @@ cdef class SparseSource(MatrixSource):
     """
 
     cdef sparse_matrix sparse
+    cdef strip_store store
 
     def __init__(self, values, columns, starts, int64_t n_columns):
         self.arrays = (values, columns, starts)
@@ -143,11 +144,20 @@ cdef class SparseSource(MatrixSource):
         self.sparse.n_entries = values.shape[0]
         self.sparse.type = REAL_F32 if values.dtype == np.float32 else REAL_F64
         self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
+        self.sparse.store = &self.store
         self.source.matrix, self.source.expand = &self.sparse, expand_sparse
         self.source.sparse = &self.sparse
         self.shape = self.sparse.n_rows, n_columns
         self.size = values.size
         self.dtype = values.dtype
+
+    def __dealloc__(self):
+        free_strips(&self.store)
+
+    @property
+    def n_strips(self):
+        """Strips of columns in which gradients are added up (csrc/column_strips.h); 0 for row by row."""
+        return count_strips(&self.store)
 
     def fault(self):
         """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""
