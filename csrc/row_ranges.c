@@ -193,8 +193,11 @@ static int64_t take_range(struct ranges *ranges) {
     return left < 0 || ranges->backwards ? left : taken;
 }
 
-/* Errands come before ranges: nobody waits for a long one that was begun last. */
+/* Errands come before ranges: nobody waits for a long one that was begun last. Half of the threads
+ * do them: a pass waits for memory, which leaves the others time to run ahead. */
 static void run_errands(struct ranges *ranges) {
+    if (2 * this_thread() >= ranges->n_threads)
+        return;
     for (int i; (i = atomic_fetch_add_explicit(&ranges->next_errand, 1, memory_order_relaxed)) <
                 ranges->n_errands;)
         ranges->errands[i].run(ranges->errands[i].context);

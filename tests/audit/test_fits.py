@@ -161,7 +161,7 @@ def test_to_know_batches_of_all_records_is_to_know_nothing_more(name, relation):
 def test_each_known_sum_with_the_record_tells_as_much_as_gaussian_noise(name, relation):
     """The ratio of k of them is N(+-k mu^2/2, k mu^2) for the mu of one: both moments, over 300 runs each.
 
-    In 60 steps with 5 of 20 records there are fewer than 6 sums with the record with probability 6e-4, too
+    In 60 steps with 5 of 20 records there are fewer than 6 sums with the record with probability 1e-3, too
     seldom to show. The moments of 600 normal numbers: 5 standard deviations.
     """
     pair = worst_case_neighbours(n=20, d=3, relation=relation)
