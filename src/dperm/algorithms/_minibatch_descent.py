@@ -39,8 +39,8 @@ from dperm.mechanisms.batches import secret_batches
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
-from dperm.secret_rows import SecretRows
 from dperm.privacy_statement import PrivacyStatement
+from dperm.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -232,7 +232,7 @@ def _descend(
     total = np.zeros_like(w)  # of the iterates averaged; w_0 = 0 adds nothing
     history: list[dict[str, Any]] = []
     batches = secret_batches(sampling, releaser.sampling_bits(), schedule.batch_size, objective.n_public)
-    batch = next(batches)
+    batch: SecretRows | None = next(batches)
     for t in range(1, schedule.steps + 1):
         upcoming = next(batches) if t < schedule.steps else None
         batch_sum = objective.clipped_gradient_sum(

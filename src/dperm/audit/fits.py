@@ -275,12 +275,12 @@ class _KnownBatches(_Twins):
         sigma = noise_multiplier * private.sensitivity(releaser.neighbors)
         for step, batch in batches.found:
             w, rows = iterates[step], SecretRows(lambda start, stop, batch=batch: batch, 1.0)  # type: ignore[misc]
-            sums = [
+            own, other = (
                 each.clipped_gradient_sum(w, private.plan.clip, rows=rows)
                 for each in (self._own, self._other)
-            ]
+            )
             noisy_sum = self._noisy_sum(private, iterates, step)
-            self.log_ratio += _log_ratio_of_sums(*sums, noisy_sum, sigma)
+            self.log_ratio += _log_ratio_of_sums(own, other, noisy_sum, sigma)
         return released
 
 

@@ -136,7 +136,7 @@ class Rows(Protocol):
 
     @property
     def draws_meanwhile(self) -> bool:
-        """Whether ``clipped_gradient_sum`` takes ``draws``: a tuple of `samplers.Draw` to make on the side."""
+        """Whether ``clipped_gradient_sum`` takes ``draws``, of `samplers.Draw`, to make on the side."""
 
     def label_sum(self) -> int:
         """Sum of the labels of the finite records."""

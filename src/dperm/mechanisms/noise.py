@@ -119,7 +119,7 @@ def gaussian_integers(
 def gaussian_draw(
     bits: RandomBits, sigma: float, grid_exponent: int, shape: int | Sequence[int]
 ) -> samplers.GaussianDraw:
-    """What :func:`gaussian_integers` draws, to be drawn later: by its ``result()``, or on the side of a pass."""
+    """What :func:`gaussian_integers` draws, for later: by its ``result()``, or on the side of a pass."""
     numerator, shift = gaussian_scale(float(sigma), math.ldexp(1.0, grid_exponent))
     return samplers.GaussianDraw(bits, numerator, shift, shape)
 

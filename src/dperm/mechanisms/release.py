@@ -172,11 +172,11 @@ class Releaser:
         return (private._integers + self._gaussian_noise(kind)) * np.float64(private.grid)
 
     def noise_ahead(self) -> tuple[Draw, ...]:
-        """Noise for one more release like the last `gaussian_sum`, for a pass over the data to draw meanwhile.
+        """Noise for one more release like the last `gaussian_sum`, for a pass over the data to draw.
 
         None where there was no such release, or where the budget has no room for another. It is that
         release which is charged, and only after the charge is the noise added; by itself it tells nothing.
-        The numbers are those that the release would have drawn.
+        The numbers are those that the release would have drawn, unless one of another kind comes first.
         """
         if self._noise_ahead is None and self._last_gaussian is not None:
             event, kind = self._last_gaussian

@@ -83,7 +83,7 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
 
 
 def poisson_draw(bits: RandomBits, q: float | Fraction, n: int) -> samplers.PoissonDraw:
-    """What :func:`poisson_sample` draws, to be drawn later: by its ``result()``, or on the side of a pass.
+    """What :func:`poisson_sample` draws, for later: by its ``result()``, or on the side of a pass.
 
     For `q` below 1.
     """
