@@ -67,7 +67,7 @@ class SecretRows:
         wanted = max(n_rows, n_public)
         if self._ordered is not None:
             self._drawn, draw = self._ordered
-            self._indices, self._ordered = draw.result(), None
+            self._indices, self._ordered = draw._result(), None
         if wanted > self._drawn:
             more = self._draw(self._drawn, wanted).astype(np.int64, copy=False)
             self._indices = np.concatenate([self._indices, more]) if self._drawn else more

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import pickle
 import threading
 
@@ -51,9 +52,9 @@ def test_numbers_and_sums_are_those_of_one_after_the_other(kind, threads):
     for batch in (None, next(secret_batches("poisson", random_bits(3), 900, N))):
         sample, noise = draws(7)
         together = obj.clipped_gradient_sum(w, 0.5, rows=batch, meanwhile=(sample, noise))
-        np.testing.assert_array_equal(sample.result(), poisson_sample(random_bits(7), 0.01, 50_000))
-        np.testing.assert_array_equal(noise.result(), gaussian_integers(random_bits(8), 2.5, -20, (3, 100)))
-        assert noise.result() is noise.result()
+        np.testing.assert_array_equal(sample._result(), poisson_sample(random_bits(7), 0.01, 50_000))
+        np.testing.assert_array_equal(noise._result(), gaussian_integers(random_bits(8), 2.5, -20, (3, 100)))
+        assert noise._result() is noise._result()
         if batch is None:
             np.testing.assert_array_equal(release_without_privacy(together), alone)
 
@@ -72,7 +73,7 @@ def test_a_pass_makes_the_draws_and_leaves_their_streams_where_they_belong():
     objective(threads=2).clipped_gradient_sum(np.zeros(D), 0.5, meanwhile=(draw,))
     made = len(drawn)
     assert made > 0
-    first = draw.result()
+    first = draw._result()
     assert len(drawn) == made
     again = random_bits(SeededSource(np.random.default_rng(1)))
     np.testing.assert_array_equal(first, gaussian_integers(again, 1.0, -30, 500))
@@ -84,7 +85,7 @@ def test_draws_of_one_stream_are_made_in_the_order_of_asking():
     bits = random_bits(5)
     first, second = gaussian_draw(bits, 1.0, -20, 50), gaussian_draw(bits, 1.0, -20, 50)
     objective(threads=2).clipped_gradient_sum(np.zeros(D), 0.5, meanwhile=(first, second))
-    together = np.concatenate([first.result(), second.result()])
+    together = np.concatenate([first._result(), second._result()])
     np.testing.assert_array_equal(together, gaussian_integers(random_bits(5), 1.0, -20, 100))
 
 
@@ -94,9 +95,9 @@ def test_many_draws_and_empty_ones():
     many += [gaussian_draw(random_bits(0), 0.0, -20, 4), poisson_draw(random_bits(0), 0.0, 100)]
     objective(threads=3).clipped_gradient_sum(np.zeros(D), 0.5, meanwhile=many)
     for seed, draw in enumerate(many[:9]):
-        np.testing.assert_array_equal(draw.result(), gaussian_integers(random_bits(seed), 1.0, -20, seed))
-    np.testing.assert_array_equal(many[9].result(), np.zeros(4))
-    assert many[10].result().size == 0
+        np.testing.assert_array_equal(draw._result(), gaussian_integers(random_bits(seed), 1.0, -20, seed))
+    np.testing.assert_array_equal(many[9]._result(), np.zeros(4))
+    assert many[10]._result().size == 0
 
 
 class Broken:
@@ -121,9 +122,9 @@ def test_a_broken_source_is_an_error_where_the_draw_is_used(error):
     together = obj.clipped_gradient_sum(np.zeros(D), 0.5, meanwhile=(draw,))
     np.testing.assert_array_equal(release_without_privacy(together), release_without_privacy(alone))
     with pytest.raises(RuntimeError if error is None else type(error)):
-        draw.result()
+        draw._result()
     with pytest.raises(RuntimeError, match="has failed"):
-        draw.result()
+        draw._result()
     assert bits.lock.acquire(blocking=False)
 
 
@@ -133,18 +134,34 @@ def test_a_pass_does_not_wait_for_a_stream_that_another_thread_holds():
     draw = gaussian_draw(bits, 1.0, -20, 10)
     with bits.lock:
         objective().clipped_gradient_sum(np.zeros(D), 0.5, meanwhile=(draw,))
-        waiting = threading.Thread(target=draw.result)
+        waiting = threading.Thread(target=draw._result)
         waiting.start()
         waiting.join(0.05)
         assert waiting.is_alive()
     waiting.join()
     source = random_bits(2)
     gaussian_integers(source, 1.0, -20, 1)
-    np.testing.assert_array_equal(draw.result(), gaussian_integers(source, 1.0, -20, 10))
+    np.testing.assert_array_equal(draw._result(), gaussian_integers(source, 1.0, -20, 10))
 
 
-def test_draws_are_not_copied():
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_does_not_repeat_what_its_parent_drew():
     for draw in draws(0):
+        draw._result()
+        child = os.fork()
+        if child == 0:
+            try:
+                draw._result()
+            except RuntimeError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        draw._result()
+
+
+def test_draws_are_not_copied_and_do_not_print():
+    for draw in draws(0):
+        assert repr(draw).endswith("not for reading>")
         assert isinstance(draw, Draw)
         for copied in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="cannot be copied or pickled"):
@@ -177,7 +194,7 @@ def test_noise_ahead_is_that_of_the_next_release_and_costs_nothing_by_itself():
         (draw,) = ahead.noise_ahead()
         assert ahead.noise_ahead() == (draw,)
         assert budget.spent_units == released
-        draw.result()
+        draw._result()
     np.testing.assert_array_equal(
         ahead.gaussian_sum(private_sum(), 2.0), plain.gaussian_sum(private_sum(), 2.0)
     )

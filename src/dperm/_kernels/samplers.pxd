@@ -145,6 +145,7 @@ cdef class Draw:
     cdef RandomBits bits
     cdef object out  # what has been drawn; None after a failure
     cdef object held  # the lock of the bits, between begin and end
+    cdef uint64_t process
 
     cdef bint begin(self, bint wait) except -1
     cdef int end(self) except -1

@@ -133,10 +133,14 @@ cdef rounded_gaussian_scale checked_scale(numerator, log2_denominator) except *:
 
 
 cdef class Draw:
-    """Random numbers that are drawn when `result` is asked for, or before, on the side of other work.
+    """Random numbers that are drawn when they are asked for, or before, on the side of other work.
 
-    The numbers depend on what was drawn from the bits before them, as always.
+    The numbers depend on what was drawn from the bits before them, as always. They are secret, samples and
+    noise alike: only what uses them asks for `_result`.
     """
+
+    def __cinit__(self):
+        self.process = process_mark_c()
 
     cdef bint begin(self, bint wait) except -1:
         """Take the lock of the bits; false, and nothing taken, where that is to no purpose or means waiting."""
@@ -168,14 +172,16 @@ cdef class Draw:
         """Call before the errand where it may not be the first."""
         return 0
 
-    def result(self):
+    def _result(self):
         """What was drawn; the same array each time.
 
         Raises
         ------
         Exception
-            That of the source of bytes, once; RuntimeError from then on.
+            That of the source of bytes, once; RuntimeError from then on, and in a forked child.
         """
+        if self.process != process_mark_c():
+            raise RuntimeError("this draw belongs to the parent process, whose numbers it would repeat")
         while not self.is_made():
             self.make_room()
             if self.begin(True):
@@ -193,6 +199,9 @@ cdef class Draw:
 
     def __reduce_ex__(self, protocol):
         raise TypeError("a draw cannot be copied or pickled: the copy would repeat its bits")
+
+    def __repr__(self):
+        return f"<{type(self).__name__}, not for reading>"
 
 
 cdef void run_gaussian(void *context) noexcept nogil:
@@ -229,7 +238,7 @@ cdef class GaussianDraw(Draw):
 def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
     """What `GaussianDraw` gives, at once; numerator at least 1."""
     checked_scale(numerator, log2_denominator)
-    return GaussianDraw(bits, numerator, log2_denominator, size).result()
+    return GaussianDraw(bits, numerator, log2_denominator, size)._result()
 
 
 def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t vectors,
@@ -464,19 +473,19 @@ cdef class PoissonDraw(Draw):
             self.point_at_room()
         return 0
 
-    def result(self):
+    def _result(self):
         """The indices."""
-        return Draw.result(self)[:self.count()]
+        return Draw._result(self)[:self.count()]
 
 
 def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
     """What `PoissonDraw` gives, at once."""
-    return PoissonDraw(bits, threshold, n_rows, room).result()
+    return PoissonDraw(bits, threshold, n_rows, room)._result()
 
 
 def sparse_sample(RandomBits bits not None, digits, log2_block, n_rows, size_t room):
     """The same at a small rate."""
-    return PoissonDraw(bits, 0, n_rows, room, (digits, log2_block)).result()
+    return PoissonDraw(bits, 0, n_rows, room, (digits, log2_block))._result()
 
 
 def uniform_integers(RandomBits bits not None, bound, size):

@@ -89,7 +89,7 @@ def rounded_gaussian(
     """
     numerator, shift = gaussian_scale(float(sigma), float(grid))
     draw = samplers.GaussianDraw(random_bits(random_state), numerator, shift, size)
-    return draw.result() * np.float64(grid)
+    return draw._result() * np.float64(grid)
 
 
 def gaussian_integers(
@@ -113,13 +113,13 @@ def gaussian_integers(
     -------
     ndarray of int64
     """
-    return gaussian_draw(bits, sigma, grid_exponent, shape).result()
+    return gaussian_draw(bits, sigma, grid_exponent, shape)._result()
 
 
 def gaussian_draw(
     bits: RandomBits, sigma: float, grid_exponent: int, shape: int | Sequence[int]
 ) -> samplers.GaussianDraw:
-    """What :func:`gaussian_integers` draws, for later: by its ``result()``, or on the side of a pass."""
+    """What :func:`gaussian_integers` draws, for later: by its ``_result()``, or on the side of a pass."""
     numerator, shift = gaussian_scale(float(sigma), math.ldexp(1.0, grid_exponent))
     return samplers.GaussianDraw(bits, numerator, shift, shape)
 

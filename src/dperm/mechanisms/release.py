@@ -75,9 +75,10 @@ def _watched(method: Release) -> Release:
 class Releaser:
     """Releases the sums of one fit within one budget.
 
-    Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked
-    against the fit's own budget and recorded there *before* its noise is drawn. A release that does not
-    fit raises and reveals nothing. Together all releases, also when each is chosen from earlier
+    Opening it charges the fit's whole (epsilon, delta) to the ledger, before any noise is drawn; each release
+    is then checked against the fit's own budget and recorded there *before* its noise is drawn, or, where
+    it was drawn ahead (`noise_ahead`), before it is added. A release that does not fit raises and reveals
+    nothing. Together all releases, also when each is chosen from earlier
     ones, are (epsilon, delta)-DP.
 
     Parameters
@@ -188,7 +189,7 @@ class Releaser:
     def _gaussian_noise(self, kind: _Noise) -> NDArray[np.int64]:
         if self._noise_ahead is not None:
             (drawn, draw), self._noise_ahead = self._noise_ahead, None
-            noise = draw.result()  # for another kind of release, too: it has its place in the stream
+            noise = draw._result()  # for another kind of release, too: it has its place in the stream
             if drawn == kind:
                 return noise
         return gaussian_integers(self._bits, *kind)

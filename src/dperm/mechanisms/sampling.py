@@ -79,11 +79,11 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
     """
     if _threshold(q) == _WORDS:
         return np.arange(_number_of_records(n), dtype=np.int64)
-    return poisson_draw(random_bits(bits), q, n).result()
+    return poisson_draw(random_bits(bits), q, n)._result()
 
 
 def poisson_draw(bits: RandomBits, q: float | Fraction, n: int) -> samplers.PoissonDraw:
-    """What :func:`poisson_sample` draws, for later: by its ``result()``, or on the side of a pass.
+    """What :func:`poisson_sample` draws, for later: by its ``_result()``, or on the side of a pass.
 
     For `q` below 1.
     """
