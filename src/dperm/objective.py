@@ -771,7 +771,7 @@ class Objective:
         if weights.shape != self.shape:
             raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
         # A finite square tells it in a third of the time; that of finite weights may overflow.
-        if not (math.isfinite(np.vdot(weights, weights)) or np.isfinite(weights).all()):
+        if not (math.isfinite(np.add.reduce(weights, axis=None)) or np.isfinite(weights).all()):
             raise ValueError(f"{name} must be finite")
         return weights
 
