@@ -1,0 +1,159 @@
+/* Blocks of tabular rows by their live columns (live_columns.h): products with weights, and adding
+ * multiples of the rows up. Rows stand side by side in the lanes of vectors. Included where the
+ * double templates are in force. */
+
+_Static_assert(ROWS_PER_LIVE_BLOCK == ROWS_PER_BLOCK, "blocks are those of the passes");
+
+enum { BLOCK_WIDES = ROWS_PER_BLOCK / WIDE_DOUBLES };
+
+/* Columns of a block that are left, and the numbers of those that have them. */
+struct live_cursor {
+    const struct live_column *column, *end;
+    const char *numbers;
+};
+
+ALWAYS_INLINE struct live_cursor live_block(const struct tabular_matrix *table,
+                                            const struct live_columns *live, int64_t first_row) {
+    const int64_t block = first_row / ROWS_PER_BLOCK;
+    const struct live_cursor cursor = {
+        live->columns + live->first_columns[block], live->columns + live->first_columns[block + 1],
+        live->numbers + live->first_numbers[block] * ROWS_PER_BLOCK * table->number_bytes};
+    return cursor;
+}
+
+/* `value` in the rows of wide v whose bit is set, else 0. */
+ALWAYS_INLINE wide_f64 live_value(double value, unsigned rows, int v) {
+#ifdef __AVX512F__
+    return _mm512_maskz_mov_pd((__mmask8)(rows >> v * WIDE_DOUBLES), _mm512_set1_pd(value));
+#else
+    wide_u64 bit;
+    for (int lane = 0; lane < WIDE_DOUBLES; lane++)
+        bit[lane] = UINT64_C(1) << (v * WIDE_DOUBLES + lane);
+    const wide_u64 set = (wide_u64)(((rows - (wide_u64){0}) & bit) != 0);
+    return (wide_f64)((wide_u64)(value - (wide_f64){0}) & set);
+#endif
+}
+
+ALWAYS_INLINE wide_f64 live_number(const void *numbers, enum numeric_type type, double step,
+                                   int v) {
+    const int at = v * WIDE_DOUBLES;
+    switch (type) {
+    case NUMERIC_F32:
+        return doubles_of_f32((const float *)numbers + at);
+    case NUMERIC_F64:
+        return doubles_of_f64((const double *)numbers + at);
+    case NUMERIC_U8:
+        return doubles_of_u8((const uint8_t *)numbers + at) * step;
+    default:
+        return doubles_of_u16((const uint16_t *)numbers + at) * step;
+    }
+}
+
+/* The block's entries of the next column. */
+ALWAYS_INLINE void next_live_entries(struct live_cursor *cursor, const struct live_columns *live,
+                                     enum numeric_type type, int64_t number_bytes,
+                                     wide_f64 *entries) {
+    const struct live_column *column = cursor->column++;
+    if (column->rows) {
+        const double value = (double)column->value * live->units[column->unit];
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            entries[v] = live_value(value, column->rows, v);
+    } else {
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            entries[v] = live_number(cursor->numbers, type, live->units[UNIT_STEP], v);
+        cursor->numbers += ROWS_PER_BLOCK * number_bytes;
+    }
+}
+
+/* p[i] = <x_i, w>. */
+ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, const struct live_columns *live,
+                                         enum numeric_type type, int64_t number_bytes,
+                                         const double *w, double *p) {
+    wide_f64 stack[MOST_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
+    int depth = 0;
+    while (cursor.column < cursor.end) {
+        const struct live_column *column = cursor.column;
+        const double weight = w[column->column];
+        wide_f64 entries[BLOCK_WIDES];
+        next_live_entries(&cursor, live, type, number_bytes, entries);
+        if (column->begins_sum) {
+            for (int v = 0; v < BLOCK_WIDES; v++) {
+                stack[depth][v] = sum[v];
+                sum[v] = (wide_f64){0};
+            }
+            depth++;
+        }
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            sum[v] += entries[v] * weight;
+        for (int merge = column->merges; merge > 0; merge--) {
+            depth--;
+            for (int v = 0; v < BLOCK_WIDES; v++)
+                sum[v] = stack[depth][v] + sum[v];
+        }
+    }
+    for (int v = 0; v < BLOCK_WIDES; v++)
+        *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
+}
+
+/* sums[j] += lane by lane, the integers round(s_i x_ij / grid), each count_i times unless count is
+ * NULL; see add_rounded_rows(). */
+ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, const struct live_columns *live,
+                                    enum numeric_type type, int64_t number_bytes, const double *s,
+                                    const int64_t *count, double shift, wide_u64 *sums) {
+    const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
+    wide_f64 factor[BLOCK_WIDES];
+    wide_u64 times[BLOCK_WIDES];
+    for (int v = 0; v < BLOCK_WIDES; v++) {
+        factor[v] = *(const loose_wide *)(s + v * WIDE_DOUBLES);
+        if (count)
+            memcpy(&times[v], count + v * WIDE_DOUBLES, sizeof times[v]);
+    }
+    while (cursor.column < cursor.end) {
+        wide_u64 *sum = &sums[cursor.column->column];
+        wide_u64 total = *sum;
+        wide_f64 entries[BLOCK_WIDES];
+        next_live_entries(&cursor, live, type, number_bytes, entries);
+        for (int v = 0; v < BLOCK_WIDES; v++) {
+            wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
+            if (count)
+                integers *= times[v];
+            total += integers;
+        }
+        *sum = total;
+    }
+}
+
+/* One loop per type of numbers: it is a constant inside. */
+#define FOR_LIVE_TYPE(CALL)                                                                        \
+    switch (table->numeric_type) {                                                                 \
+    case NUMERIC_F32:                                                                              \
+        CALL(NUMERIC_F32, sizeof(float)) break;                                                    \
+    case NUMERIC_F64:                                                                              \
+        CALL(NUMERIC_F64, sizeof(double)) break;                                                   \
+    case NUMERIC_U8:                                                                               \
+        CALL(NUMERIC_U8, sizeof(uint8_t)) break;                                                   \
+    case NUMERIC_U16:                                                                              \
+        CALL(NUMERIC_U16, sizeof(uint16_t)) break;                                                 \
+    }
+
+static void multiply_live_block(const struct tabular_matrix *table, const struct live_columns *live,
+                                int64_t first, const double *w, double *p) {
+    const struct live_cursor cursor = live_block(table, live, first);
+#define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, live, TYPE, BYTES, w, p);
+    FOR_LIVE_TYPE(MULTIPLY)
+#undef MULTIPLY
+}
+
+static void add_live_block(const struct tabular_matrix *table, const struct live_columns *live,
+                           int64_t first, const double *s, const int64_t *count, double shift,
+                           wide_u64 *sums) {
+    const struct live_cursor cursor = live_block(table, live, first);
+#define ADD(TYPE, BYTES) add_live_numbers(cursor, live, TYPE, BYTES, s, NULL, shift, sums);
+#define ADD_MULTIPLES(TYPE, BYTES) add_live_numbers(cursor, live, TYPE, BYTES, s, count, shift, sums);
+    if (count)
+        FOR_LIVE_TYPE(ADD_MULTIPLES)
+    else
+        FOR_LIVE_TYPE(ADD)
+#undef ADD
+#undef ADD_MULTIPLES
+}
