@@ -1,4 +1,5 @@
 /* See live_columns.h. */
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,26 +10,36 @@
 
 enum {
     ROWS = ROWS_PER_LIVE_BLOCK,
-    BLOCKS_AT_ONCE = 64,    /* that a thread takes */
+    BLOCKS = BLOCKS_PER_LIVE_GROUP,
     MOST_COLUMNS = 1 << 12, /* sums of all of them stay in the cache */
+    FIRST_LOOK = 16,        /* groups after which it is clear enough whether they save something */
+    TREE_HEIGHT = 5,
     NO_NUMBERS = -1
 };
+_Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
 
-/* In what order the columns of a block come. */
+/* Dense columns in the order of the leaves of the tree of sums. */
 struct column_order {
-    int32_t *rank;   /* of each dense column */
-    int32_t *column; /* of each rank */
-    uint8_t *leaf;   /* of each rank: where in the tree of sums its slot stands */
+    int32_t *rank; /* of each dense column */
+    uint8_t *leaf; /* of each rank */
 };
 
-/* One thread's block: what is live in it, by rank. */
-struct block_finder {
+/* A column that is live in the block at hand. */
+struct found_column {
+    struct live_column entry;
+    int32_t rank, numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
+};
+
+/* One thread's group, and its block at hand. */
+struct finder {
     const struct tabular_matrix *table;
     const struct column_order *order;
-    int64_t n_rows, n_words;
-    uint64_t *live;            /* a bit a rank */
-    struct live_column *found; /* where the bit is set */
-    int32_t *number;           /* the numeric column that has numbers of its own, or NO_NUMBERS */
+    int64_t n_rows;
+    struct found_column *found; /* n_found, in ascending order of ranks */
+    int64_t n_found;
+    unsigned char *any; /* bytes of a row: of all rows of the block, ored */
+    struct live_column *columns, *next_column;
+    char *numbers, *next_number;
 };
 
 /* fold() adds lanes l and l + 4 first, then l + 2, then l + 1, each lane being the sum of four
@@ -40,16 +51,14 @@ static int leaf_of(int slot) {
 
 static int open_order(struct column_order *order, int64_t n_columns) {
     order->rank = malloc((size_t)n_columns * sizeof *order->rank);
-    order->column = malloc((size_t)n_columns * sizeof *order->column);
     order->leaf = malloc((size_t)n_columns);
-    if (!order->rank || !order->column || !order->leaf)
+    if (!order->rank || !order->leaf)
         return 0;
     int32_t rank = 0;
     for (int leaf = 0; leaf < SLOTS; leaf++)
         for (int64_t column = 0; column < n_columns; column++)
             if (leaf_of(dense_slot(column, n_columns)) == leaf) {
                 order->rank[column] = rank;
-                order->column[rank] = (int32_t)column;
                 order->leaf[rank++] = (uint8_t)leaf;
             }
     return 1;
@@ -57,286 +66,285 @@ static int open_order(struct column_order *order, int64_t n_columns) {
 
 static void close_order(struct column_order *order) {
     free(order->rank);
-    free(order->column);
     free(order->leaf);
 }
 
-static int open_finder(struct block_finder *finder, const struct tabular_matrix *table,
+static int64_t row_bytes(const struct tabular_matrix *table) {
+    return table->n_numeric * table->number_bytes;
+}
+
+static int open_finder(struct finder *finder, const struct tabular_matrix *table,
                        const struct column_order *order, int64_t n_rows) {
-    const size_t n_columns = (size_t)table->n_columns;
+    const size_t most = (size_t)(table->n_numeric + ROWS * table->n_categorical);
     finder->table = table;
     finder->order = order;
     finder->n_rows = n_rows;
-    finder->n_words = (table->n_columns + 63) / 64;
-    finder->live = malloc((size_t)finder->n_words * sizeof *finder->live);
-    finder->found = malloc(n_columns * sizeof *finder->found);
-    finder->number = malloc(n_columns * sizeof *finder->number);
-    return finder->live && finder->found && finder->number;
+    finder->found = malloc(most * sizeof *finder->found);
+    finder->any = malloc((size_t)row_bytes(table) + 1);
+    finder->columns = malloc(BLOCKS * most * sizeof *finder->columns);
+    finder->numbers = malloc((size_t)(BLOCKS * ROWS * row_bytes(table)) + 1);
+    return finder->found && finder->any && finder->columns && finder->numbers;
 }
 
-static void close_finder(struct block_finder *finder) {
-    free(finder->live);
+static void close_finder(struct finder *finder) {
     free(finder->found);
-    free(finder->number);
+    free(finder->any);
+    free(finder->columns);
+    free(finder->numbers);
 }
 
-static int64_t rows_of_block(const struct block_finder *finder, int64_t block) {
-    const int64_t left = finder->n_rows - block * ROWS;
+/* The live column at `column`, new if it was not: from the last ones on, as most come in order. */
+static struct found_column *find_column(struct finder *finder, int64_t column) {
+    const int32_t rank = finder->order->rank[column];
+    int64_t at = finder->n_found;
+    while (at > 0 && finder->found[at - 1].rank > rank)
+        at--;
+    if (at > 0 && finder->found[at - 1].rank == rank)
+        return &finder->found[at - 1];
+    struct found_column *found = &finder->found[at];
+    memmove(found + 1, found, (size_t)(finder->n_found++ - at) * sizeof *found);
+    const struct found_column fresh = {{.value = 1.0, .column = (uint16_t)column}, rank, NO_NUMBERS};
+    *found = fresh;
+    return found;
+}
+
+/* Numeric column k with the numbers x of the block's rows, if they are not all 0. */
+static void add_numeric(struct finder *finder, int64_t k, const double *x) {
+    unsigned rows = 0, differ = 0;
+    for (int i = 0; i < ROWS; i++)
+        rows |= (unsigned)(x[i] != 0.0) << i;
+    if (!rows)
+        return;
+    const double value = x[__builtin_ctz(rows)];
+    for (int i = 0; i < ROWS; i++)
+        differ |= (unsigned)(x[i] != 0.0) & (unsigned)(x[i] != value);
+    struct found_column *found = find_column(finder, finder->table->numeric_columns[k]);
+    found->entry.value = value * finder->table->step;
+    found->entry.rows = differ ? 0 : (uint16_t)rows;
+    found->numeric = differ ? (int32_t)k : NO_NUMBERS;
+}
+
+/* Per type of the numbers: the live columns among them, by the bits of all rows; and a column's
+ * numbers, one below the other, at `to`. */
+#define NUMBERS_OF_TYPE(KIND, TYPE, BITS)                                                          \
+    typedef BITS __attribute__((may_alias)) bits_##KIND;                                           \
+    static TYPE finite_##KIND(TYPE number) {                                                       \
+        return fabs((double)number) <= DBL_MAX ? number : (TYPE)0;                                 \
+    }                                                                                              \
+    static void find_numeric_##KIND(struct finder *finder, const void *numeric, int64_t n_rows) {  \
+        const int64_t n = finder->table->n_numeric;                                                \
+        const bits_##KIND *bits = numeric;                                                         \
+        bits_##KIND *any = (bits_##KIND *)finder->any;                                             \
+        memset(any, 0, (size_t)n * sizeof *any);                                                   \
+        for (int64_t i = 0; i < n_rows; i++)                                                       \
+            for (int64_t k = 0; k < n; k++)                                                        \
+                any[k] |= bits[i * n + k];                                                         \
+        for (int64_t k = 0; k < n; k++) {                                                          \
+            double x[ROWS] = {0};                                                                  \
+            if (!any[k])                                                                           \
+                continue;                                                                          \
+            for (int64_t i = 0; i < n_rows; i++)                                                   \
+                x[i] = (double)finite_##KIND(((const TYPE *)numeric)[i * n + k]);                  \
+            add_numeric(finder, k, x);                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static void copy_numbers_##KIND(const void *numeric, int64_t n, int64_t n_rows, void *to) {    \
+        for (int64_t i = 0; i < ROWS; i++)                                                         \
+            ((TYPE *)to)[i] = i < n_rows ? finite_##KIND(((const TYPE *)numeric)[i * n]) : 0;      \
+    }
+NUMBERS_OF_TYPE(f32, float, uint32_t)
+NUMBERS_OF_TYPE(f64, double, uint64_t)
+NUMBERS_OF_TYPE(u8, uint8_t, uint8_t)
+NUMBERS_OF_TYPE(u16, uint16_t, uint16_t)
+
+typedef void find_numeric_fn(struct finder *finder, const void *numeric, int64_t n_rows);
+typedef void copy_numbers_fn(const void *numeric, int64_t n, int64_t n_rows, void *to);
+static find_numeric_fn *const find_numeric[] = {
+    [NUMERIC_F32] = find_numeric_f32,
+    [NUMERIC_F64] = find_numeric_f64,
+    [NUMERIC_U8] = find_numeric_u8,
+    [NUMERIC_U16] = find_numeric_u16,
+};
+static copy_numbers_fn *const copy_numbers[] = {
+    [NUMERIC_F32] = copy_numbers_f32,
+    [NUMERIC_F64] = copy_numbers_f64,
+    [NUMERIC_U8] = copy_numbers_u8,
+    [NUMERIC_U16] = copy_numbers_u16,
+};
+
+static int64_t code_at(const struct tabular_matrix *table, int64_t at) {
+    return table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
+                                  : ((const uint16_t *)table->codes)[at];
+}
+
+/* Categories of column j in the block's rows; those of neighbours are often the same. */
+static void find_categories(struct finder *finder, int64_t j, int64_t first, int64_t n_rows) {
+    const struct tabular_matrix *table = finder->table;
+    for (int64_t i = 0, next; i < n_rows; i = next) {
+        const int64_t code = code_at(table, (first + i) * table->n_categorical + j);
+        for (next = i + 1; next < n_rows; next++)
+            if (code_at(table, (first + next) * table->n_categorical + j) != code)
+                break;
+        const unsigned rows = (1U << next) - (1U << i);
+        if (code < table->sizes[j])
+            find_column(finder, table->first_columns[j] + code)->entry.rows |= (uint16_t)rows;
+    }
+}
+
+static int64_t rows_of_block(const struct finder *finder, int64_t first) {
+    const int64_t left = finder->n_rows - first;
     return left < ROWS ? left : ROWS;
 }
 
-/* The entry of a dense column, made live if it was not. */
-static struct live_column *live_entry(struct block_finder *finder, int64_t column) {
-    const int32_t rank = finder->order->rank[column];
-    struct live_column *entry = &finder->found[rank];
-    const uint64_t bit = UINT64_C(1) << (rank & 63);
-    if (!(finder->live[rank / 64] & bit)) {
-        finder->live[rank / 64] |= bit;
-        finder->number[rank] = NO_NUMBERS;
-        *entry = (struct live_column){.value = 1.0F, .column = (uint16_t)column, .unit = UNIT_ONE};
-    }
-    return entry;
-}
-
-/* Numeric column k, of which `rows` are not 0: whether they all hold the same `value`. */
-static void add_number(struct block_finder *finder, int64_t k, double value, unsigned rows,
-                       int same) {
-    const int64_t column = finder->table->numeric_columns[k];
-    struct live_column *entry = live_entry(finder, column);
-    entry->unit = UNIT_STEP;
-    entry->value = (float)value;
-    if (same && (double)entry->value == value)
-        entry->rows = (uint16_t)rows;
-    else
-        finder->number[finder->order->rank[column]] = (int32_t)k;
-}
-
-#define FIND_NUMBERS(KIND, TYPE)                                                                   \
-    static void find_numbers_##KIND(struct block_finder *finder, const TYPE *numbers,              \
-                                    int64_t n_rows) {                                              \
-        const int64_t n = finder->table->n_numeric;                                                \
-        for (int64_t k = 0; k < n; k++) {                                                          \
-            double value = 0.0;                                                                    \
-            unsigned rows = 0, differ = 0;                                                         \
-            for (int64_t i = 0; i < n_rows; i++) {                                                 \
-                const double number = (double)numbers[i * n + k];                                  \
-                const unsigned counts = (unsigned)(number != 0.0) & (unsigned)isfinite(number);    \
-                value = value == 0.0 && counts ? number : value;                                   \
-                differ |= counts & (unsigned)(number != value);                                    \
-                rows |= counts << i;                                                               \
-            }                                                                                      \
-            if (rows)                                                                              \
-                add_number(finder, k, value, rows, !differ);                                       \
-        }                                                                                          \
-    }
-
-/* The numbers of a column, one below the other. */
-#define COPY_NUMBERS(KIND, TYPE)                                                                   \
-    static void copy_numbers_##KIND(const TYPE *numbers, int64_t n, int64_t n_rows, TYPE *to) {    \
-        for (int64_t i = 0; i < ROWS; i++)                                                         \
-            to[i] = i < n_rows && isfinite((double)numbers[i * n]) ? numbers[i * n] : (TYPE)0;     \
-    }
-
-#define FOR_EACH_TYPE(MACRO) MACRO(f32, float) MACRO(f64, double) MACRO(u8, uint8_t) MACRO(u16, uint16_t)
-FOR_EACH_TYPE(FIND_NUMBERS)
-FOR_EACH_TYPE(COPY_NUMBERS)
-
-static void find_numbers(struct block_finder *finder, int64_t block) {
-    const int64_t at = block * ROWS * finder->table->n_numeric;
-    const int64_t n_rows = rows_of_block(finder, block);
-    const void *numeric = finder->table->numeric;
-    switch (finder->table->numeric_type) {
-    case NUMERIC_F32:
-        find_numbers_f32(finder, (const float *)numeric + at, n_rows);
-        break;
-    case NUMERIC_F64:
-        find_numbers_f64(finder, (const double *)numeric + at, n_rows);
-        break;
-    case NUMERIC_U8:
-        find_numbers_u8(finder, (const uint8_t *)numeric + at, n_rows);
-        break;
-    case NUMERIC_U16:
-        find_numbers_u16(finder, (const uint16_t *)numeric + at, n_rows);
-        break;
-    }
-}
-
-static void copy_numbers(const struct block_finder *finder, int64_t block, int64_t k, char *to) {
-    const int64_t n = finder->table->n_numeric, at = block * ROWS * n + k;
-    const int64_t n_rows = rows_of_block(finder, block);
-    const void *numeric = finder->table->numeric;
-    switch (finder->table->numeric_type) {
-    case NUMERIC_F32:
-        copy_numbers_f32((const float *)numeric + at, n, n_rows, (float *)to);
-        break;
-    case NUMERIC_F64:
-        copy_numbers_f64((const double *)numeric + at, n, n_rows, (double *)to);
-        break;
-    case NUMERIC_U8:
-        copy_numbers_u8((const uint8_t *)numeric + at, n, n_rows, (uint8_t *)to);
-        break;
-    case NUMERIC_U16:
-        copy_numbers_u16((const uint16_t *)numeric + at, n, n_rows, (uint16_t *)to);
-        break;
-    }
-}
-
-static void find_categories(struct block_finder *finder, int64_t block) {
+static void find_block(struct finder *finder, int64_t first) {
     const struct tabular_matrix *table = finder->table;
-    const int64_t c = table->n_categorical, n_rows = rows_of_block(finder, block);
-    for (int64_t i = 0; i < n_rows; i++)
-        for (int64_t j = 0; j < c; j++) {
-            const int64_t at = (block * ROWS + i) * c + j;
-            const int64_t code = table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
-                                                        : ((const uint16_t *)table->codes)[at];
-            if (code < table->sizes[j])
-                live_entry(finder, table->first_columns[j] + code)->rows |= (uint16_t)(1U << i);
+    const int64_t n_rows = rows_of_block(finder, first);
+    finder->n_found = 0;
+    find_numeric[table->numeric_type](
+        finder, (const char *)table->numeric + first * row_bytes(table), n_rows);
+    for (int64_t j = 0; j < table->n_categorical; j++)
+        find_categories(finder, j, first, n_rows);
+}
+
+static void write_column(struct finder *finder, int64_t first, const struct found_column *found) {
+    const struct tabular_matrix *table = finder->table;
+    *finder->next_column++ = found->entry;
+    if (found->numeric == NO_NUMBERS)
+        return;
+    const char *numbers = (const char *)table->numeric + first * row_bytes(table) +
+                          found->numeric * table->number_bytes;
+    copy_numbers[table->numeric_type](numbers, table->n_numeric, rows_of_block(finder, first),
+                                      finder->next_number);
+    finder->next_number += ROWS * table->number_bytes;
+}
+
+/* The columns from `begin` on, whose leaves are those of one subtree. The half with more columns
+ * comes first: a single column is then added to it without a stack. */
+static void write_columns(struct finder *finder, int64_t first, const struct found_column *begin,
+                          const struct found_column *end, int height) {
+    const struct found_column *middle = begin;
+    if (height == 0) {
+        for (; begin < end; begin++)
+            write_column(finder, first, begin);
+        return;
+    }
+    while (middle < end && !(finder->order->leaf[middle->rank] >> (height - 1) & 1))
+        middle++;
+    const int left_first = middle - begin >= end - middle;
+    write_columns(finder, first, left_first ? begin : middle, left_first ? middle : end,
+                  height - 1);
+    struct live_column *second = finder->next_column;
+    write_columns(finder, first, left_first ? middle : begin, left_first ? end : middle,
+                  height - 1);
+    if (finder->next_column - second > 1) {
+        second->begins_sum = 1;
+        finder->next_column[-1].merges++;
+    }
+}
+
+/* A copy of the group that the finder has written, with its own memory; or NULL. */
+static struct live_group *finished_group(const struct finder *finder,
+                                         const struct live_group *header) {
+    const size_t header_bytes = (sizeof *header + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t number_bytes = (size_t)(finder->next_number - finder->numbers);
+    const size_t columns_at =
+        header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t column_bytes =
+        (size_t)(finder->next_column - finder->columns) * sizeof *finder->columns;
+    const size_t bytes = columns_at + (column_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    char *memory = aligned_memory(bytes);
+    struct live_group *group = (struct live_group *)memory;
+    if (!memory)
+        return NULL;
+    *group = *header;
+    group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
+    group->columns = (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
+    return group;
+}
+
+static struct live_group *find_group(struct finder *finder, int64_t first) {
+    struct live_group header = {.columns = NULL};
+    const int64_t number_bytes = ROWS * (int64_t)finder->table->number_bytes;
+    finder->next_column = finder->columns;
+    finder->next_number = finder->numbers;
+    for (int b = 0; b < BLOCKS; b++) {
+        const int64_t row = first + b * ROWS;
+        if (row < finder->n_rows) {
+            find_block(finder, row);
+            write_columns(finder, row, finder->found, finder->found + finder->n_found, TREE_HEIGHT);
         }
-}
-
-static void find_block(struct block_finder *finder, int64_t block) {
-    memset(finder->live, 0, (size_t)finder->n_words * sizeof *finder->live);
-    find_numbers(finder, block);
-    find_categories(finder, block);
-}
-
-/* The next live rank from `rank` on; n_columns if there is none. */
-static int32_t next_live(const struct block_finder *finder, int32_t rank) {
-    for (int64_t word = rank / 64; word < finder->n_words; word++, rank = (int32_t)(64 * word)) {
-        const uint64_t left = finder->live[word] >> (rank & 63);
-        if (left)
-            return rank + __builtin_ctzll(left);
+        header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
+        header.first_number[b + 1] =
+            (uint32_t)((finder->next_number - finder->numbers) / number_bytes);
     }
-    return (int32_t)finder->table->n_columns;
+    return finished_group(finder, &header);
 }
 
-/* How many columns the block has, and how many of them numbers of their own, for sums over blocks.
- */
-static void count_block(struct block_finder *finder, int64_t block, struct live_columns *live) {
-    const int32_t end = (int32_t)finder->table->n_columns;
-    int64_t n_columns = 0, n_numbers = 0;
-    find_block(finder, block);
-    for (int32_t rank = next_live(finder, 0); rank < end; rank = next_live(finder, rank + 1)) {
-        n_columns++;
-        n_numbers += finder->number[rank] != NO_NUMBERS;
-    }
-    live->first_columns[block + 1] = n_columns;
-    live->first_numbers[block + 1] = n_numbers;
-}
-
-/* How many sums on the stack belong to the one at leaf stack[depth] when leaf `next` is the next
- * that is not 0: all that stand with it in the largest subtree without `next`. */
-static int complete_sums(const int *stack, int depth, int next) {
-    const int leaf = stack[depth];
-    int height = 0, count = 0;
-    while (leaf >> (height + 1) != next >> (height + 1))
-        height++;
-    while (count < depth && stack[depth - count - 1] >> height == leaf >> height)
-        count++;
-    return count;
-}
-
-static void fill_block(struct block_finder *finder, int64_t block, struct live_columns *live) {
-    enum { NO_LEAF = 2 * SLOTS };
-    const int32_t end = (int32_t)finder->table->n_columns;
-    const int64_t bytes = ROWS * finder->table->number_bytes;
-    struct live_column *to = live->columns + live->first_columns[block];
-    char *numbers = live->numbers + live->first_numbers[block] * bytes;
-    int stack[SLOTS], depth = -1;
-    find_block(finder, block);
-    for (int32_t rank = next_live(finder, 0), next; rank < end; rank = next) {
-        next = next_live(finder, rank + 1);
-        const int leaf = finder->order->leaf[rank];
-        const int next_leaf = next < end ? finder->order->leaf[next] : NO_LEAF;
-        *to = finder->found[rank];
-        to->begins_sum = depth >= 0 && stack[depth] != leaf;
-        if (depth < 0 || to->begins_sum)
-            stack[++depth] = leaf;
-        to->merges = next_leaf == leaf ? 0 : (uint8_t)complete_sums(stack, depth, next_leaf);
-        depth -= to->merges;
-        to++;
-        if (finder->number[rank] != NO_NUMBERS) {
-            copy_numbers(finder, block, finder->number[rank], numbers);
-            numbers += bytes;
-        }
-    }
-}
-
-typedef void visit_fn(struct block_finder *finder, int64_t block, struct live_columns *live);
-
-/* Whether every block was visited: not if memory ran out. */
-static int visit_blocks(visit_fn *visit, const struct tabular_matrix *table,
-                        const struct column_order *order, int64_t n_rows, int n_threads,
-                        struct live_columns *live) {
-    const int64_t n_blocks = (n_rows + ROWS - 1) / ROWS;
-    _Atomic int64_t next = 0;
-    atomic_int failed = 0;
-#pragma omp parallel num_threads(n_threads)
-    {
-        struct block_finder finder;
-        if (!open_finder(&finder, table, order, n_rows))
-            failed = 1;
-        for (int64_t first; !failed && (first = atomic_fetch_add(&next, BLOCKS_AT_ONCE)) < n_blocks;)
-            for (int64_t block = first; block < first + BLOCKS_AT_ONCE && block < n_blocks; block++)
-                visit(&finder, block, live);
-        close_finder(&finder);
-    }
-    return !failed;
-}
+/* What several threads have found so far. */
+struct search {
+    _Atomic int64_t next_group, n_done, n_columns, n_numbers;
+    atomic_int given_up;
+};
 
 /* Whether passes over the live columns are faster than over the table, by what a column of a block
- * takes in both, and take no more than half of its memory. */
-static int pays(const struct tabular_matrix *table, int64_t n_blocks, int64_t n_columns,
-                int64_t n_numbers) {
-    const int64_t column_bytes = (int64_t)sizeof(struct live_column);
-    const int64_t bytes = n_columns * column_bytes + n_numbers * ROWS * table->number_bytes;
-    const int64_t row_bytes =
-        table->n_numeric * table->number_bytes + table->n_categorical * table->code_bytes;
-    return n_columns <= n_blocks * (table->n_numeric + 4 * table->n_categorical) &&
-           2 * bytes <= n_blocks * ROWS * row_bytes;
+ * takes in each, and they need no more than a sixteenth of the memory of dense rows. */
+static int pays(const struct tabular_matrix *table, const struct search *search) {
+    const int64_t n_blocks = search->n_done * BLOCKS;
+    const int64_t bytes = search->n_columns * (int64_t)sizeof(struct live_column) +
+                          search->n_numbers * ROWS * table->number_bytes;
+    const int64_t dense_bytes = n_blocks * ROWS * table->n_columns * (int64_t)sizeof(double);
+    return search->n_columns <= n_blocks * (table->n_numeric + 4 * table->n_categorical) &&
+           16 * bytes <= dense_bytes;
 }
 
-/* From the numbers of columns in blocks to where they begin; room for all of them. */
-static int make_room(const struct tabular_matrix *table, int64_t n_blocks,
-                     struct live_columns *live) {
-    for (int64_t block = 0; block < n_blocks; block++) {
-        live->first_columns[block + 1] += live->first_columns[block];
-        live->first_numbers[block + 1] += live->first_numbers[block];
+/* Groups that no other thread has taken, until there are none, or reason to give up. */
+static void search_groups(struct live_columns *live, struct finder *finder, struct search *search) {
+    int64_t g;
+    while (!search->given_up && (g = search->next_group++) < live->n_groups) {
+        struct live_group *group = find_group(finder, g * BLOCKS * ROWS);
+        live->groups[g] = group;
+        if (!group) {
+            search->given_up = 1;
+            return;
+        }
+        search->n_columns += group->first_column[BLOCKS];
+        search->n_numbers += group->first_number[BLOCKS];
+        const int64_t n_done = ++search->n_done;
+        if ((n_done == FIRST_LOOK || n_done == live->n_groups) && !pays(finder->table, search))
+            search->given_up = 1;
     }
-    const int64_t n_columns = live->first_columns[n_blocks];
-    const int64_t n_numbers = live->first_numbers[n_blocks];
-    if (!pays(table, n_blocks, n_columns, n_numbers))
-        return 0;
-    live->columns = malloc((size_t)(n_columns + 1) * sizeof *live->columns);
-    live->numbers = aligned_memory((size_t)((n_numbers + 1) * ROWS * table->number_bytes));
-    return live->columns && live->numbers;
 }
 
-static int fill(struct live_columns *live, const struct tabular_matrix *table, int64_t n_rows,
-                int n_threads) {
-    const int64_t n_blocks = (n_rows + ROWS - 1) / ROWS;
+/* Whether all groups were found. */
+static int find_groups(struct live_columns *live, const struct tabular_matrix *table,
+                       int64_t n_rows, int n_threads) {
     struct column_order order;
-    live->first_columns = calloc((size_t)n_blocks + 1, sizeof *live->first_columns);
-    live->first_numbers = calloc((size_t)n_blocks + 1, sizeof *live->first_numbers);
-    const int filled = open_order(&order, table->n_columns) && live->first_columns &&
-                       live->first_numbers &&
-                       visit_blocks(count_block, table, &order, n_rows, n_threads, live) &&
-                       make_room(table, n_blocks, live) &&
-                       visit_blocks(fill_block, table, &order, n_rows, n_threads, live);
+    struct search search = {0};
+    if (!open_order(&order, table->n_columns))
+        search.given_up = 1;
+#pragma omp parallel num_threads(n_threads)
+    {
+        struct finder finder;
+        if (open_finder(&finder, table, &order, n_rows))
+            search_groups(live, &finder, &search);
+        else
+            search.given_up = 1;
+        close_finder(&finder);
+    }
     close_order(&order);
-    return filled;
+    return !search.given_up;
 }
 
 struct live_columns *find_live_columns(const struct tabular_matrix *table, int64_t n_rows,
                                        int n_threads) {
-    if (table->n_columns > MOST_COLUMNS)
-        return NULL;
     struct live_columns *live = calloc(1, sizeof *live);
-    if (!live)
+    if (!live || table->n_columns > MOST_COLUMNS) {
+        free(live);
         return NULL;
-    live->units[UNIT_ONE] = 1.0;
-    live->units[UNIT_STEP] = table->step;
-    if (fill(live, table, n_rows, n_threads))
+    }
+    live->n_groups = (n_rows + BLOCKS * ROWS - 1) / (BLOCKS * ROWS);
+    live->groups = calloc((size_t)live->n_groups + 1, sizeof *live->groups);
+    if (live->groups && find_groups(live, table, n_rows, n_threads))
         return live;
     free_live_columns(live);
     return NULL;
@@ -345,9 +353,8 @@ struct live_columns *find_live_columns(const struct tabular_matrix *table, int64
 void free_live_columns(struct live_columns *live) {
     if (!live)
         return;
-    free(live->columns);
-    free_aligned(live->numbers);
-    free(live->first_columns);
-    free(live->first_numbers);
+    for (int64_t g = 0; live->groups && g < live->n_groups; g++)
+        free_aligned(live->groups[g]);
+    free(live->groups);
     free(live);
 }

@@ -8,32 +8,35 @@
 
 #include "tabular_matrix.h"
 
-/* As many rows as kernels work on at a time; a sum that has one product of each row has at most
- * MOST_OPEN_SUMS - 1 others open: see below. */
-enum { ROWS_PER_LIVE_BLOCK = 16, MOST_OPEN_SUMS = 6 };
-
-/* The columns of a block come in an order in which the products with weights can be added up on a
- * stack and give the bits of dense rows: slots in the order of the tree in which dot() and fold()
- * of dense_rows.template.h add them up, columns of one slot in their own. A slot without live
- * columns holds 0, and is left out. */
-struct live_column {
-    float value;        /* of the rows in `rows`; the others are 0 */
-    uint16_t rows;      /* bit i for row i of the block; 0: every row has a number of its own */
-    uint16_t column;    /* of the dense matrix */
-    uint8_t unit;       /* what a unit of `value` means: units[unit] */
-    uint8_t begins_sum; /* the products so far go onto the stack, and a new sum begins */
-    uint8_t merges;     /* with this product in it, as many sums of the stack are added to the last */
+enum {
+    ROWS_PER_LIVE_BLOCK = 16, /* as many as kernels work on at a time */
+    BLOCKS_PER_LIVE_GROUP = 32,
+    MOST_OPEN_SUMS = 5 /* on the stack, see below */
 };
 
-enum { UNIT_ONE = 0, UNIT_STEP = 1 };
+/* The columns of a block come in an order in which the products with weights can be added up on a
+ * stack and give the bits of dense rows: the columns of a slot in their own order, and slots as the
+ * tree says in which dot() and fold() of dense_rows.template.h add them up. A slot without live
+ * columns holds 0, and is left out. */
+struct live_column {
+    double value;       /* of the rows in `rows`; the others are 0 */
+    uint16_t rows;      /* bit i for row i of the block; 0: every row has a number of its own */
+    uint16_t column;    /* of the dense matrix */
+    uint8_t begins_sum; /* the sum so far goes onto the stack, and a new one begins */
+    uint8_t merges;     /* with this product in it, so many sums from the stack are added */
+};
+
+/* A group of blocks. Block b has columns first_column[b] .. first_column[b + 1] - 1, whose numbers
+ * begin behind those of first_number[b] columns. */
+struct live_group {
+    const struct live_column *columns;
+    const char *numbers; /* as in the table, ROWS_PER_LIVE_BLOCK for each column that has them */
+    uint32_t first_column[BLOCKS_PER_LIVE_GROUP + 1], first_number[BLOCKS_PER_LIVE_GROUP + 1];
+};
 
 struct live_columns {
-    struct live_column *columns;
-    char *numbers; /* as in the table, ROWS_PER_LIVE_BLOCK for each column whose rows have them */
-    /* The columns of block b are first_columns[b] .. first_columns[b + 1] - 1; their numbers begin
-     * behind those of first_numbers[b] columns. */
-    int64_t *first_columns, *first_numbers;
-    double units[2]; /* 1 and the table's step */
+    int64_t n_groups;
+    struct live_group **groups;
 };
 
 /* The live columns of n_rows rows; NULL when they would save nothing, or memory ran out. A number

@@ -14,10 +14,12 @@ struct live_cursor {
 
 ALWAYS_INLINE struct live_cursor live_block(const struct tabular_matrix *table,
                                             const struct live_columns *live, int64_t first_row) {
-    const int64_t block = first_row / ROWS_PER_BLOCK;
+    const int64_t block = first_row / ROWS_PER_LIVE_BLOCK;
+    const struct live_group *group = live->groups[block / BLOCKS_PER_LIVE_GROUP];
+    const int64_t b = block % BLOCKS_PER_LIVE_GROUP;
     const struct live_cursor cursor = {
-        live->columns + live->first_columns[block], live->columns + live->first_columns[block + 1],
-        live->numbers + live->first_numbers[block] * ROWS_PER_BLOCK * table->number_bytes};
+        group->columns + group->first_column[b], group->columns + group->first_column[b + 1],
+        group->numbers + group->first_number[b] * ROWS_PER_LIVE_BLOCK * table->number_bytes};
     return cursor;
 }
 
@@ -50,32 +52,30 @@ ALWAYS_INLINE wide_f64 live_number(const void *numbers, enum numeric_type type, 
 }
 
 /* The block's entries of the next column. */
-ALWAYS_INLINE void next_live_entries(struct live_cursor *cursor, const struct live_columns *live,
-                                     enum numeric_type type, int64_t number_bytes,
-                                     wide_f64 *entries) {
+ALWAYS_INLINE void next_live_entries(struct live_cursor *cursor, enum numeric_type type,
+                                     int64_t number_bytes, double step, wide_f64 *entries) {
     const struct live_column *column = cursor->column++;
     if (column->rows) {
-        const double value = (double)column->value * live->units[column->unit];
         for (int v = 0; v < BLOCK_WIDES; v++)
-            entries[v] = live_value(value, column->rows, v);
+            entries[v] = live_value(column->value, column->rows, v);
     } else {
         for (int v = 0; v < BLOCK_WIDES; v++)
-            entries[v] = live_number(cursor->numbers, type, live->units[UNIT_STEP], v);
+            entries[v] = live_number(cursor->numbers, type, step, v);
         cursor->numbers += ROWS_PER_BLOCK * number_bytes;
     }
 }
 
 /* p[i] = <x_i, w>. */
-ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, const struct live_columns *live,
-                                         enum numeric_type type, int64_t number_bytes,
-                                         const double *w, double *p) {
+ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, enum numeric_type type,
+                                         int64_t number_bytes, double step, const double *w,
+                                         double *p) {
     wide_f64 stack[MOST_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
     int depth = 0;
     while (cursor.column < cursor.end) {
         const struct live_column *column = cursor.column;
         const double weight = w[column->column];
         wide_f64 entries[BLOCK_WIDES];
-        next_live_entries(&cursor, live, type, number_bytes, entries);
+        next_live_entries(&cursor, type, number_bytes, step, entries);
         if (column->begins_sum) {
             for (int v = 0; v < BLOCK_WIDES; v++) {
                 stack[depth][v] = sum[v];
@@ -95,24 +95,30 @@ ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, const struct
         *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
 }
 
-/* sums[j] += lane by lane, the integers round(s_i x_ij / grid), each count_i times unless count is
- * NULL; see add_rounded_rows(). */
-ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, const struct live_columns *live,
-                                    enum numeric_type type, int64_t number_bytes, const double *s,
-                                    const int64_t *count, double shift, wide_u64 *sums) {
+/* sums[j] += lane by lane, the integers round(s_i (x_i, 1)_j / grid), each count_i times unless
+ * count is NULL; see add_rounded_rows(). */
+ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type type,
+                                    int64_t number_bytes, double step, const double *s,
+                                    const int64_t *count, int64_t n_columns, double shift,
+                                    wide_u64 *sums) {
     const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
     wide_f64 factor[BLOCK_WIDES];
-    wide_u64 times[BLOCK_WIDES];
+    wide_u64 times[BLOCK_WIDES], ones = {0};
     for (int v = 0; v < BLOCK_WIDES; v++) {
         factor[v] = *(const loose_wide *)(s + v * WIDE_DOUBLES);
         if (count)
             memcpy(&times[v], count + v * WIDE_DOUBLES, sizeof times[v]);
+        wide_u64 integers = (wide_u64)(factor[v] + shift) - shift_bits;
+        if (count)
+            integers *= times[v];
+        ones += integers;
     }
+    sums[n_columns] += ones;
     while (cursor.column < cursor.end) {
         wide_u64 *sum = &sums[cursor.column->column];
         wide_u64 total = *sum;
         wide_f64 entries[BLOCK_WIDES];
-        next_live_entries(&cursor, live, type, number_bytes, entries);
+        next_live_entries(&cursor, type, number_bytes, step, entries);
         for (int v = 0; v < BLOCK_WIDES; v++) {
             wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
             if (count)
@@ -139,7 +145,7 @@ ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, const struct live
 static void multiply_live_block(const struct tabular_matrix *table, const struct live_columns *live,
                                 int64_t first, const double *w, double *p) {
     const struct live_cursor cursor = live_block(table, live, first);
-#define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, live, TYPE, BYTES, w, p);
+#define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, TYPE, BYTES, table->step, w, p);
     FOR_LIVE_TYPE(MULTIPLY)
 #undef MULTIPLY
 }
@@ -148,8 +154,8 @@ static void add_live_block(const struct tabular_matrix *table, const struct live
                            int64_t first, const double *s, const int64_t *count, double shift,
                            wide_u64 *sums) {
     const struct live_cursor cursor = live_block(table, live, first);
-#define ADD(TYPE, BYTES) add_live_numbers(cursor, live, TYPE, BYTES, s, NULL, shift, sums);
-#define ADD_MULTIPLES(TYPE, BYTES) add_live_numbers(cursor, live, TYPE, BYTES, s, count, shift, sums);
+#define ADD(TYPE, BYTES) add_live_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
+#define ADD_MULTIPLES(TYPE, BYTES) add_live_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
     if (count)
         FOR_LIVE_TYPE(ADD_MULTIPLES)
     else

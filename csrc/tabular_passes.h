@@ -31,23 +31,30 @@ static void flush_entries(const struct tabular_matrix *table, const struct table
         sum_out[table->numeric_columns[k]] += scratch->number_repeats[k];
 }
 
-static void flush_live_sums(const struct tabular_matrix *table, const struct table_scratch *scratch,
+static void flush_live_sums(const struct table_scratch *scratch, int64_t n_sums,
                             int64_t *sum_out) {
-    for (int64_t column = 0; column < table->n_columns; column++)
+    for (int64_t column = 0; column < n_sums; column++)
         for (int lane = 0; lane < WIDE_DOUBLES; lane++)
             sum_out[column] += (int64_t)scratch->live_sums[column][lane];
 }
 
-/* The rows of a block, times s and rounded, added to the sums of the pass. rounded[i] is what an
- * entry of 1 of row i adds, all its records together. */
-ALWAYS_INLINE void add_table_block(const struct tabular_matrix *table,
-                                   const struct table_scratch *scratch, const double *s,
-                                   const int64_t *rounded, const int64_t *count, double shift,
-                                   struct read_ahead *ahead) {
+/* The rows of a block, times s and rounded, added to the sums of the pass; returns what the
+ * intercept's 1 adds. */
+ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
+                                      const struct table_scratch *scratch, const double *s,
+                                      const int64_t *count, double shift,
+                                      struct read_ahead *ahead) {
+    int64_t rounded[ROWS_PER_BLOCK], intercept_sum = 0;
+    rounded_factors_f64(s, shift, rounded);
     add_rounded_numbers(scratch, s, shift, ahead);
     if (count)
         add_number_repeats(scratch, table->n_numeric, s, count, shift);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        rounded[i] *= count ? count[i] : 1;
+        intercept_sum += rounded[i];
+    }
     add_rounded_categories(scratch, table->n_categorical, rounded);
+    return intercept_sum;
 }
 
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -63,7 +70,7 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
-        int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
+        int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
@@ -74,17 +81,12 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         if (rows->clip_norms)
             read_clip_norms_f64(rows, first, &block);
         clip_factors_f64(s, block.norm, clip_in, clipped);
-        rounded_factors_f64(clipped, shift, rounded);
         const int64_t *count = read_counts_f64(rows, first, end, counts);
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            rounded[i] *= count ? count[i] : 1;
-            intercept_sum += rounded[i];
-        }
         if (scratch.live) {
             add_live_block(table, scratch.live, first, clipped, count, shift, scratch.live_sums);
             continue;
         }
-        add_table_block(table, &scratch, clipped, rounded, count, shift, &ahead);
+        intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
             flush_numbers(table, &scratch, shift, added, sum_out);
@@ -92,7 +94,7 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         }
     }
     if (scratch.live)
-        flush_live_sums(table, &scratch, sum_out);
+        flush_live_sums(&scratch, table->n_columns + rows->intercept, sum_out);
     else
         flush_entries(table, &scratch, sum_out);
     if (rows->intercept)

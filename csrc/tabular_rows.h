@@ -22,7 +22,7 @@ struct table_scratch {
     uint64_t *number_sums;    /* stride: bit patterns */
     int64_t *number_repeats;  /* stride: integers of records beyond the first of a row */
     int64_t *entry_sums;      /* one an entry */
-    wide_u64 *live_sums;      /* one a dense column, lane by lane */
+    wide_u64 *live_sums;      /* of the dense columns and the intercept, lane by lane */
     int64_t stride, bytes;
 };
 
@@ -53,9 +53,9 @@ static struct table_scratch table_scratch_in(void *workspace, const struct tabul
     scratch.number_sums = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.number_repeats = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.entry_sums = table_piece(&scratch, workspace, table->n_entries * doubles);
-    scratch.live_sums = table_piece(&scratch, workspace, table->n_columns * WIDE_BYTES);
+    scratch.live_sums = table_piece(&scratch, workspace, (table->n_columns + 1) * WIDE_BYTES);
     if (live)
-        memset(scratch.live_sums, 0, (size_t)(table->n_columns * WIDE_BYTES));
+        memset(scratch.live_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
     else if (workspace) {
         memset(numbers, 0, (size_t)(ROWS_PER_BLOCK * scratch.stride * doubles + 2 * UNIT_BYTES));
         memset(scratch.number_sums, 0, (size_t)(scratch.stride * doubles));
@@ -221,27 +221,47 @@ static __attribute__((noinline)) void read_scattered_rows(const struct dense_row
     clear_rows(block, scratch);
 }
 
+/* Targets and norms of ROWS_PER_BLOCK rows; how many of these count. */
+ALWAYS_INLINE int read_targets(const struct dense_rows *rows, int64_t first,
+                               struct block_f64 *block) {
+    int counting = 0;
+#pragma omp simd reduction(+ : counting)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        counting += read_target_f64(rows, first + i, 0, i, block);
+    return counting;
+}
+
+/* min(1, row_norm / norm_i): divisions only where there is something to scale. */
+ALWAYS_INLINE void read_table_scales(const struct dense_rows *rows, struct block_f64 *block) {
+    int short_ones = 0;
+#pragma omp simd reduction(+ : short_ones)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        block->scale[i] = 1.0;
+        short_ones += block->norm[i] <= rows->row_norm; /* false for NaN */
+    }
+    if (short_ones < ROWS_PER_BLOCK)
+        read_scales_f64(rows, block);
+}
+
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
 ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first, int64_t count,
                                     const struct table_scratch *scratch, struct block_f64 *block,
                                     struct read_ahead *ahead) {
+    const int whole = !rows->batch && count >= ROWS_PER_BLOCK;
+    const int counting = whole ? read_targets(rows, first, block) : 0;
     if (scratch->live) {
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        for (int i = 0; i < ROWS_PER_BLOCK && !whole; i++)
             read_target_f64(rows, first + i, i >= count, i, block);
-    } else if (rows->batch || count < ROWS_PER_BLOCK) {
+    } else if (!whole) {
         read_scattered_rows(rows, first, count, scratch, block, ahead);
     } else {
         const struct table_places places = {NULL, first};
-        int counting = 0;
-#pragma omp simd reduction(+ : counting)
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            counting += read_target_f64(rows, first + i, 0, i, block);
         read_numbers(rows->source->table, &places, scratch, ahead);
         read_entries(rows->source->table, &places, scratch);
         if (counting < ROWS_PER_BLOCK)
             clear_rows(block, scratch);
     }
-    read_scales_f64(rows, block);
+    read_table_scales(rows, block);
 }
 
 /* slots += products of the numbers of `count` pieces with the same accumulator. */
