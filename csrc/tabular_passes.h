@@ -31,13 +31,6 @@ static void flush_entries(const struct tabular_matrix *table, const struct table
         sum_out[table->numeric_columns[k]] += scratch->number_repeats[k];
 }
 
-static void flush_live_sums(const struct table_scratch *scratch, int64_t n_sums,
-                            int64_t *sum_out) {
-    for (int64_t column = 0; column < n_sums; column++)
-        for (int lane = 0; lane < WIDE_DOUBLES; lane++)
-            sum_out[column] += (int64_t)scratch->live_sums[column][lane];
-}
-
 /* The rows of a block, times s and rounded, added to the sums of the pass; returns what the
  * intercept's 1 adds. */
 ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
@@ -57,6 +50,54 @@ ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
     return intercept_sum;
 }
 
+/* A block of rows by their live columns, with its predictions. */
+struct predicted_block {
+    struct block_f64 block;
+    double p[ROWS_PER_BLOCK];
+};
+
+ALWAYS_INLINE void predict_live_block(const struct dense_rows *rows, int64_t first, int64_t end,
+                                      const struct table_scratch *scratch, double intercept,
+                                      struct predicted_block *predicted) {
+    struct read_ahead nothing = {0, 0};
+    read_table_block(rows, first, end - first, scratch, &predicted->block, &nothing);
+    predict_table_block(rows->source->table, first, scratch, 0, &predicted->block, intercept,
+                        &nothing, predicted->p);
+    for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
+        rows->predictions[first + i] = predicted->p[i];
+}
+
+/* tabular_clipped_gradient_sum() by live columns. A block's products are formed between the slopes
+ * of the one before it, which processors take their time for, and its sums. */
+static void live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                      struct loss loss, const double *w, double clip_in,
+                                      double grid, int64_t *sum_out,
+                                      const struct table_scratch *scratch) {
+    const struct tabular_matrix *table = rows->source->table;
+    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+    const double shift = ROUNDING_SHIFT * grid;
+    struct predicted_block blocks[2], *now = &blocks[0], *next = &blocks[1];
+    predict_live_block(rows, begin, end, scratch, intercept, now);
+    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
+        double s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
+        int64_t counts[ROWS_PER_BLOCK];
+        gradient_factors_f64(&now->block, loss, now->p, s);
+        if (rows->clip_norms)
+            read_clip_norms_f64(rows, first, &now->block);
+        clip_factors_f64(s, now->block.norm, clip_in, clipped);
+        if (first + ROWS_PER_BLOCK < end)
+            predict_live_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
+        add_live_block(table, scratch->live, first, clipped,
+                       read_counts_f64(rows, first, end, counts), shift, scratch->live_sums);
+        struct predicted_block *const done = now;
+        now = next;
+        next = done;
+    }
+    for (int64_t column = 0; column < table->n_columns + rows->intercept; column++)
+        for (int lane = 0; lane < WIDE_DOUBLES; lane++)
+            sum_out[column] += (int64_t)scratch->live_sums[column][lane];
+}
+
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                                          struct loss loss, const double *w, double clip_in,
                                          double grid, int64_t *sum_out, void *workspace) {
@@ -67,6 +108,10 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
     int64_t intercept_sum = 0;
     uint64_t added = 0;
     pack_table_weights(table, w, 0, &scratch);
+    if (scratch.live) {
+        live_clipped_gradient_sum(rows, begin, end, loss, w, clip_in, grid, sum_out, &scratch);
+        return;
+    }
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
@@ -82,10 +127,6 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
             read_clip_norms_f64(rows, first, &block);
         clip_factors_f64(s, block.norm, clip_in, clipped);
         const int64_t *count = read_counts_f64(rows, first, end, counts);
-        if (scratch.live) {
-            add_live_block(table, scratch.live, first, clipped, count, shift, scratch.live_sums);
-            continue;
-        }
         intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
@@ -93,10 +134,7 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
             added = 0;
         }
     }
-    if (scratch.live)
-        flush_live_sums(&scratch, table->n_columns + rows->intercept, sum_out);
-    else
-        flush_entries(table, &scratch, sum_out);
+    flush_entries(table, &scratch, sum_out);
     if (rows->intercept)
         sum_out[rows->n_columns] += intercept_sum;
 }
