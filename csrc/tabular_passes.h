@@ -69,7 +69,7 @@ ALWAYS_INLINE void predict_live_block(const struct dense_rows *rows, int64_t fir
 
 /* tabular_clipped_gradient_sum() by live columns. A block's products are formed between the slopes
  * of the one before it, which processors take their time for, and its sums. */
-static void live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
+static __attribute__((noinline)) void live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                                       struct loss loss, const double *w, double clip_in,
                                       double grid, int64_t *sum_out,
                                       const struct table_scratch *scratch) {
@@ -88,7 +88,7 @@ static void live_clipped_gradient_sum(const struct dense_rows *rows, int64_t beg
         if (first + ROWS_PER_BLOCK < end)
             predict_live_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
         add_live_block(table, scratch->live, first, clipped,
-                       read_counts_f64(rows, first, end, counts), shift, scratch->live_sums);
+                       read_table_counts(rows, first, end, counts), shift, scratch->live_sums);
         struct predicted_block *const done = now;
         now = next;
         next = done;
@@ -126,7 +126,7 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         if (rows->clip_norms)
             read_clip_norms_f64(rows, first, &block);
         clip_factors_f64(s, block.norm, clip_in, clipped);
-        const int64_t *count = read_counts_f64(rows, first, end, counts);
+        const int64_t *count = read_table_counts(rows, first, end, counts);
         intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
@@ -161,7 +161,7 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, counts);
+        const int64_t *count = read_table_counts(rows, first, end, counts);
         if (rows->predictions)
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 p[i] = first + i < end ? rows->predictions[first + i] : NAN;

@@ -221,47 +221,64 @@ static __attribute__((noinline)) void read_scattered_rows(const struct dense_row
     clear_rows(block, scratch);
 }
 
-/* Targets and norms of ROWS_PER_BLOCK rows; how many of these count. */
-ALWAYS_INLINE int read_targets(const struct dense_rows *rows, int64_t first,
-                               struct block_f64 *block) {
-    int counting = 0;
-#pragma omp simd reduction(+ : counting)
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        counting += read_target_f64(rows, first + i, 0, i, block);
-    return counting;
+/* Targets, norms and scales of ROWS_PER_BLOCK rows, if all of them count and none is too long, as
+ * is the rule; else returns 0. */
+ALWAYS_INLINE int read_plain_targets(const struct dense_rows *rows, int64_t first,
+                                     struct block_f64 *block) {
+    const double *norm = rows->norms + first, *y = (const double *)rows->y + first;
+    const double row_norm = rows->row_norm;
+    int64_t unusual = 0;
+#pragma omp simd reduction(| : unusual)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        unusual |= !(norm[i] <= row_norm) | !(fabs(y[i]) <= DBL_MAX);
+        block->norm[i] = norm[i];
+        block->y[i] = y[i];
+        block->scale[i] = 1.0;
+    }
+    return !unusual;
 }
 
-/* min(1, row_norm / norm_i): divisions only where there is something to scale. */
-ALWAYS_INLINE void read_table_scales(const struct dense_rows *rows, struct block_f64 *block) {
-    int short_ones = 0;
-#pragma omp simd reduction(+ : short_ones)
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        block->scale[i] = 1.0;
-        short_ones += block->norm[i] <= rows->row_norm; /* false for NaN */
-    }
-    if (short_ones < ROWS_PER_BLOCK)
-        read_scales_f64(rows, block);
+/* The same for any rows from `first` on; places past `count` are rows that do not count. */
+static __attribute__((noinline)) void read_unusual_targets(const struct dense_rows *rows,
+                                                           int64_t first, int64_t count,
+                                                           struct block_f64 *block) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        read_target_f64(rows, first + i, i >= count, i, block);
+    read_scales_f64(rows, block);
+}
+
+/* As read_counts(), which it calls for the last few rows. */
+ALWAYS_INLINE const int64_t *read_table_counts(const struct dense_rows *rows, int64_t first,
+                                               int64_t end, int64_t *counts) {
+    if (!rows->counts || first + ROWS_PER_BLOCK > end)
+        return read_counts_f64(rows, first, end, counts);
+    const int64_t *count = rows->counts + first;
+    int64_t others = 0;
+#pragma omp simd reduction(| : others)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        others |= count[i] ^ 1;
+    return others ? count : NULL;
 }
 
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
 ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first, int64_t count,
                                     const struct table_scratch *scratch, struct block_f64 *block,
                                     struct read_ahead *ahead) {
-    const int whole = !rows->batch && count >= ROWS_PER_BLOCK;
-    const int counting = whole ? read_targets(rows, first, block) : 0;
-    if (scratch->live) {
-        for (int i = 0; i < ROWS_PER_BLOCK && !whole; i++)
-            read_target_f64(rows, first + i, i >= count, i, block);
-    } else if (!whole) {
+    if (!scratch->live && (rows->batch || count < ROWS_PER_BLOCK)) {
         read_scattered_rows(rows, first, count, scratch, block, ahead);
-    } else {
-        const struct table_places places = {NULL, first};
-        read_numbers(rows->source->table, &places, scratch, ahead);
-        read_entries(rows->source->table, &places, scratch);
-        if (counting < ROWS_PER_BLOCK)
-            clear_rows(block, scratch);
+        read_scales_f64(rows, block);
+        return;
     }
-    read_table_scales(rows, block);
+    const int plain = count >= ROWS_PER_BLOCK && read_plain_targets(rows, first, block);
+    if (!plain)
+        read_unusual_targets(rows, first, count, block);
+    if (scratch->live)
+        return;
+    const struct table_places places = {NULL, first};
+    read_numbers(rows->source->table, &places, scratch, ahead);
+    read_entries(rows->source->table, &places, scratch);
+    if (!plain)
+        clear_rows(block, scratch);
 }
 
 /* slots += products of the numbers of `count` pieces with the same accumulator. */
