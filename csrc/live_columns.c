@@ -125,32 +125,36 @@ static void add_numeric(struct finder *finder, int64_t k, const double *x) {
 }
 
 /* Per type of the numbers: the live columns among them, by the bits of all rows; and a column's
- * numbers, one below the other, at `to`. */
+ * numbers, one below the other. */
 #define NUMBERS_OF_TYPE(KIND, TYPE, BITS)                                                          \
     typedef BITS __attribute__((may_alias)) bits_##KIND;                                           \
     static TYPE finite_##KIND(TYPE number) {                                                       \
         return fabs((double)number) <= DBL_MAX ? number : (TYPE)0;                                 \
     }                                                                                              \
-    static void find_numeric_##KIND(struct finder *finder, const void *numeric, int64_t n_rows) {  \
-        const int64_t n = finder->table->n_numeric;                                                \
-        const bits_##KIND *bits = numeric;                                                         \
-        bits_##KIND *any = (bits_##KIND *)finder->any;                                             \
+    static void any_bits_##KIND(const bits_##KIND *restrict bits, int64_t n, int64_t n_rows,       \
+                                bits_##KIND *restrict any) {                                       \
         memset(any, 0, (size_t)n * sizeof *any);                                                   \
         for (int64_t i = 0; i < n_rows; i++)                                                       \
             for (int64_t k = 0; k < n; k++)                                                        \
                 any[k] |= bits[i * n + k];                                                         \
-        for (int64_t k = 0; k < n; k++) {                                                          \
-            double x[ROWS] = {0};                                                                  \
-            if (!any[k])                                                                           \
-                continue;                                                                          \
-            for (int64_t i = 0; i < n_rows; i++)                                                   \
-                x[i] = (double)finite_##KIND(((const TYPE *)numeric)[i * n + k]);                  \
-            add_numeric(finder, k, x);                                                             \
-        }                                                                                          \
     }                                                                                              \
     static void copy_numbers_##KIND(const void *numeric, int64_t n, int64_t n_rows, void *to) {    \
         for (int64_t i = 0; i < ROWS; i++)                                                         \
             ((TYPE *)to)[i] = i < n_rows ? finite_##KIND(((const TYPE *)numeric)[i * n]) : 0;      \
+    }                                                                                              \
+    static void find_numeric_##KIND(struct finder *finder, const void *numeric, int64_t n_rows) {  \
+        const int64_t n = finder->table->n_numeric;                                                \
+        bits_##KIND *any = (bits_##KIND *)finder->any;                                             \
+        any_bits_##KIND(numeric, n, n_rows, any);                                                  \
+        for (int64_t k = 0; k < n; k++)                                                            \
+            if (any[k]) {                                                                          \
+                TYPE number[ROWS];                                                                 \
+                double x[ROWS];                                                                    \
+                copy_numbers_##KIND((const TYPE *)numeric + k, n, n_rows, number);                 \
+                for (int i = 0; i < ROWS; i++)                                                     \
+                    x[i] = (double)number[i];                                                      \
+                add_numeric(finder, k, x);                                                         \
+            }                                                                                      \
     }
 NUMBERS_OF_TYPE(f32, float, uint32_t)
 NUMBERS_OF_TYPE(f64, double, uint64_t)
