@@ -27,7 +27,7 @@ struct column_order {
 /* A column that is live in the block at hand. */
 struct found_column {
     struct live_column entry;
-    int32_t rank, numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
+    int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
 };
 
 /* One thread's group, and its block at hand. */
@@ -35,8 +35,10 @@ struct finder {
     const struct tabular_matrix *table;
     const struct column_order *order;
     int64_t n_rows;
-    struct found_column *found; /* n_found, in ascending order of ranks */
-    int64_t n_found;
+    struct found_column *found; /* by rank */
+    uint64_t *is_live;          /* a bit a rank */
+    int32_t *ranks;             /* n_live, ascending */
+    int64_t n_live;
     unsigned char *any; /* bytes of a row: of all rows of the block, ored */
     struct live_column *columns, *next_column;
     char *numbers, *next_number;
@@ -73,38 +75,45 @@ static int64_t row_bytes(const struct tabular_matrix *table) {
     return table->n_numeric * table->number_bytes;
 }
 
+static int64_t words_of_ranks(const struct tabular_matrix *table) {
+    return (table->n_columns + 63) / 64;
+}
+
 static int open_finder(struct finder *finder, const struct tabular_matrix *table,
                        const struct column_order *order, int64_t n_rows) {
     const size_t most = (size_t)(table->n_numeric + ROWS * table->n_categorical);
     finder->table = table;
     finder->order = order;
     finder->n_rows = n_rows;
-    finder->found = malloc(most * sizeof *finder->found);
+    finder->found = malloc((size_t)table->n_columns * sizeof *finder->found);
+    finder->is_live = malloc((size_t)words_of_ranks(table) * sizeof *finder->is_live);
+    finder->ranks = malloc((size_t)table->n_columns * sizeof *finder->ranks);
     finder->any = malloc((size_t)row_bytes(table) + 1);
     finder->columns = malloc(BLOCKS * most * sizeof *finder->columns);
     finder->numbers = malloc((size_t)(BLOCKS * ROWS * row_bytes(table)) + 1);
-    return finder->found && finder->any && finder->columns && finder->numbers;
+    return finder->found && finder->is_live && finder->ranks && finder->any && finder->columns &&
+           finder->numbers;
 }
 
 static void close_finder(struct finder *finder) {
     free(finder->found);
+    free(finder->is_live);
+    free(finder->ranks);
     free(finder->any);
     free(finder->columns);
     free(finder->numbers);
 }
 
-/* The live column at `column`, new if it was not: from the last ones on, as most come in order. */
+/* The live column at dense column `column`, new if it was not live before. */
 static struct found_column *find_column(struct finder *finder, int64_t column) {
     const int32_t rank = finder->order->rank[column];
-    int64_t at = finder->n_found;
-    while (at > 0 && finder->found[at - 1].rank > rank)
-        at--;
-    if (at > 0 && finder->found[at - 1].rank == rank)
-        return &finder->found[at - 1];
-    struct found_column *found = &finder->found[at];
-    memmove(found + 1, found, (size_t)(finder->n_found++ - at) * sizeof *found);
-    const struct found_column fresh = {{.value = 1.0, .column = (uint16_t)column}, rank, NO_NUMBERS};
-    *found = fresh;
+    const uint64_t bit = UINT64_C(1) << (rank & 63);
+    struct found_column *found = &finder->found[rank];
+    if (!(finder->is_live[rank / 64] & bit)) {
+        finder->is_live[rank / 64] |= bit;
+        found->entry = (struct live_column){.value = 1.0, .column = (uint16_t)column};
+        found->numeric = NO_NUMBERS;
+    }
     return found;
 }
 
@@ -121,7 +130,7 @@ static void add_numeric(struct finder *finder, int64_t k, const double *x) {
     struct found_column *found = find_column(finder, finder->table->numeric_columns[k]);
     found->entry.value = value * finder->table->step;
     found->entry.rows = differ ? 0 : (uint16_t)rows;
-    found->numeric = differ ? (int32_t)k : NO_NUMBERS;
+    found->numeric = differ ? k : NO_NUMBERS;
 }
 
 /* Per type of the numbers: the live columns among them, by the bits of all rows; and a column's
@@ -200,14 +209,22 @@ static int64_t rows_of_block(const struct finder *finder, int64_t first) {
     return left < ROWS ? left : ROWS;
 }
 
+static void list_ranks(struct finder *finder) {
+    finder->n_live = 0;
+    for (int64_t word = 0; word < words_of_ranks(finder->table); word++)
+        for (uint64_t bits = finder->is_live[word]; bits; bits &= bits - 1)
+            finder->ranks[finder->n_live++] = (int32_t)(64 * word + __builtin_ctzll(bits));
+}
+
 static void find_block(struct finder *finder, int64_t first) {
     const struct tabular_matrix *table = finder->table;
     const int64_t n_rows = rows_of_block(finder, first);
-    finder->n_found = 0;
+    memset(finder->is_live, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_live);
     find_numeric[table->numeric_type](
         finder, (const char *)table->numeric + first * row_bytes(table), n_rows);
     for (int64_t j = 0; j < table->n_categorical; j++)
         find_categories(finder, j, first, n_rows);
+    list_ranks(finder);
 }
 
 static void write_column(struct finder *finder, int64_t first, const struct found_column *found) {
@@ -222,17 +239,17 @@ static void write_column(struct finder *finder, int64_t first, const struct foun
     finder->next_number += ROWS * table->number_bytes;
 }
 
-/* The columns from `begin` on, whose leaves are those of one subtree. The half with more columns
- * comes first: a single column is then added to it without a stack. */
-static void write_columns(struct finder *finder, int64_t first, const struct found_column *begin,
-                          const struct found_column *end, int height) {
-    const struct found_column *middle = begin;
-    if (height == 0) {
+/* The live columns of ranks begin .. end - 1, whose leaves are those of one subtree. The half with
+ * more columns comes first: a single column is then added to it without a stack. */
+static void write_columns(struct finder *finder, int64_t first, const int32_t *begin,
+                          const int32_t *end, int height) {
+    const int32_t *middle = begin;
+    if (height == 0 || end - begin <= 1) {
         for (; begin < end; begin++)
-            write_column(finder, first, begin);
+            write_column(finder, first, &finder->found[*begin]);
         return;
     }
-    while (middle < end && !(finder->order->leaf[middle->rank] >> (height - 1) & 1))
+    while (middle < end && !(finder->order->leaf[*middle] >> (height - 1) & 1))
         middle++;
     const int left_first = middle - begin >= end - middle;
     write_columns(finder, first, left_first ? begin : middle, left_first ? middle : end,
@@ -275,7 +292,7 @@ static struct live_group *find_group(struct finder *finder, int64_t first) {
         const int64_t row = first + b * ROWS;
         if (row < finder->n_rows) {
             find_block(finder, row);
-            write_columns(finder, row, finder->found, finder->found + finder->n_found, TREE_HEIGHT);
+            write_columns(finder, row, finder->ranks, finder->ranks + finder->n_live, TREE_HEIGHT);
         }
         header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
         header.first_number[b + 1] =
@@ -291,14 +308,14 @@ struct search {
 };
 
 /* Whether passes over the live columns are faster than over the table, by what a column of a block
- * takes in each, and they need no more than a sixteenth of the memory of dense rows. */
+ * takes in each, and they need no more than an eighth of the memory of dense rows. */
 static int pays(const struct tabular_matrix *table, const struct search *search) {
     const int64_t n_blocks = search->n_done * BLOCKS;
     const int64_t bytes = search->n_columns * (int64_t)sizeof(struct live_column) +
                           search->n_numbers * ROWS * table->number_bytes;
     const int64_t dense_bytes = n_blocks * ROWS * table->n_columns * (int64_t)sizeof(double);
-    return search->n_columns <= n_blocks * (table->n_numeric + 4 * table->n_categorical) &&
-           16 * bytes <= dense_bytes;
+    return 4 * search->n_columns <= n_blocks * (3 * table->n_numeric + 20 * table->n_categorical) &&
+           8 * bytes <= dense_bytes;
 }
 
 /* Groups that no other thread has taken, until there are none, or reason to give up. */
