@@ -278,6 +278,7 @@ static struct live_group *finished_group(const struct finder *finder,
     if (!memory)
         return NULL;
     *group = *header;
+    group->bytes = (int64_t)bytes;
     group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
     group->columns = (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
     return group;
@@ -365,10 +366,13 @@ struct live_columns *find_live_columns(const struct tabular_matrix *table, int64
     }
     live->n_groups = (n_rows + BLOCKS * ROWS - 1) / (BLOCKS * ROWS);
     live->groups = calloc((size_t)live->n_groups + 1, sizeof *live->groups);
-    if (live->groups && find_groups(live, table, n_rows, n_threads))
-        return live;
-    free_live_columns(live);
-    return NULL;
+    if (!live->groups || !find_groups(live, table, n_rows, n_threads)) {
+        free_live_columns(live);
+        return NULL;
+    }
+    for (int64_t g = 0; g < live->n_groups; g++)
+        live->bytes += live->groups[g]->bytes;
+    return live;
 }
 
 void free_live_columns(struct live_columns *live) {

@@ -29,13 +29,14 @@ struct live_column {
 /* A group of blocks. Block b has columns first_column[b] .. first_column[b + 1] - 1, whose numbers
  * begin behind those of first_number[b] columns. */
 struct live_group {
+    int64_t bytes; /* of all this */
     const struct live_column *columns;
     const char *numbers; /* as in the table, ROWS_PER_LIVE_BLOCK for each column that has them */
     uint32_t first_column[BLOCKS_PER_LIVE_GROUP + 1], first_number[BLOCKS_PER_LIVE_GROUP + 1];
 };
 
 struct live_columns {
-    int64_t n_groups;
+    int64_t n_groups, bytes;
     struct live_group **groups;
 };
 
