@@ -268,8 +268,7 @@ static struct live_group *finished_group(const struct finder *finder,
                                          const struct live_group *header) {
     const size_t header_bytes = (sizeof *header + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const size_t number_bytes = (size_t)(finder->next_number - finder->numbers);
-    const size_t columns_at =
-        header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t columns_at = header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const size_t column_bytes =
         (size_t)(finder->next_column - finder->columns) * sizeof *finder->columns;
     const size_t bytes = columns_at + (column_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
@@ -280,7 +279,8 @@ static struct live_group *finished_group(const struct finder *finder,
     *group = *header;
     group->bytes = (int64_t)bytes;
     group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
-    group->columns = (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
+    group->columns =
+        (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
     return group;
 }
 

@@ -142,20 +142,25 @@ ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type
         CALL(NUMERIC_U16, sizeof(uint16_t)) break;                                                 \
     }
 
-static __attribute__((noinline)) void multiply_live_block(const struct tabular_matrix *table, const struct live_columns *live,
-                                int64_t first, const double *w, double *p) {
+static
+    __attribute__((noinline)) void multiply_live_block(const struct tabular_matrix *table,
+                                                       const struct live_columns *live,
+                                                       int64_t first, const double *w, double *p) {
     const struct live_cursor cursor = live_block(table, live, first);
 #define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, TYPE, BYTES, table->step, w, p);
     FOR_LIVE_TYPE(MULTIPLY)
 #undef MULTIPLY
 }
 
-static __attribute__((noinline)) void add_live_block(const struct tabular_matrix *table, const struct live_columns *live,
-                           int64_t first, const double *s, const int64_t *count, double shift,
-                           wide_u64 *sums) {
+static __attribute__((noinline)) void add_live_block(const struct tabular_matrix *table,
+                                                     const struct live_columns *live, int64_t first,
+                                                     const double *s, const int64_t *count,
+                                                     double shift, wide_u64 *sums) {
     const struct live_cursor cursor = live_block(table, live, first);
-#define ADD(TYPE, BYTES) add_live_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
-#define ADD_MULTIPLES(TYPE, BYTES) add_live_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
+#define ADD(TYPE, BYTES)                                                                           \
+    add_live_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
+#define ADD_MULTIPLES(TYPE, BYTES)                                                                 \
+    add_live_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
     if (count)
         FOR_LIVE_TYPE(ADD_MULTIPLES)
     else

@@ -69,10 +69,10 @@ ALWAYS_INLINE void predict_live_block(const struct dense_rows *rows, int64_t fir
 
 /* tabular_clipped_gradient_sum() by live columns. A block's products are formed between the slopes
  * of the one before it, which processors take their time for, and its sums. */
-static __attribute__((noinline)) void live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                      struct loss loss, const double *w, double clip_in,
-                                      double grid, int64_t *sum_out,
-                                      const struct table_scratch *scratch) {
+static __attribute__((noinline)) void
+live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
+                          struct loss loss, const double *w, double clip_in, double grid,
+                          int64_t *sum_out, const struct table_scratch *scratch) {
     const struct tabular_matrix *table = rows->source->table;
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double shift = ROUNDING_SHIFT * grid;

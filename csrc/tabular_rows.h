@@ -4,25 +4,22 @@
 
 _Static_assert(UNIT_DOUBLES == UNIT_BYTES / sizeof(double), "slots are those of dense rows");
 
-enum {
-    MOST_PIECES = 4,
-    UNIT_WIDES = UNIT_BYTES / WIDE_BYTES
-};
+enum { MOST_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
 
 /* The caller's workspace: tables of a pass, and the rows of a block. */
 struct table_scratch {
     const struct live_columns *live; /* or NULL: what is read in place of the rows */
     const double *weights[2];        /* of the dense columns */
-    double *piece_weights[2]; /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
-    double *entry_weights[2]; /* one an entry */
-    double *numbers;          /* rows of `stride` doubles, 0 before the first and after the last */
-    double *slots;            /* SLOTS a row, 0 between blocks */
-    int32_t *entries;         /* n_categorical a row */
-    int32_t *first_entries;   /* the same: what makes an entry of a code */
-    uint64_t *number_sums;    /* stride: bit patterns */
-    int64_t *number_repeats;  /* stride: integers of records beyond the first of a row */
-    int64_t *entry_sums;      /* one an entry */
-    wide_u64 *live_sums;      /* of the dense columns and the intercept, lane by lane */
+    double *piece_weights[2];        /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
+    double *entry_weights[2];        /* one an entry */
+    double *numbers;         /* rows of `stride` doubles, 0 before the first and after the last */
+    double *slots;           /* SLOTS a row, 0 between blocks */
+    int32_t *entries;        /* n_categorical a row */
+    int32_t *first_entries;  /* the same: what makes an entry of a code */
+    uint64_t *number_sums;   /* stride: bit patterns */
+    int64_t *number_repeats; /* stride: integers of records beyond the first of a row */
+    int64_t *entry_sums;     /* one an entry */
+    wide_u64 *live_sums;     /* of the dense columns and the intercept, lane by lane */
     int64_t stride, bytes;
 };
 
