@@ -81,7 +81,8 @@ static int64_t words_of_ranks(const struct tabular_matrix *table) {
 
 static int open_finder(struct finder *finder, const struct tabular_matrix *table,
                        const struct column_order *order, int64_t n_rows) {
-    const size_t most = (size_t)(table->n_numeric + ROWS * table->n_categorical);
+    const int64_t in_rows = table->n_numeric + ROWS * table->n_categorical;
+    const size_t most = (size_t)(in_rows < table->n_columns ? in_rows : table->n_columns);
     finder->table = table;
     finder->order = order;
     finder->n_rows = n_rows;

@@ -98,8 +98,9 @@ void free_tabular_plan(struct tabular_matrix *table) {
 }
 
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads) {
-    if (atomic_fetch_add(&table->memory->passes, 1) == 1)
-        atomic_store(&table->memory->live, find_live_columns(table, n_rows, n_threads));
+    struct pass_memory *memory = table->memory;
+    if (atomic_load(&memory->passes) < 2 && atomic_fetch_add(&memory->passes, 1) == 1)
+        atomic_store(&memory->live, find_live_columns(table, n_rows, n_threads));
 }
 
 const struct live_columns *live_columns_of(const struct tabular_matrix *table) {

@@ -61,11 +61,11 @@ int dense_slot(int64_t column, int64_t n_columns);
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Called before a pass over all n_rows rows, in n_threads threads: the second one makes
- * table->live, as a table that is read twice will be read often. */
+/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the live
+ * columns, as a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
 
-/* What these made, or NULL. */
+/* What it found, or NULL. */
 const struct live_columns *live_columns_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
