@@ -341,6 +341,7 @@ static void search_groups(struct live_columns *live, struct finder *finder, stru
 /* Whether all groups were found. */
 static int find_groups(struct live_columns *live, const struct tabular_matrix *table,
                        int64_t n_rows, int n_threads) {
+    (void)n_threads; /* in a build without threads */
     struct column_order order;
     struct search search = {0};
     if (!open_order(&order, table->n_columns))
