@@ -3,7 +3,8 @@
     python bench/bench_kdd.py [--rounds 9]
 
 Both sides of a ratio are timed alternately and the median of the rounds' ratios is shown, as in
-ratios.py. DPERM_DATA must name the folder of the data sets, or they are downloaded.
+ratios.py. DPERM_DATA must name the folder of the data sets, or they are downloaded. Leave OMP_WAIT_POLICY
+unset: with "passive" some virtual machines wake both threads of a pass on one processor.
 """
 
 import argparse
