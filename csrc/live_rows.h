@@ -28,7 +28,7 @@ ALWAYS_INLINE wide_f64 live_value(double value, unsigned rows, int v) {
 #ifdef __AVX512F__
     return _mm512_maskz_mov_pd((__mmask8)(rows >> v * WIDE_DOUBLES), _mm512_set1_pd(value));
 #else
-    wide_u32 bit; /* compared in halves of doubles, as not every processor compares 64 bits */
+    wide_u32 bit = {0}; /* compared in halves of doubles, as not every processor compares 64 bits */
     for (int half = 0; half < 2 * WIDE_DOUBLES; half++)
         bit[half] = 1U << (v * WIDE_DOUBLES + half / 2);
     const wide_u32 set = (wide_u32)(((rows - (wide_u32){0}) & bit) == bit);
