@@ -104,17 +104,18 @@ static void NAME(add_to_model)(const struct dense_rows *rows, const struct NAME(
     int64_t rounded[ROWS_PER_BLOCK];
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         p[i] = block->scale[i] * (p[i] + intercept);
-    NAME(gradient_factors)(block, loss, p, s);
-    NAME(clip_factors)(s, block->norm, models->clips_in[k], clipped);
+    NAME(gradient_factors)(ROWS_PER_BLOCK, block, loss, p, s);
+    NAME(clip_factors)(ROWS_PER_BLOCK, s, block->norm, models->clips_in[k], clipped);
     for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
         clipped[i] = folds[i] == k ? (REAL)0 : clipped[i];
     for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
         NAME(add_packed_rows)(packed + i * stride, stride, clipped + i, shift, layout->units,
                               accumulator);
     if (rows->intercept)
-        sum_out[rows->n_columns] += NAME(rounded_factors)(clipped, shift, rounded);
+        sum_out[rows->n_columns] += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     if (count)
-        NAME(add_repeats)(block, clipped, count, rows->n_columns, rows->intercept, shift, sum_out);
+        NAME(add_repeats)(ROWS_PER_BLOCK, block, clipped, count, rows->n_columns, rows->intercept,
+                          shift, sum_out);
 }
 
 static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -138,7 +139,7 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         struct read_ahead ahead =
             NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
         const int32_t *folds = models->folds ? models->folds + first : NULL;
         NAME(pack_rows)(&block, &layout, &ahead, packed);
         for (int64_t tile = 0; tile < n_models; tile += MODELS_PER_DOT) {

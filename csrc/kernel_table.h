@@ -25,6 +25,8 @@
 
 #include <stdint.h>
 
+#include "errands.h"
+
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
 /* Of one prediction p and target y, with a parameter h; m = y p for labels y = -1 or +1,
@@ -72,6 +74,9 @@ struct dense_rows {
                           * at the same weights takes them from here; or NULL */
     /* NULL, or what makes these rows, see row_blocks.h. Kernels for dense rows never see it. */
     const struct row_source *source;
+    /* Done by the threads of a pass of row_ranges.h meanwhile; one over sparse rows leaves them. */
+    const struct errand *errands;
+    int n_errands;
 };
 
 /* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where
@@ -248,6 +253,14 @@ typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
 struct tabular_matrix;
 typedef int64_t tabular_workspace_bytes_fn(const struct tabular_matrix *table);
 
+/* The same for a struct columns_matrix, rows->source->columns: no batch, no counts. Without norms
+ * in `rows` each row's is found on the way. */
+typedef int64_t columns_workspace_bytes_fn(int64_t n_columns);
+
+/* An expand_rows_fn (row_blocks.h) for a struct columns_matrix. */
+typedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
+                               int64_t count, void *x_out);
+
 /* The kernels for sparse rows: see sparse_rows.h. */
 struct sparse_kernels;
 
@@ -281,6 +294,9 @@ struct kernel_table {
     clipped_gradient_sum_fn *tabular_clipped_gradient_sum;
     clipped_loss_sums_fn *tabular_clipped_loss_sums;
     predictions_fn *tabular_predictions;
+    columns_workspace_bytes_fn *columns_workspace_bytes[N_REAL_TYPES];
+    clipped_gradient_sum_fn *columns_clipped_gradient_sum[N_REAL_TYPES];
+    expand_columns_fn *expand_columns[N_REAL_TYPES];
     const struct sparse_kernels *sparse;
 };
 

@@ -18,7 +18,8 @@ enum {
     ROWS_PER_BATCH_RANGE = 256,
     TABLE_ROWS_PER_RANGE = 4096,
     MOST_RANGES = 1024,
-    MOST_EXACT_RANGES = 256
+    MOST_EXACT_RANGES = 256,
+    MOST_COLUMNS_RANGES = 64 /* of a chunk of a file */
 };
 /* See open_softmax_ranges(). */
 enum { SOFTMAX_ROWS_PER_RANGE = 2048, MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 };
@@ -54,7 +55,7 @@ struct ranges {
     int64_t partial_size; /* 8-byte numbers in a partial result */
     int64_t n_partials;   /* one per range, or, of exact sums, one per thread */
     int64_t workspace_bytes;
-    int n_threads;   /* no more than there are ranges */
+    int n_threads;   /* no more than there are ranges and errands */
     void *partial;   /* n_partials * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
     /* Blocks of rows that are not kept dense, n_threads * block_bytes; none where the kernel reads
@@ -64,6 +65,9 @@ struct ranges {
     char *blocks;
     _Atomic int64_t next;
     int backwards; /* take the last range first */
+    const struct errand *errands;
+    int n_errands;
+    atomic_int next_errand;
 };
 
 /* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
@@ -89,7 +93,11 @@ static void cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n
     if (ranges->rows_per_range < least)
         ranges->rows_per_range = least;
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
-    ranges->n_threads = n_threads < ranges->n_ranges ? n_threads : (int)ranges->n_ranges;
+    ranges->errands = rows->errands;
+    ranges->n_errands = rows->n_errands;
+    atomic_init(&ranges->next_errand, 0);
+    const int64_t tasks = ranges->n_ranges + ranges->n_errands;
+    ranges->n_threads = n_threads < tasks ? n_threads : (int)tasks;
     if (ranges->n_threads < 1) /* an empty batch */
         ranges->n_threads = 1;
 }
@@ -154,6 +162,19 @@ static int open_table_ranges(struct ranges *ranges, const struct kernel_table *k
                     kernels->tabular_workspace_bytes(table_of(rows)), 0);
 }
 
+/* Whether a pass of exact sums can read the columns of the matrix as they are. */
+static int is_in_columns(const struct dense_rows *rows) {
+    return rows->source && rows->source->columns && !rows->batch && !rows->counts;
+}
+
+static int open_columns_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                               enum real_type type, const struct dense_rows *rows, int n_threads,
+                               int64_t partial_size) {
+    cut_rows(ranges, rows, n_threads, MOST_COLUMNS_RANGES);
+    return allocate(ranges, type, ranges->n_threads, partial_size,
+                    kernels->columns_workspace_bytes[type](rows->n_columns), 0);
+}
+
 /* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
  * fewer ranges keep them below MOST_NUMBERS. */
 static int open_softmax_ranges(struct ranges *ranges, const struct kernel_table *kernels,
@@ -188,6 +209,16 @@ static int64_t take_range(struct ranges *ranges) {
     return left < 0 || ranges->backwards ? left : taken;
 }
 
+/* Errands come before ranges: nobody waits for a long one that was begun last. Half of the threads
+ * do them: a pass waits for memory, which leaves the others time to run ahead. */
+static void run_errands(struct ranges *ranges) {
+    if (2 * this_thread() >= ranges->n_threads)
+        return;
+    for (int i; (i = atomic_fetch_add_explicit(&ranges->next_errand, 1, memory_order_relaxed)) <
+                ranges->n_errands;)
+        ranges->errands[i].run(ranges->errands[i].context);
+}
+
 static int64_t partial_of(const struct ranges *ranges, int64_t range) {
     return ranges->n_partials == ranges->n_ranges ? range : this_thread();
 }
@@ -200,6 +231,8 @@ static int64_t partial_of(const struct ranges *ranges, int64_t range) {
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
     {                                                                                              \
         _Pragma("omp parallel num_threads((ranges).n_threads)")                                    \
+        {                                                                                          \
+        run_errands(&(ranges));                                                                    \
         for (int64_t range; (range = take_range(&(ranges))) >= 0;) {                               \
             partial_type *partial = (partial_type *)(ranges).partial +                             \
                                     partial_of(&(ranges), range) * (ranges).partial_size;          \
@@ -213,6 +246,7 @@ static int64_t partial_of(const struct ranges *ranges, int64_t range) {
                 (void)partial, (void)workspace, (void)first;                                       \
                 CALL;                                                                              \
             }                                                                                      \
+        }                                                                                          \
         }                                                                                          \
     }
 /* clang-format on */
@@ -246,10 +280,17 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
                                            sum_out);
     struct ranges ranges;
     const int64_t size = rows->n_columns + rows->intercept;
-    clipped_gradient_sum_fn *sum = table_of(rows) ? kernels->tabular_clipped_gradient_sum
-                                                  : kernels->clipped_gradient_sum[type];
-    int status = table_of(rows) ? open_table_ranges(&ranges, kernels, rows, n_threads, size)
-                                : open_exact_ranges(&ranges, kernels, type, rows, n_threads, size);
+    clipped_gradient_sum_fn *sum = kernels->clipped_gradient_sum[type];
+    int status;
+    if (table_of(rows)) {
+        sum = kernels->tabular_clipped_gradient_sum;
+        status = open_table_ranges(&ranges, kernels, rows, n_threads, size);
+    } else if (is_in_columns(rows)) {
+        sum = kernels->columns_clipped_gradient_sum[type];
+        status = open_columns_ranges(&ranges, kernels, type, rows, n_threads, size);
+    } else {
+        status = open_exact_ranges(&ranges, kernels, type, rows, n_threads, size);
+    }
     if (status == 0) {
         FOR_EACH_RANGE(ranges, int64_t,
                        sum(rows, begin, end, loss, w, clip_in, grid, partial, workspace))

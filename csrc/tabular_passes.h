@@ -38,7 +38,7 @@ ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
                                       const int64_t *count, double shift,
                                       struct read_ahead *ahead) {
     int64_t rounded[ROWS_PER_BLOCK], intercept_sum = 0;
-    rounded_factors_f64(s, shift, rounded);
+    rounded_factors_f64(ROWS_PER_BLOCK, s, shift, rounded);
     add_rounded_numbers(scratch, s, shift, ahead);
     if (count)
         add_number_repeats(scratch, table->n_numeric, s, count, shift);
@@ -81,10 +81,10 @@ live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t 
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         double s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        gradient_factors_f64(&now->block, loss, now->p, s);
+        gradient_factors_f64(ROWS_PER_BLOCK, &now->block, loss, now->p, s);
         if (rows->clip_norms)
-            read_clip_norms_f64(rows, first, &now->block);
-        clip_factors_f64(s, now->block.norm, clip_in, clipped);
+            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &now->block);
+        clip_factors_f64(ROWS_PER_BLOCK, s, now->block.norm, clip_in, clipped);
         if (first + ROWS_PER_BLOCK < end)
             predict_live_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
         add_live_block(table, scratch->live, first, clipped,
@@ -122,10 +122,10 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         predict_table_block(table, first, &scratch, 0, &block, intercept, &ahead, p);
         for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
             rows->predictions[first + i] = p[i];
-        gradient_factors_f64(&block, loss, p, s);
+        gradient_factors_f64(ROWS_PER_BLOCK, &block, loss, p, s);
         if (rows->clip_norms)
-            read_clip_norms_f64(rows, first, &block);
-        clip_factors_f64(s, block.norm, clip_in, clipped);
+            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &block);
+        clip_factors_f64(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
         const int64_t *count = read_table_counts(rows, first, end, counts);
         intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;

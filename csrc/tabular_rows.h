@@ -241,14 +241,14 @@ static __attribute__((noinline)) void read_unusual_targets(const struct dense_ro
                                                            struct block_f64 *block) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         read_target_f64(rows, first + i, i >= count, i, block);
-    read_scales_f64(rows, block);
+    read_scales_f64(rows, ROWS_PER_BLOCK, block);
 }
 
 /* As read_counts(), which it calls for the last few rows. */
 ALWAYS_INLINE const int64_t *read_table_counts(const struct dense_rows *rows, int64_t first,
                                                int64_t end, int64_t *counts) {
     if (!rows->counts || first + ROWS_PER_BLOCK > end)
-        return read_counts_f64(rows, first, end, counts);
+        return read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
     const int64_t *count = rows->counts + first;
     int64_t others = 0;
 #pragma omp simd reduction(| : others)
@@ -263,7 +263,7 @@ ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first
                                     struct read_ahead *ahead) {
     if (!scratch->live && (rows->batch || count < ROWS_PER_BLOCK)) {
         read_scattered_rows(rows, first, count, scratch, block, ahead);
-        read_scales_f64(rows, block);
+        read_scales_f64(rows, ROWS_PER_BLOCK, block);
         return;
     }
     const int plain = count >= ROWS_PER_BLOCK && read_plain_targets(rows, first, block);

@@ -13,11 +13,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "columns_matrix.h"
 #include "distinct_records.h"
 #include "kernel_table.h"
+#include "row_blocks.h"
 #include "sgd_steps.h"
 
-enum { MOST = 29, ARENA_PAGES = 96, N_STEPS = 6 };
+enum { MOST = 33, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -140,6 +142,34 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
 }
 
+/* The same rows in columns, one after the other: the first and the last touch a guard. */
+static void run_columns(const struct kernel_table *kernels, enum real_type type,
+                        struct dense_rows rows, const double *w, int64_t *integers,
+                        enum place place) {
+    const int64_t n = rows.n_rows, d = rows.n_columns;
+    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
+    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
+    char *all = reals(type, n * d, place);
+    const void **columns = guarded((size_t)d * sizeof *columns, place);
+    for (int64_t j = 0; j < d; j++) {
+        columns[j] = all + (size_t)(j * n) * size;
+        for (int64_t i = 0; i < n; i++)
+            memcpy(all + (size_t)(j * n + i) * size,
+                   (const char *)rows.x + (size_t)(i * d + j) * size, size);
+    }
+    const struct columns_matrix matrix = {columns, d};
+    const struct row_source source = {.matrix = &matrix, .columns = &matrix};
+    void *x = reals(type, n * d, place);
+    void *workspace = guarded(kernels->columns_workspace_bytes[type](d), place);
+    kernels->expand_columns[type](&matrix, NULL, 0, n, x);
+    rows.source = &source;
+    for (int found = 0; found < 2; found++) {
+        kernels->columns_clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
+                                                    workspace);
+        rows.norms = NULL;
+    }
+}
+
 /* Sums of rows that count up to three times. */
 static void run_counts(const struct kernel_table *kernels, enum real_type type,
                        struct dense_rows rows, const double *w, const double *direction,
@@ -250,6 +280,7 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
         run_second_moments(kernels, type, &rows, w, place);
     run_counts(kernels, type, rows, w, direction, steps, sum, total, integers, scores, neighbours,
                place, workspace);
+    run_columns(kernels, type, rows, w, integers, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
               workspace);
 }

@@ -1,6 +1,8 @@
 # The C headers kernel_table.h and row_ranges.h, declared to Cython.
 from libc.stdint cimport int32_t, int64_t
 
+from dperm._kernels.samplers cimport errand
+
 
 cdef extern from "kernel_table.h" nogil:
     enum real_type:
@@ -30,6 +32,8 @@ cdef extern from "kernel_table.h" nogil:
         const double *clip_norms
         double *predictions
         const row_source *source
+        const errand *errands
+        int n_errands
 
     struct integer_rows:
         loss loss
@@ -53,13 +57,25 @@ cdef extern from "kernel_table.h" nogil:
     ctypedef void row_norms_fn(const dense_rows *rows, int64_t begin, int64_t end,
                                double *norms_out)
 
+    ctypedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
+                                    int64_t count, void *x_out)
+
     struct kernel_table:
         const char *instruction_set
         row_norms_fn *row_norms[2]
+        expand_columns_fn *expand_columns[2]
 
     const char *kernels_available(int index)
     const kernel_table *kernels_choose(const char *name)
     const kernel_table *chosen "kernels_in_use"
+
+
+cdef extern from "column_strips.h" nogil:
+    struct strip_store:
+        pass
+
+    int64_t count_strips(const strip_store *)
+    void free_strips(strip_store *)
 
 
 cdef extern from "sparse_matrix.h" nogil:
@@ -76,6 +92,7 @@ cdef extern from "sparse_matrix.h" nogil:
         int64_t n_entries
         real_type type
         index_type index
+        strip_store *store
 
     enum sparse_fault:
         SPARSE_SOUND
@@ -88,6 +105,7 @@ cdef extern from "sparse_matrix.h" nogil:
 
 
 cdef extern from "row_blocks.h" nogil:
+    struct columns_matrix
     struct tabular_matrix
 
     ctypedef void expand_rows_fn(const void *matrix, const int64_t *places, int64_t first,
@@ -98,6 +116,7 @@ cdef extern from "row_blocks.h" nogil:
         expand_rows_fn *expand
         const tabular_matrix *table
         const sparse_matrix *sparse
+        const columns_matrix *columns
         row_norms_fn *find_norms
 
 
@@ -139,8 +158,6 @@ cdef extern from "columns_matrix.h" nogil:
     struct columns_matrix:
         const void *const *columns
         int64_t n_columns
-
-    expand_rows_fn expand_columns_f32, expand_columns_f64
 
 
 cdef extern from "sgd_steps.h" nogil:

@@ -7,11 +7,17 @@ Callers (``dperm.data``, ``dperm.objective``) have checked types, shapes and val
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t
+
+from dperm._kernels.samplers cimport Draw, errand
 
 ctypedef fused real:
     float
     double
+
+cdef enum:
+    MOST_DRAWS = 4  # on the side of a pass; more are left to be made when they are asked for
 
 (
     LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
@@ -115,14 +121,18 @@ cdef class ColumnsSource(MatrixSource):
 
     def __init__(self, columns):
         cdef tuple arrays = tuple(columns)
-        # Addresses as integers of their size.
-        addresses = np.array([each.ctypes.data for each in arrays], dtype=np.uintp)
+        cdef size_t[::1] addresses = np.empty(len(arrays), dtype=np.uintp)
+        cdef Py_buffer octets
+        for j, each in enumerate(arrays):
+            PyObject_GetBuffer(each, &octets, PyBUF_SIMPLE)
+            addresses[j] = <size_t>octets.buf
+            PyBuffer_Release(&octets)  # self.arrays keeps it there
         self.arrays = (addresses, *arrays)
-        self.matrix.columns = <const void *const *>start_of(addresses)
+        self.matrix.columns = <const void *const *>&addresses[0]
         self.matrix.n_columns = len(arrays)
-        self.source.matrix = &self.matrix
+        self.source.matrix = self.source.columns = &self.matrix
         self.dtype = arrays[0].dtype
-        self.source.expand = expand_columns_f32 if self.dtype == np.float32 else expand_columns_f64
+        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
         self.shape = arrays[0].size, len(arrays)
         self.size = arrays[0].size * len(arrays)
 
@@ -135,6 +145,7 @@ cdef class SparseSource(MatrixSource):
     """
 
     cdef sparse_matrix sparse
+    cdef strip_store store
 
     def __init__(self, values, columns, starts, int64_t n_columns):
         self.arrays = (values, columns, starts)
@@ -144,11 +155,20 @@ cdef class SparseSource(MatrixSource):
         self.sparse.n_entries = values.shape[0]
         self.sparse.type = REAL_F32 if values.dtype == np.float32 else REAL_F64
         self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
+        self.sparse.store = &self.store
         self.source.matrix, self.source.expand = &self.sparse, expand_sparse
         self.source.sparse = &self.sparse
         self.shape = self.sparse.n_rows, n_columns
         self.size = values.size
         self.dtype = values.dtype
+
+    def __dealloc__(self):
+        free_strips(&self.store)
+
+    @property
+    def n_strips(self):
+        """Strips of columns in which gradients are added up (csrc/column_strips.h); 0 for row by row."""
+        return count_strips(&self.store)
 
     def fault(self):
         """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""
@@ -229,12 +249,13 @@ cdef class DenseRows:
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
                              int n_threads, const int64_t[::1] batch=None,
-                             const double[::1] clip_norms=None, bint keep_predictions=False):
+                             const double[::1] clip_norms=None, bint keep_predictions=False,
+                             tuple draws=()):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
 
         With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
         norms of the gradients' rows when they are clipped. ``keep_predictions`` saves a line search from
-        the same weights their products with the rows.
+        the same weights their products with the rows. ``draws``: of `samplers.Draw`, made on the side.
         """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
@@ -247,9 +268,15 @@ cdef class DenseRows:
         if keep_predictions:
             predictions = np.empty(rows.n_rows)
             rows.predictions = &predictions[0]
-        with nogil:
-            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
-                                              &w[0], clip_in, grid, &sum_out[0])
+        cdef errand errands[MOST_DRAWS]
+        cdef list begun = begin_draws(draws, errands)
+        rows.errands, rows.n_errands = errands, <int>len(begun)
+        try:
+            with nogil:
+                status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
+                                                  &w[0], clip_in, grid, &sum_out[0])
+        finally:
+            end_draws(begun)
         check(status)
         if keep_predictions:  # never changed again: a line search in another thread may hold the last ones
             newest = np.array(w), np.asarray(predictions)
@@ -442,19 +469,27 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False):
+                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False,
+                             tuple draws=()):
         """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
 
-        With ``batch``, ascending indices, the sum over these rows only.
+        With ``batch``, ascending indices, the sum over these rows only. ``draws``: of `samplers.Draw`, made on
+        the side.
         """
         result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
         cdef int64_t[:, ::1] sum_out = result
         cdef dense_rows rows = self.among(batch)
         cdef int status
-        with nogil:
-            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
-                                                      w.shape[1], &w[0, 0], clip_in, grid,
-                                                      &sum_out[0, 0])
+        cdef errand errands[MOST_DRAWS]
+        cdef list begun = begin_draws(draws, errands)
+        rows.errands, rows.n_errands = errands, <int>len(begun)
+        try:
+            with nogil:
+                status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
+                                                          w.shape[1], &w[0, 0], clip_in, grid,
+                                                          &sum_out[0, 0])
+        finally:
+            end_draws(begun)
         check(status)
         return result
 
@@ -518,4 +553,20 @@ cdef loss loss_of(tuple loss_spec):
 cdef int check(int status) except -1:
     if status != 0:
         raise MemoryError("no memory for the partial sums of a pass over the data")
+    return 0
+
+
+cdef list begin_draws(tuple draws, errand *errands):
+    """Those of the draws that can be begun; fills in their errands."""
+    cdef list begun = []
+    for draw in draws[:MOST_DRAWS]:
+        if (<Draw?>draw).begin(False):
+            errands[len(begun)] = (<Draw>draw).errand
+            begun.append(draw)
+    return begun
+
+
+cdef int end_draws(list begun) except -1:
+    for draw in begun:
+        (<Draw>draw).end()
     return 0
