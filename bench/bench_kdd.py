@@ -3,7 +3,8 @@
     python bench/bench_kdd.py [--rounds 9]
 
 Both sides of a ratio are timed alternately and the median of the rounds' ratios is shown, as in
-ratios.py. DPERM_DATA must name the folder of the data sets, or they are downloaded.
+ratios.py. DPERM_DATA must name the folder of the data sets, or they are downloaded. Leave OMP_WAIT_POLICY
+unset: with "passive" some virtual machines wake both threads of a pass on one processor.
 """
 
 import argparse
@@ -55,7 +56,10 @@ def passes(name: str, table: TabularMatrix, y, row_norm: float, w, rounds: int) 
         def line_search(objective: dperm.Objective = objective) -> object:
             return objective.clipped_loss_sums(w, w, STEPS, LOSS_CLIP)
 
-        gradient()
+        for _ in range(3):  # the second one finds the live columns that later ones read
+            gradient()
+        live = objective._rows.x.live_bytes
+        show(f"{name}, {kind}: memory of live columns (bytes a row)", live / objective._rows.x.shape[0])
         show(f"{name}, {kind}: gradient pass (ms)", 1e3 * min(seconds(gradient) for _ in range(9)))
         show(f"{name}, {kind}: best numpy / gradient pass", ratio(numpy_best, gradient, rounds))
         show(f"{name}, {kind}: materialising numpy / gradient pass", ratio(numpy_materialised, gradient, 3))

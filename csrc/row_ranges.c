@@ -149,6 +149,8 @@ static const struct tabular_matrix *table_of(const struct dense_rows *rows) {
  * of columns, and what they do for a row little: longer ranges. */
 static int open_table_ranges(struct ranges *ranges, const struct kernel_table *kernels,
                              const struct dense_rows *rows, int n_threads, int64_t partial_size) {
+    if (!rows->batch)
+        prepare_pass(table_of(rows), rows->n_rows, n_threads);
     int64_t rows_per_range = rows->n_rows / FEWEST_RANGES;
     if (rows_per_range > TABLE_ROWS_PER_RANGE)
         rows_per_range = TABLE_ROWS_PER_RANGE;

@@ -2,12 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live_columns.h"
 #include "tabular_matrix.h"
 
 enum { ROWS_AHEAD = 4, LINE_BYTES = 64 };
 
-/* The slot of a dense column: see unit_offset() and dot() in dense_rows.template.h. */
-static int slot_of(int64_t column, int64_t n_columns) {
+/* See unit_offset() and dot() in dense_rows.template.h. */
+int dense_slot(int64_t column, int64_t n_columns) {
     const int64_t width = n_columns < UNIT_DOUBLES ? UNIT_DOUBLES : n_columns;
     const int64_t full_units = width / UNIT_DOUBLES, unit = column / UNIT_DOUBLES;
     if (unit >= full_units)
@@ -20,7 +21,7 @@ static int slot_of(int64_t column, int64_t n_columns) {
 /* Number k belongs to the last piece, or begins one. */
 static void add_number(struct tabular_matrix *table, int64_t k, int begins) {
     const int64_t column = table->numeric_columns[k];
-    const int slot = slot_of(column, table->n_columns);
+    const int slot = dense_slot(column, table->n_columns);
     if (!begins) {
         struct number_piece *last = &table->pieces[table->n_pieces - 1];
         const int lane = last->first_lane + last->n_lanes;
@@ -65,7 +66,7 @@ static void add_entries(struct tabular_matrix *table) {
     for (int64_t j = 0, entry = 0; j < table->n_categorical; j++) {
         table->first_entries[j] = entry;
         for (int64_t code = 0; code < table->sizes[j]; code++)
-            table->slots[entry++] = slot_of(table->first_columns[j] + code, table->n_columns);
+            table->slots[entry++] = dense_slot(table->first_columns[j] + code, table->n_columns);
         table->slots[entry++] = 0; /* of weight 0 */
     }
 }
@@ -77,7 +78,9 @@ int plan_tabular(struct tabular_matrix *table) {
     table->segments = malloc((size_t)(table->n_categorical + 1) * sizeof *table->segments);
     table->first_entries = malloc((size_t)(table->n_categorical + 1) * sizeof(int64_t));
     table->slots = malloc((size_t)(table->n_entries + 1) * sizeof(int32_t));
-    if (!table->pieces || !table->segments || !table->first_entries || !table->slots)
+    table->memory = calloc(1, sizeof *table->memory);
+    if (!table->pieces || !table->segments || !table->first_entries || !table->slots ||
+        !table->memory)
         return -1;
     add_segments(table);
     add_entries(table);
@@ -89,6 +92,19 @@ void free_tabular_plan(struct tabular_matrix *table) {
     free(table->segments);
     free(table->first_entries);
     free(table->slots);
+    if (table->memory)
+        free_live_columns(atomic_load(&table->memory->live));
+    free(table->memory);
+}
+
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads) {
+    struct pass_memory *memory = table->memory;
+    if (atomic_load(&memory->passes) < 2 && atomic_fetch_add(&memory->passes, 1) == 1)
+        atomic_store(&memory->live, find_live_columns(table, n_rows, n_threads));
+}
+
+const struct live_columns *live_columns_of(const struct tabular_matrix *table) {
+    return atomic_load_explicit(&table->memory->live, memory_order_acquire);
 }
 
 /* Ask for a row that lies anywhere. */

@@ -3,6 +3,7 @@
 #ifndef DPERM_TABULAR_MATRIX_H
 #define DPERM_TABULAR_MATRIX_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 enum numeric_type { NUMERIC_F32 = 0, NUMERIC_F64 = 1, NUMERIC_U8 = 2, NUMERIC_U16 = 3 };
@@ -24,6 +25,14 @@ struct tabular_segment {
     int64_t end_piece, end_category; /* they begin where the last segment ends */
 };
 
+struct live_columns;
+
+/* What passes over all rows leave for later ones. */
+struct pass_memory {
+    atomic_int passes;
+    _Atomic(struct live_columns *) live; /* or NULL */
+};
+
 struct tabular_matrix {
     const void *numeric; /* n_rows * n_numeric, C order */
     const void *codes;   /* n_rows * n_categorical, C order, of code_bytes each: 1 or 2 */
@@ -42,11 +51,22 @@ struct tabular_matrix {
     struct tabular_segment *segments;
     int64_t *first_entries; /* n_categorical */
     int32_t *slots;         /* n_entries */
+    struct pass_memory *memory;
 };
+
+/* The slot of a dense column. */
+int dense_slot(int64_t column, int64_t n_columns);
 
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
+
+/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the live
+ * columns, as a table that is read twice will be read often. */
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
+
+/* What it found, or NULL. */
+const struct live_columns *live_columns_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
 void expand_tabular(const void *matrix, const int64_t *places, int64_t first, int64_t count,

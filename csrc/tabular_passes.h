@@ -2,7 +2,12 @@
  * of the kernels for dense rows of doubles. */
 
 static int64_t tabular_workspace_bytes(const struct tabular_matrix *table) {
-    return table_scratch_in(NULL, table).bytes;
+    return table_scratch_in(NULL, table, NULL).bytes;
+}
+
+/* The live columns of a pass over all rows, where they are known. */
+static const struct live_columns *live_columns_for(const struct dense_rows *rows) {
+    return rows->batch ? NULL : live_columns_of(rows->source->table);
 }
 
 /* sum_out += the integers of the numbers of `added` rows. */
@@ -22,43 +27,107 @@ static void flush_entries(const struct tabular_matrix *table, const struct table
         for (int64_t code = 0; code < table->sizes[j]; code++)
             sum_out[table->first_columns[j] + code] +=
                 scratch->entry_sums[table->first_entries[j] + code];
+    for (int64_t k = 0; k < table->n_numeric; k++)
+        sum_out[table->numeric_columns[k]] += scratch->number_repeats[k];
+}
+
+/* The rows of a block, times s and rounded, added to the sums of the pass; returns what the
+ * intercept's 1 adds. */
+ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
+                                      const struct table_scratch *scratch, const double *s,
+                                      const int64_t *count, double shift,
+                                      struct read_ahead *ahead) {
+    int64_t rounded[ROWS_PER_BLOCK], intercept_sum = 0;
+    rounded_factors_f64(ROWS_PER_BLOCK, s, shift, rounded);
+    add_rounded_numbers(scratch, s, shift, ahead);
+    if (count)
+        add_number_repeats(scratch, table->n_numeric, s, count, shift);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        rounded[i] *= count ? count[i] : 1;
+        intercept_sum += rounded[i];
+    }
+    add_rounded_categories(scratch, table->n_categorical, rounded);
+    return intercept_sum;
+}
+
+/* A block of rows by their live columns, with its predictions. */
+struct predicted_block {
+    struct block_f64 block;
+    double p[ROWS_PER_BLOCK];
+};
+
+ALWAYS_INLINE void predict_live_block(const struct dense_rows *rows, int64_t first, int64_t end,
+                                      const struct table_scratch *scratch, double intercept,
+                                      struct predicted_block *predicted) {
+    struct read_ahead nothing = {0, 0};
+    read_table_block(rows, first, end - first, scratch, &predicted->block, &nothing);
+    predict_table_block(rows->source->table, first, scratch, 0, &predicted->block, intercept,
+                        &nothing, predicted->p);
+    for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
+        rows->predictions[first + i] = predicted->p[i];
+}
+
+/* tabular_clipped_gradient_sum() by live columns. A block's products are formed between the slopes
+ * of the one before it, which processors take their time for, and its sums. */
+static __attribute__((noinline)) void
+live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
+                          struct loss loss, const double *w, double clip_in, double grid,
+                          int64_t *sum_out, const struct table_scratch *scratch) {
+    const struct tabular_matrix *table = rows->source->table;
+    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+    const double shift = ROUNDING_SHIFT * grid;
+    struct predicted_block blocks[2], *now = &blocks[0], *next = &blocks[1];
+    predict_live_block(rows, begin, end, scratch, intercept, now);
+    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
+        double s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
+        int64_t counts[ROWS_PER_BLOCK];
+        gradient_factors_f64(ROWS_PER_BLOCK, &now->block, loss, now->p, s);
+        if (rows->clip_norms)
+            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &now->block);
+        clip_factors_f64(ROWS_PER_BLOCK, s, now->block.norm, clip_in, clipped);
+        if (first + ROWS_PER_BLOCK < end)
+            predict_live_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
+        add_live_block(table, scratch->live, first, clipped,
+                       read_table_counts(rows, first, end, counts), shift, scratch->live_sums);
+        struct predicted_block *const done = now;
+        now = next;
+        next = done;
+    }
+    for (int64_t column = 0; column < table->n_columns + rows->intercept; column++)
+        for (int lane = 0; lane < WIDE_DOUBLES; lane++)
+            sum_out[column] += (int64_t)scratch->live_sums[column][lane];
 }
 
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                                          struct loss loss, const double *w, double clip_in,
                                          double grid, int64_t *sum_out, void *workspace) {
     const struct tabular_matrix *table = rows->source->table;
-    const struct table_scratch scratch = table_scratch_in(workspace, table);
+    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double shift = ROUNDING_SHIFT * grid;
     int64_t intercept_sum = 0;
     uint64_t added = 0;
-    pack_table_weights(table, w, scratch.piece_weights[0], scratch.entry_weights[0]);
+    pack_table_weights(table, w, 0, &scratch);
+    if (scratch.live) {
+        live_clipped_gradient_sum(rows, begin, end, loss, w, clip_in, grid, sum_out, &scratch);
+        return;
+    }
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
-        int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
+        int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        predict_table_block(table, &scratch, 0, &block, intercept, &ahead, p);
+        predict_table_block(table, first, &scratch, 0, &block, intercept, &ahead, p);
         for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
             rows->predictions[first + i] = p[i];
         gradient_factors_f64(ROWS_PER_BLOCK, &block, loss, p, s);
         if (rows->clip_norms)
             read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &block);
         clip_factors_f64(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
-        rounded_factors_f64(ROWS_PER_BLOCK, clipped, shift, rounded);
-        add_rounded_numbers(&scratch, clipped, shift, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
-        if (count) {
-            add_number_repeats(&scratch, table->n_numeric, clipped, count, shift);
-            for (int i = 0; i < ROWS_PER_BLOCK; i++)
-                rounded[i] *= count[i];
-        }
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            intercept_sum += rounded[i];
-        add_rounded_categories(&scratch, table->n_categorical, rounded);
+        const int64_t *count = read_table_counts(rows, first, end, counts);
+        intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
             flush_numbers(table, &scratch, shift, added, sum_out);
@@ -66,8 +135,6 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         }
     }
     flush_entries(table, &scratch, sum_out);
-    for (int64_t k = 0; k < table->n_numeric; k++)
-        sum_out[table->numeric_columns[k]] += scratch.number_repeats[k];
     if (rows->intercept)
         sum_out[rows->n_columns] += intercept_sum;
 }
@@ -77,7 +144,7 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
                                       const double *steps, int64_t n_steps, double clip,
                                       double grid, int64_t *sum_out, void *workspace) {
     const struct tabular_matrix *table = rows->source->table;
-    const struct table_scratch scratch = table_scratch_in(workspace, table);
+    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
     const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
     const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
@@ -85,8 +152,8 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
     struct line_pass_f64 line_pass;
     if (evenly)
         line_pass_open_f64(&line_pass, steps, n_steps);
-    pack_table_weights(table, w, scratch.piece_weights[0], scratch.entry_weights[0]);
-    pack_table_weights(table, direction, scratch.piece_weights[1], scratch.entry_weights[1]);
+    pack_table_weights(table, w, 0, &scratch);
+    pack_table_weights(table, direction, 1, &scratch);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
@@ -94,13 +161,13 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
+        const int64_t *count = read_table_counts(rows, first, end, counts);
         if (rows->predictions)
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 p[i] = first + i < end ? rows->predictions[first + i] : NAN;
         else
-            predict_table_block(table, &scratch, 0, &block, w_intercept, &ahead, p);
-        predict_table_block(table, &scratch, 1, &block, d_intercept, &ahead, q);
+            predict_table_block(table, first, &scratch, 0, &block, w_intercept, &ahead, p);
+        predict_table_block(table, first, &scratch, 1, &block, d_intercept, &ahead, q);
         if (evenly)
             line_pass_add_f64(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,
                               nothing, sum_out);
@@ -115,16 +182,16 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
 static void tabular_predictions(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const double *w, double *p_out, void *workspace) {
     const struct tabular_matrix *table = rows->source->table;
-    const struct table_scratch scratch = table_scratch_in(workspace, table);
+    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    pack_table_weights(table, w, scratch.piece_weights[0], scratch.entry_weights[0]);
+    pack_table_weights(table, w, 0, &scratch);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK];
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        predict_table_block(table, &scratch, 0, &block, intercept, &ahead, p);
+        predict_table_block(table, first, &scratch, 0, &block, intercept, &ahead, p);
         for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
             p_out[first + i - begin] = p[i];
     }

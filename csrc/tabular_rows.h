@@ -2,32 +2,24 @@
  * dot products with weights, and adding multiples of them up. Included where the double templates
  * are in force; the bits are those of dense_rows.template.h on the dense matrix. */
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
 _Static_assert(UNIT_DOUBLES == UNIT_BYTES / sizeof(double), "slots are those of dense rows");
 
-enum {
-    MOST_PIECES = 4,
-    UNIT_WIDES = UNIT_BYTES / WIDE_BYTES,
-    WIDE_DOUBLES = WIDE_BYTES / sizeof(double)
-};
-
-/* A wide vector that starts at any double. */
-typedef double loose_wide __attribute__((vector_size(WIDE_BYTES), aligned(8), may_alias));
+enum { MOST_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
 
 /* The caller's workspace: tables of a pass, and the rows of a block. */
 struct table_scratch {
-    double *piece_weights[2]; /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
-    double *entry_weights[2]; /* one an entry */
-    double *numbers;          /* rows of `stride` doubles, 0 before the first and after the last */
-    double *slots;            /* SLOTS a row, 0 between blocks */
-    int32_t *entries;         /* n_categorical a row */
-    int32_t *first_entries;   /* the same: what makes an entry of a code */
-    uint64_t *number_sums;    /* stride: bit patterns */
-    int64_t *number_repeats;  /* stride: integers of records beyond the first of a row */
-    int64_t *entry_sums;      /* one an entry */
+    const struct live_columns *live; /* or NULL: what is read in place of the rows */
+    const double *weights[2];        /* of the dense columns */
+    double *piece_weights[2];        /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
+    double *entry_weights[2];        /* one an entry */
+    double *numbers;         /* rows of `stride` doubles, 0 before the first and after the last */
+    double *slots;           /* SLOTS a row, 0 between blocks */
+    int32_t *entries;        /* n_categorical a row */
+    int32_t *first_entries;  /* the same: what makes an entry of a code */
+    uint64_t *number_sums;   /* stride: bit patterns */
+    int64_t *number_repeats; /* stride: integers of records beyond the first of a row */
+    int64_t *entry_sums;     /* one an entry */
+    wide_u64 *live_sums;     /* of the dense columns and the intercept, lane by lane */
     int64_t stride, bytes;
 };
 
@@ -37,9 +29,11 @@ static void *table_piece(struct table_scratch *scratch, void *workspace, int64_t
     return piece;
 }
 
-static struct table_scratch table_scratch_in(void *workspace, const struct tabular_matrix *table) {
+static struct table_scratch table_scratch_in(void *workspace, const struct tabular_matrix *table,
+                                             const struct live_columns *live) {
     const int64_t doubles = (int64_t)sizeof(double);
-    struct table_scratch scratch = {.stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
+    struct table_scratch scratch = {.live = live,
+                                    .stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
         scratch.piece_weights[which] =
@@ -56,7 +50,10 @@ static struct table_scratch table_scratch_in(void *workspace, const struct tabul
     scratch.number_sums = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.number_repeats = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.entry_sums = table_piece(&scratch, workspace, table->n_entries * doubles);
-    if (workspace) {
+    scratch.live_sums = table_piece(&scratch, workspace, (table->n_columns + 1) * WIDE_BYTES);
+    if (live)
+        memset(scratch.live_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
+    else if (workspace) {
         memset(numbers, 0, (size_t)(ROWS_PER_BLOCK * scratch.stride * doubles + 2 * UNIT_BYTES));
         memset(scratch.number_sums, 0, (size_t)(scratch.stride * doubles));
         memset(scratch.number_repeats, 0, (size_t)(scratch.stride * doubles));
@@ -68,8 +65,13 @@ static struct table_scratch table_scratch_in(void *workspace, const struct tabul
     return scratch;
 }
 
-static void pack_table_weights(const struct tabular_matrix *table, const double *w,
-                               double *piece_weights, double *entry_weights) {
+static void pack_table_weights(const struct tabular_matrix *table, const double *w, int which,
+                               struct table_scratch *scratch) {
+    double *piece_weights = scratch->piece_weights[which];
+    double *entry_weights = scratch->entry_weights[which];
+    scratch->weights[which] = w;
+    if (scratch->live)
+        return;
     memset(piece_weights, 0, (size_t)(table->n_pieces * UNIT_BYTES));
     for (int64_t k = 0; k < table->n_pieces; k++) {
         const struct number_piece *piece = &table->pieces[k];
@@ -83,56 +85,6 @@ static void pack_table_weights(const struct tabular_matrix *table, const double 
         weights[table->sizes[j]] = 0.0;
     }
 }
-
-/* Vectors of numbers as doubles. Compilers make many instructions of what is one. */
-typedef float some_floats __attribute__((vector_size(4 * WIDE_DOUBLES), aligned(4), may_alias));
-typedef uint8_t some_u8 __attribute__((vector_size(WIDE_DOUBLES), aligned(1), may_alias));
-typedef uint16_t some_u16 __attribute__((vector_size(2 * WIDE_DOUBLES), aligned(2), may_alias));
-typedef int32_t some_i32 __attribute__((vector_size(4 * WIDE_DOUBLES), aligned(4)));
-
-ALWAYS_INLINE wide_f64 doubles_of_f64(const double *from) {
-    return *(const loose_wide *)from;
-}
-
-#if defined(__AVX512F__)
-ALWAYS_INLINE wide_f64 doubles_of_f32(const float *from) {
-    return _mm512_cvtps_pd(_mm256_loadu_ps(from));
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u8(const uint8_t *from) {
-    return _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from)));
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u16(const uint16_t *from) {
-    return _mm512_cvtepi32_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)from)));
-}
-#elif defined(__AVX2__)
-ALWAYS_INLINE wide_f64 doubles_of_f32(const float *from) {
-    return _mm256_cvtps_pd(_mm_loadu_ps(from));
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u8(const uint8_t *from) {
-    return _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_loadu_si32(from)));
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u16(const uint16_t *from) {
-    return _mm256_cvtepi32_pd(_mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)from)));
-}
-#else
-ALWAYS_INLINE wide_f64 doubles_of_f32(const float *from) {
-    return __builtin_convertvector(*(const some_floats *)from, wide_f64);
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u8(const uint8_t *from) {
-    return __builtin_convertvector(__builtin_convertvector(*(const some_u8 *)from, some_i32),
-                                   wide_f64);
-}
-
-ALWAYS_INLINE wide_f64 doubles_of_u16(const uint16_t *from) {
-    return __builtin_convertvector(__builtin_convertvector(*(const some_u16 *)from, some_i32),
-                                   wide_f64);
-}
-#endif
 
 /* to[k] = from[k] as a double, whole vectors at a time; the last may cover some numbers again. */
 #define CONVERT_NUMBERS(KIND, TYPE, TIMES_STEP)                                                    \
@@ -266,24 +218,64 @@ static __attribute__((noinline)) void read_scattered_rows(const struct dense_row
     clear_rows(block, scratch);
 }
 
+/* Targets, norms and scales of ROWS_PER_BLOCK rows, if all of them count and none is too long, as
+ * is the rule; else returns 0. */
+ALWAYS_INLINE int read_plain_targets(const struct dense_rows *rows, int64_t first,
+                                     struct block_f64 *block) {
+    const double *norm = rows->norms + first, *y = (const double *)rows->y + first;
+    const double row_norm = rows->row_norm;
+    int64_t unusual = 0;
+#pragma omp simd reduction(| : unusual)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        unusual |= !(norm[i] <= row_norm) | !(fabs(y[i]) <= DBL_MAX);
+        block->norm[i] = norm[i];
+        block->y[i] = y[i];
+        block->scale[i] = 1.0;
+    }
+    return !unusual;
+}
+
+/* The same for any rows from `first` on; places past `count` are rows that do not count. */
+static __attribute__((noinline)) void read_unusual_targets(const struct dense_rows *rows,
+                                                           int64_t first, int64_t count,
+                                                           struct block_f64 *block) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        read_target_f64(rows, first + i, i >= count, i, block);
+    read_scales_f64(rows, ROWS_PER_BLOCK, block);
+}
+
+/* As read_counts(), which it calls for the last few rows. */
+ALWAYS_INLINE const int64_t *read_table_counts(const struct dense_rows *rows, int64_t first,
+                                               int64_t end, int64_t *counts) {
+    if (!rows->counts || first + ROWS_PER_BLOCK > end)
+        return read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
+    const int64_t *count = rows->counts + first;
+    int64_t others = 0;
+#pragma omp simd reduction(| : others)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        others |= count[i] ^ 1;
+    return others ? count : NULL;
+}
+
 /* Rows first .. first + count - 1; places past `count` are rows that do not count. */
 ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first, int64_t count,
                                     const struct table_scratch *scratch, struct block_f64 *block,
                                     struct read_ahead *ahead) {
-    if (rows->batch || count < ROWS_PER_BLOCK) {
+    if (!scratch->live && (rows->batch || count < ROWS_PER_BLOCK)) {
         read_scattered_rows(rows, first, count, scratch, block, ahead);
-    } else {
-        const struct table_places places = {NULL, first};
-        int counting = 0;
-#pragma omp simd reduction(+ : counting)
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            counting += read_target_f64(rows, first + i, 0, i, block);
-        read_numbers(rows->source->table, &places, scratch, ahead);
-        read_entries(rows->source->table, &places, scratch);
-        if (counting < ROWS_PER_BLOCK)
-            clear_rows(block, scratch);
+        read_scales_f64(rows, ROWS_PER_BLOCK, block);
+        return;
     }
-    read_scales_f64(rows, ROWS_PER_BLOCK, block);
+    const int plain = count >= ROWS_PER_BLOCK && read_plain_targets(rows, first, block);
+    if (!plain)
+        read_unusual_targets(rows, first, count, block);
+    if (scratch->live)
+        return;
+    const struct table_places places = {NULL, first};
+    read_numbers(rows->source->table, &places, scratch, ahead);
+    read_entries(rows->source->table, &places, scratch);
+    if (!plain)
+        clear_rows(block, scratch);
 }
 
 /* slots += products of the numbers of `count` pieces with the same accumulator. */
@@ -373,12 +365,15 @@ static void multiply_table_block(const struct tabular_matrix *table,
     }
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). */
-static void predict_table_block(const struct tabular_matrix *table,
+/* p[i] = scale_i * (<x_i, w> + intercept) for the block of rows that begins with row `first`. */
+static void predict_table_block(const struct tabular_matrix *table, int64_t first,
                                 const struct table_scratch *scratch, int which,
                                 const struct block_f64 *block, double intercept,
                                 struct read_ahead *ahead, double *p) {
-    multiply_table_block(table, scratch, which, ahead, p);
+    if (scratch->live)
+        multiply_live_block(table, scratch->live, first, scratch->weights[which], p);
+    else
+        multiply_table_block(table, scratch, which, ahead, p);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         p[i] = block->scale[i] * (p[i] + intercept);
 }

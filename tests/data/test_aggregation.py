@@ -2,6 +2,7 @@
 
 import os
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -90,14 +91,40 @@ def test_tabular_records(seed, n_rows, parts):
     table = random_table(1 + n_rows // 4, layout, np.float32, seed)
     table = table[rng.integers(0, len(table), n_rows)]
     y = rng.integers(0, 3, n_rows)
-    keys = [
+    merged, targets, counts = aggregate(table, y, n_threads=1)
+    assert type(merged) is type(table)
+    assert merged.layout == table.layout
+    assert merged.numeric.dtype == table.numeric.dtype
+    assert merged.codes.dtype == table.codes.dtype
+    assert targets.dtype == y.dtype
+    assert counts.dtype == np.int64
+    first, expected = counted(table_keys(table, y))
+    of_key = dict(zip(table_keys(table[first], y[first]), expected, strict=True))
+    assert dict(zip(table_keys(merged, targets), counts.tolist(), strict=True)) == of_key
+    assert len(merged) == len(of_key)
+
+
+def table_keys(table, y):
+    return [
         numbers.tobytes() + codes.tobytes() + bytes([label])
         for numbers, codes, label in zip(table.numeric, table.codes, y, strict=True)
     ]
-    merged, first = check(table, y, keys)
-    assert merged.layout == table.layout
-    np.testing.assert_array_equal(merged.numeric, table.numeric[first])
-    np.testing.assert_array_equal(merged.codes, table.codes[first])
+
+
+@pytest.mark.parametrize("parts", [(0,) * 30 + (3, 2), (0, 0), (0, 3, 300), (0,) * 9 + (2,) * 9])
+def test_records_of_a_table_come_with_their_like(parts):
+    """Every pattern of categories and numbers other than 0 is one stretch of rows."""
+    rng = np.random.default_rng(0)
+    kinds = random_table(40, parts)
+    numeric = kinds.numeric[rng.integers(0, 40, 3000)] * rng.integers(1, 4, (3000, 1), dtype=np.int8)
+    table = kinds.with_rows(numeric, kinds.codes[rng.integers(0, 40, 3000)])
+    merged, _, _ = aggregate(table, np.zeros(3000))
+    patterns = [
+        (live != 0).tobytes() + codes.tobytes()
+        for live, codes in zip(merged.numeric, merged.codes, strict=True)
+    ]
+    stretches = 1 + sum(left != right for left, right in pairwise(patterns))
+    assert stretches == len(set(patterns)) < len(merged)
 
 
 def sparse(rng, n_rows, width, dtype, index_dtype=np.int32):

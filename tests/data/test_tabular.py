@@ -40,6 +40,28 @@ def test_dense_in_single_precision():
         table.to_dense(int)
 
 
+@given(
+    parts=st.lists(st.sampled_from([0, 0, 1, 2, 5, 9, 260]), min_size=1, max_size=8),
+    dtype=st.sampled_from(NUMERIC_DTYPES),
+    n_rows=st.integers(0, 20),
+    shape=st.sampled_from([(), (1,), (3,)]),
+    seed=st.integers(0, 2**20),
+)
+def test_products_and_norms_are_those_of_the_one_hot_matrix(parts, dtype, n_rows, shape, seed):
+    table = random_table(n_rows, parts, dtype, seed)
+    dense = one_hot(table)
+    weights = np.random.default_rng(seed).normal(size=(table.n_columns, *shape))
+    sizes = np.abs(dense) @ np.abs(weights)
+    assert np.all(np.abs(table @ weights - dense @ weights) <= 1e-14 * sizes)
+    np.testing.assert_allclose(table.squared_norms(), (dense**2).sum(axis=1), rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(), (77,), (79, 2), (78, 2, 2)])
+def test_products_with_weights_of_other_shapes_are_refused(shape):
+    with pytest.raises(ValueError, match=r"weights must have shape \(78,\) or \(78, K\), got"):
+        random_table(10, MIXED) @ np.zeros(shape)
+
+
 def test_size_and_memory():
     table = random_table(10, MIXED, np.uint8)
     assert table.shape == (10, 78)

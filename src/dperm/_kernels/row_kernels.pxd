@@ -120,6 +120,11 @@ cdef extern from "row_blocks.h" nogil:
         row_norms_fn *find_norms
 
 
+cdef extern from "live_columns.h" nogil:
+    struct live_columns:
+        int64_t bytes
+
+
 cdef extern from "tabular_matrix.h" nogil:
     enum numeric_type:
         NUMERIC_F32
@@ -143,6 +148,7 @@ cdef extern from "tabular_matrix.h" nogil:
         # what plan_tabular() makes is C's own
 
 
+    const live_columns *live_columns_of(const tabular_matrix *)
     int plan_tabular(tabular_matrix *)
     void free_tabular_plan(tabular_matrix *)
     expand_rows_fn expand_tabular

@@ -107,6 +107,12 @@ cdef class TabularSource(MatrixSource):
     def __dealloc__(self):
         free_tabular_plan(&self.table)
 
+    @property
+    def live_bytes(self):
+        """Memory of what later passes read in place of the arrays, see csrc/live_columns.h; 0 for nothing."""
+        cdef const live_columns *live = live_columns_of(&self.table)
+        return live.bytes if live != NULL else 0
+
 
 cdef class ColumnsSource(MatrixSource):
     """Columns of float32 or of float64, see csrc/columns_matrix.h."""

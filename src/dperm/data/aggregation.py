@@ -46,7 +46,8 @@ def aggregate(
     Returns
     -------
     X : of the type of `X`
-        The distinct records' rows, in the order in which they first occur.
+        The distinct records' rows, in the order in which they first occur; those of a table with the same
+        categories and the same numbers other than 0 side by side, as passes are then fastest.
     y : ndarray
         Their targets.
     counts : ndarray of int64
@@ -84,8 +85,19 @@ def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArra
     size = sum(items.nbytes for items, _ in parts) // 8
     first, counts = distinct_records(parts, n_rows, threads_for(n_threads, size))
     order = np.argsort(first, kind="stable")
+    if isinstance(matrix, TabularMatrix):
+        order = order[_alike_together(matrix[first[order]])]
     first = first[order]
     return matrix[first], y[first], counts[order]
+
+
+def _alike_together(table: TabularMatrix) -> Integers:
+    """An order of the rows in which those whose dense rows are 0 in the same columns are neighbours."""
+    live = np.packbits(table.numeric != 0, axis=1)
+    octets = np.concatenate([live, table.codes.view(np.uint8)], axis=1)
+    words = np.zeros((len(table), -(-octets.shape[1] // 8)), dtype=np.uint64)
+    words.view(np.uint8)[:, : octets.shape[1]] = octets
+    return np.lexsort(words.T)
 
 
 def _matrix_parts(X: Any) -> tuple[Any, Parts]:

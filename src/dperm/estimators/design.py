@@ -18,7 +18,7 @@ from dperm.errors import DataError
 from dperm.estimators.dask_input import training_collections
 from dperm.estimators.input_checks import sound_matrix
 
-_BLOCK_ROWS = 4096  # rows of a tabular matrix that a prediction expands at a time
+_BLOCK_ROWS = 4096  # rows of a tabular matrix that a prediction works on at a time: they stay in the cache
 
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
 
@@ -55,7 +55,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool) -> tuple[M
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
-    """Rows to predict as dense arrays of `n_columns`, or as a CSR matrix, in order.
+    """Rows to predict as dense arrays of `n_columns`, as CSR or as tabular matrices, in order.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
     if matrix.n_columns != n_columns:
         raise DataError(f"X has {matrix.n_columns} columns, the model was fitted to {n_columns}")
     for start in range(0, max(len(matrix), 1), _BLOCK_ROWS):
-        yield matrix[start : start + _BLOCK_ROWS].to_dense()
+        yield matrix[start : start + _BLOCK_ROWS]
 
 
 def public_row_norm(row_norm: float | None, schema: Schema | None, fit_intercept: bool) -> float:

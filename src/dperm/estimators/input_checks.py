@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from dperm.data import RecordFiles
+from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, PrivacyWarning
@@ -154,6 +154,8 @@ def row_scales(X: Any, row_norm: float, fit_intercept: bool) -> NDArray[np.float
     if is_sparse(X):
         entries = X.astype(np.float64)
         squares = np.asarray(entries.multiply(entries).sum(axis=1)).ravel()
+    elif isinstance(X, TabularMatrix):
+        squares = X.squared_norms()
     else:
         squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     squares = squares + float(fit_intercept)
