@@ -4,13 +4,18 @@
 
 enum { NAME(wides_per_unit) = UNIT_BYTES / WIDE_BYTES };
 
-/* Rows of a block unit by unit, one row after the other: aligned, for the widest vectors. */
+/* Rows of a block unit by unit, one row after the other: aligned, for the widest vectors, which
+ * read rows that start anywhere at half the speed, once and not twice for each model. */
 static void NAME(pack_rows)(const struct NAME(block) * block, const struct NAME(layout) * layout,
                             struct read_ahead *ahead, REAL *packed) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    const int64_t whole = layout->full_units * LANES, stride = layout->units * LANES;
+    for (int i = 0; i < ROWS_PER_BLOCK; i++, packed += stride) {
+        const REAL *row = block->row[i];
         read_ahead(ahead);
-        for (int64_t unit = 0; unit < layout->units; unit++, packed += LANES)
-            memcpy(packed, block->row[i] + NAME(unit_offset)(layout, unit), UNIT_BYTES);
+        for (int64_t at = 0; at < whole; at += WIDE_LANES)
+            *(WIDE *)(packed + at) = *(const LOOSE_WIDE *)(row + at);
+        if (whole < stride)
+            memcpy(packed + whole, row + layout->width - LANES, UNIT_BYTES);
     }
 }
 

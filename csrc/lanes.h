@@ -40,6 +40,8 @@ typedef float wide_f32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef double wide_f64 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef uint32_t wide_u32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef uint64_t wide_u64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef float loose_wide_f32 __attribute__((vector_size(WIDE_BYTES), aligned(4), may_alias));
+typedef double loose_wide_f64 __attribute__((vector_size(WIDE_BYTES), aligned(8), may_alias));
 
 /* Narrower vectors, to fold a wide one by halves. */
 typedef float vec16_f32 __attribute__((vector_size(16)));
