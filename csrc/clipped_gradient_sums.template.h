@@ -141,7 +141,7 @@ static void NAME(tile_factors)(const struct dense_rows *rows, const struct NAME(
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             p[k][i] = block->scale[i] * (p[k][i] + intercept);
     }
-    model_derivatives(loss, n, p[0], block->y, s[0]);
+    model_derivatives(loss, n, p[0], block->y, 0, s[0]);
     for (int64_t k = 0; k < n; k++) {
         const double *clip_in = models->clips_in + tile + k;
         for (int i = 0; i < ROWS_PER_BLOCK; i++)

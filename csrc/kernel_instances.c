@@ -46,6 +46,7 @@
 #include "precise_gradient_sum.h"
 #include "tabular_rows.h"
 #include "tabular_passes.h"
+#include "tabular_models.h"
 #include "smooth_chunk.h"
 #include "sgd_update.h"
 #include "sgd_steps.template.h"
@@ -152,6 +153,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .sgd_steps = BOTH(sgd_steps),
     .tabular_workspace_bytes = tabular_workspace_bytes,
     .tabular_clipped_gradient_sum = tabular_clipped_gradient_sum,
+    .tabular_models_workspace_bytes = tabular_models_workspace_bytes,
+    .tabular_clipped_gradient_sums = tabular_clipped_gradient_sums,
     .tabular_clipped_loss_sums = tabular_clipped_loss_sums,
     .tabular_predictions = tabular_predictions,
     .sparse = &sparse_kernels,

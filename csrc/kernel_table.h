@@ -247,6 +247,8 @@ typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
  * are those of the passes over dense rows of doubles, and so is every bit. */
 struct tabular_matrix;
 typedef int64_t tabular_workspace_bytes_fn(const struct tabular_matrix *table);
+typedef int64_t tabular_models_workspace_bytes_fn(const struct tabular_matrix *table,
+                                                  int64_t n_models);
 
 /* The kernels for sparse rows: see sparse_rows.h. */
 struct sparse_kernels;
@@ -279,6 +281,8 @@ struct kernel_table {
     sgd_steps_fn *sgd_steps[N_REAL_TYPES];
     tabular_workspace_bytes_fn *tabular_workspace_bytes;
     clipped_gradient_sum_fn *tabular_clipped_gradient_sum;
+    tabular_models_workspace_bytes_fn *tabular_models_workspace_bytes;
+    clipped_gradient_sums_fn *tabular_clipped_gradient_sums;
     clipped_loss_sums_fn *tabular_clipped_loss_sums;
     predictions_fn *tabular_predictions;
     const struct sparse_kernels *sparse;

@@ -100,26 +100,31 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
         break;                                                                                     \
     }
 
-/* derivative[k, i] = d loss / d p at (p[k, i], y[i]), for rows i of a block and predictions of
- * several models k: what a loop sets up once serves all of them. */
-ALWAYS_INLINE void block_derivatives(struct loss loss, int64_t n_models, const double *restrict p,
-                                     const double *restrict y, double *restrict derivative) {
+/* derivative[k, i] = d loss / d p at (p[k, i], y[k * y_step + i]) for k < n_blocks, rows of
+ * ROWS_PER_BLOCK: what a loop sets up once serves all of them. */
+ALWAYS_INLINE void block_derivatives(struct loss loss, int64_t n_blocks, const double *restrict p,
+                                     const double *restrict y, int64_t y_step,
+                                     double *restrict derivative) {
 #define DERIVATIVE_LOOP(KIND)                                                                      \
-    for (int64_t k = 0; k < n_models * ROWS_PER_BLOCK; k += ROWS_PER_BLOCK)                        \
-        _Pragma("omp simd") for (int i = 0; i < ROWS_PER_BLOCK; i++) derivative[k + i] =           \
-            loss_derivative_one(loss, KIND, p[k + i], y[i]);
+    for (int64_t k = 0; k < n_blocks;                                                              \
+         k++, p += ROWS_PER_BLOCK, derivative += ROWS_PER_BLOCK, y += y_step)                      \
+        _Pragma("omp simd") for (int i = 0; i < ROWS_PER_BLOCK; i++) derivative[i] =               \
+            loss_derivative_one(loss, KIND, p[i], y[i]);
     FOR_EACH_LOSS(loss.kind, DERIVATIVE_LOOP)
 #undef DERIVATIVE_LOOP
 }
 
+/* Of one block. */
 static void loss_derivatives(struct loss loss, const double *restrict p, const double *restrict y,
                              double *restrict derivative) {
-    block_derivatives(loss, 1, p, y, derivative);
+    block_derivatives(loss, 1, p, y, 0, derivative);
 }
 
-static void model_derivatives(struct loss loss, int64_t n_models, const double *restrict p,
-                              const double *restrict y, double *restrict derivative) {
-    block_derivatives(loss, n_models, p, y, derivative);
+/* Of several models. */
+static void model_derivatives(struct loss loss, int64_t n_blocks, const double *restrict p,
+                              const double *restrict y, int64_t y_step,
+                              double *restrict derivative) {
+    block_derivatives(loss, n_blocks, p, y, y_step, derivative);
 }
 
 #endif
