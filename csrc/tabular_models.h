@@ -2,7 +2,8 @@
  * shares a unit, a lane for each: what a category adds to a product, or gets from a row, is a
  * vector for all of them. The bits are those of as many single passes. */
 
-enum { GROUP = UNIT_DOUBLES };
+/* Models in a group, and rows whose slots are filled together. */
+enum { GROUP = UNIT_DOUBLES, ROWS_TOGETHER = 4 };
 
 /* The models in the lanes of a group; lanes past `count` are models whose weights are 0. */
 struct model_group {
@@ -21,7 +22,7 @@ typedef int64_t group_integers[ROWS_PER_BLOCK][GROUP] __attribute__((aligned(UNI
 struct table_models_scratch {
     struct table_scratch rows;
     struct model_group *groups;
-    double *slots; /* GROUP for each slot, 0 between rows */
+    double *slots; /* GROUP for each slot of ROWS_TOGETHER rows, 0 between them */
     int64_t n_groups;
 };
 
@@ -30,7 +31,7 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
     struct table_models_scratch scratch = {.rows = table_scratch_in(workspace, table),
                                            .n_groups = (n_models + GROUP - 1) / GROUP};
     struct table_scratch *rows = &scratch.rows;
-    scratch.slots = table_piece(rows, workspace, SLOTS * UNIT_BYTES);
+    scratch.slots = table_piece(rows, workspace, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
     scratch.groups =
         table_piece(rows, workspace, scratch.n_groups * (int64_t)sizeof *scratch.groups);
     for (int64_t g = 0; g < scratch.n_groups; g++) {
@@ -82,27 +83,29 @@ static void open_group(const struct dense_rows *rows, const struct models *model
     }
 }
 
-/* p[m] = <x, w_m>: dot() with a vector of models in place of each number. */
-static void multiply_table_row(const struct tabular_matrix *table, const struct model_group *group,
-                               const double *numbers, const int32_t *entries, double *slots,
-                               double *p) {
-    int64_t k = 0, j = 0;
-    for (int64_t s = 0; s < table->n_segments; s++) {
-        for (; k < table->segments[s].end_piece; k++) {
-            const struct number_piece *piece = &table->pieces[k];
-            const double *weight = group->number_weights + piece->first_number * GROUP;
-            double *slot = slots + (piece->accumulator * UNIT_DOUBLES + piece->first_lane) * GROUP;
-            for (int64_t lane = 0; lane < piece->n_lanes; lane++)
-                for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
-                    *(wide_f64 *)(slot + lane * GROUP + v) +=
-                        numbers[piece->first_number + lane] *
-                        *(const wide_f64 *)(weight + lane * GROUP + v);
-        }
-        for (; j < table->segments[s].end_category; j++)
-            for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
-                *(wide_f64 *)(slots + table->slots[entries[j]] * GROUP + v) +=
-                    *(const wide_f64 *)(group->entry_weights + entries[j] * GROUP + v);
+/* slots += products of number k with its weights, for ROWS_TOGETHER rows. */
+ALWAYS_INLINE void add_group_number(const double *number, int64_t stride, const double *weights,
+                                    double *slots) {
+    for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
+        const wide_f64 weight = *(const wide_f64 *)(weights + v);
+        for (int i = 0; i < ROWS_TOGETHER; i++)
+            *(wide_f64 *)(slots + i * SLOTS * GROUP + v) += number[i * stride] * weight;
     }
+}
+
+/* slots += weights of the categories of a column, for ROWS_TOGETHER rows. */
+ALWAYS_INLINE void add_group_category(const int32_t *entries, int64_t n_categorical,
+                                      const double *weights, const int32_t *slot, double *slots) {
+    for (int i = 0; i < ROWS_TOGETHER; i++) {
+        const int64_t entry = entries[i * n_categorical];
+        double *to = slots + (i * SLOTS + slot[entry]) * GROUP;
+        for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+            *(wide_f64 *)(to + v) += *(const wide_f64 *)(weights + entry * GROUP + v);
+    }
+}
+
+/* p[m] = sum of a row's slots as dot() and fold() add them up; slots = 0. */
+ALWAYS_INLINE void fold_group(double *slots, double *p) {
     for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
         wide_f64 sum[UNIT_DOUBLES];
         for (int lane = 0; lane < UNIT_DOUBLES; lane++) {
@@ -118,6 +121,31 @@ static void multiply_table_row(const struct tabular_matrix *table, const struct 
             for (int lane = 0; lane < half; lane++)
                 sum[lane] += sum[lane + half];
         *(wide_f64 *)(p + v) = sum[0];
+    }
+}
+
+/* p[i][m] = <x_i, w_m> for the rows of a block: dot() with a vector of models in place of each
+ * number. */
+static void multiply_group(const struct tabular_matrix *table, const struct table_scratch *scratch,
+                           const struct model_group *group, double *slots, group_reals p) {
+    const int64_t stride = scratch->stride, c = table->n_categorical;
+    for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_TOGETHER) {
+        const double *numbers = scratch->numbers + i * stride;
+        const int32_t *entries = scratch->entries + i * c;
+        for (int64_t s = 0, k = 0, j = 0; s < table->n_segments; s++) {
+            for (; k < table->segments[s].end_piece; k++) {
+                const struct number_piece *piece = &table->pieces[k];
+                const int slot = piece->accumulator * UNIT_DOUBLES + piece->first_lane;
+                for (int64_t lane = 0; lane < piece->n_lanes; lane++)
+                    add_group_number(numbers + piece->first_number + lane, stride,
+                                     group->number_weights + (piece->first_number + lane) * GROUP,
+                                     slots + (slot + lane) * GROUP);
+            }
+            for (; j < table->segments[s].end_category; j++)
+                add_group_category(entries + j, c, group->entry_weights, table->slots, slots);
+        }
+        for (int row = 0; row < ROWS_TOGETHER; row++)
+            fold_group(slots + row * SLOTS * GROUP, p[i + row]);
     }
 }
 
@@ -225,7 +253,7 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
     const struct table_models_scratch scratch =
         table_models_scratch_in(workspace, table, models->n_models);
     uint64_t added = 0;
-    memset(scratch.slots, 0, SLOTS * UNIT_BYTES);
+    memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
     for (int64_t g = 0; g < scratch.n_groups; g++)
         open_group(rows, models, &scratch.groups[g]);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK, added += ROWS_PER_BLOCK) {
@@ -238,10 +266,7 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         for (int64_t g = 0; g < scratch.n_groups; g++) {
             struct model_group *group = &scratch.groups[g];
             group_reals p, s;
-            for (int i = 0; i < ROWS_PER_BLOCK; i++)
-                multiply_table_row(table, group, scratch.rows.numbers + i * scratch.rows.stride,
-                                   scratch.rows.entries + i * table->n_categorical, scratch.slots,
-                                   p[i]);
+            multiply_group(table, &scratch.rows, group, scratch.slots, p);
             group_factors(&block, loss, group, folds, end - first, p, s);
             add_block_to_group(table, &scratch.rows, count, s, group);
         }
