@@ -150,7 +150,7 @@ static void NAME(tile_factors)(const struct dense_rows *rows, const struct NAME(
             NAME(find_caps)(block->norm, *clip_in, cap);
         NAME(clamp_factors)(s[k], cap, clipped[k]);
         for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
-            clipped[k][i] = folds[i] == tile + k ? (REAL)0 : clipped[k][i];
+            clipped[k][i] = folds[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
     }
 }
 

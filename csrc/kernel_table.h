@@ -93,7 +93,8 @@ struct models {
     const double *w;        /* n_models * (n_columns + intercept) */
     const double *clips_in; /* n_models */
     const double *grids;    /* n_models */
-    const int32_t *folds;   /* n_rows: row i adds nothing to model folds[i]; or NULL */
+    const int32_t *folds;    /* n_rows: the row's fold; or NULL */
+    const int32_t *left_out; /* n_models: the fold whose rows add nothing to the model */
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to

@@ -13,6 +13,7 @@ struct model_group {
     int64_t *entry_sums;   /* integers; one entry more, for the intercept */
     double intercept[GROUP], clip_in[GROUP], shift[GROUP];
     int one_clip;
+    const int32_t *left_out; /* the fold that a model does not see, where there are folds */
 };
 
 /* One number or one integer for each model of a group and each row of a block. */
@@ -71,6 +72,7 @@ static void open_group(const struct dense_rows *rows, const struct models *model
     memset(group->number_sums, 0, (size_t)(table->n_numeric * UNIT_BYTES));
     memset(group->entry_sums, 0, (size_t)((table->n_entries + 1) * UNIT_BYTES));
     group->one_clip = 1;
+    group->left_out = models->folds ? models->left_out + group->first : NULL;
     for (int lane = 0; lane < GROUP; lane++) {
         const int64_t k = group->first + (lane < group->count ? lane : 0);
         const double *w = models->w + k * dimension;
@@ -178,8 +180,8 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
         memcpy(s[0] + at, clamped, sizeof clamped);
     }
     for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
-        if (folds[i] >= group->first && folds[i] < group->first + GROUP)
-            s[i][folds[i] - group->first] = 0.0;
+        for (int lane = 0; lane < group->count; lane++)
+            s[i][lane] = folds[i] == group->left_out[lane] ? 0.0 : s[i][lane];
 }
 
 /* Adds the rows of a block to the sums of a group. */

@@ -128,14 +128,15 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     double *w = doubles(size, place), *clips = doubles(N_MODELS, place);
     double *grids = doubles(N_MODELS, place);
     int32_t *folds = guarded(n * sizeof *folds, place);
+    int32_t *left_out = guarded(N_MODELS * sizeof *left_out, place);
     int64_t *sums = guarded(size * sizeof *sums, place);
     void *workspace = guarded(kernels->models_workspace_bytes(d, N_MODELS), place);
     for (int k = 0; k < N_MODELS; k++)
-        clips[k] = 0.25, grids[k] = 0x1p-24;
+        clips[k] = 0.25, grids[k] = 0x1p-24, left_out[k] = k;
     for (int64_t i = 0; i < n; i++)
         folds[i] = (int32_t)(i % 7);
     memset(sums, 0, size * sizeof *sums);
-    struct models models = {N_MODELS, w, clips, grids, folds};
+    struct models models = {N_MODELS, w, clips, grids, folds, left_out};
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
     models.folds = NULL;
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);

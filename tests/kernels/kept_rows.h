@@ -260,13 +260,17 @@ static void run_kept_models(const struct passes *passes, struct dense_rows rows)
     double *w = random_doubles(program, size), *clips = random_doubles(program, KEPT_MODELS);
     double *grids = random_doubles(program, KEPT_MODELS);
     int32_t *folds = program->room((size_t)rows.n_rows * sizeof *folds);
+    int32_t *left_out = program->room(KEPT_MODELS * sizeof *left_out);
     int64_t *sums = integer_room(program, size);
-    for (int k = 0; k < KEPT_MODELS; k++)
-        clips[k] = k % 5 ? 0.5 : 0.25, grids[k] = k % 3 ? 0x1p-22 : 0x1p-21;
+    for (int k = 0; k < KEPT_MODELS; k++) {
+        clips[k] = k % 5 ? 0.5 : 0.25;
+        grids[k] = k % 3 ? 0x1p-22 : 0x1p-21;
+        left_out[k] = k % 4;
+    }
     for (int64_t i = 0; i < rows.n_rows; i++)
-        folds[i] = (int32_t)(below(program, KEPT_MODELS + 2) - 1);
+        folds[i] = (int32_t)(below(program, 6) - 1);
     for (int with = 0; with < 2; with++) {
-        const struct models models = {KEPT_MODELS, w, clips, grids, with ? folds : NULL};
+        const struct models models = {KEPT_MODELS, w, clips, grids, with ? folds : NULL, left_out};
         stop_if(all_clipped_gradient_sums(passes->kernels, passes->type, &rows, passes->n_threads,
                                           loss, &models, sums));
         program->integers("gradients of models", sums, size);

@@ -99,7 +99,7 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     const double models_w[N_MODELS * DIMENSION] = {0.5, -1.0, 2.0, 0.1, 3.0, 0.3},
                                      clips[N_MODELS] = {0.5, 0.25, 0.5},
                                      grids[N_MODELS] = {0x1p-30, 0x1p-31, 0x1p-30};
-    const struct models models = {N_MODELS, models_w, clips, grids, NULL};
+    const struct models models = {N_MODELS, models_w, clips, grids, NULL, NULL};
     failed |= all_clipped_gradient_sums(kernels, REAL_F64, &rows, n_threads, loss, &models,
                                         sums.gradients);
     failed |=
