@@ -90,9 +90,9 @@ struct integer_rows {
 /* Several models of the same loss: clipped gradient sums that are made together. */
 struct models {
     int64_t n_models;
-    const double *w;        /* n_models * (n_columns + intercept) */
-    const double *clips_in; /* n_models */
-    const double *grids;    /* n_models */
+    const double *w;         /* n_models * (n_columns + intercept) */
+    const double *clips_in;  /* n_models */
+    const double *grids;     /* n_models */
     const int32_t *folds;    /* n_rows: the row's fold; or NULL */
     const int32_t *left_out; /* n_models: the fold whose rows add nothing to the model */
 };

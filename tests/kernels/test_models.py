@@ -126,7 +126,6 @@ def test_against_exact_arithmetic(dtype):
         assert np.abs(total - exact.astype(float)).max() < slack
 
 
-
 TABLE_LAYOUTS = {
     "numbers": (0,) * 11,
     "categories": (3, 9, 1, 40),

@@ -314,7 +314,8 @@ def sums_of_models(
 ) -> list[Integers]:
     """Clipped gradient sums at ``w[0], w[1], ..``: in one pass where the rows have one, else one by one.
 
-    Record i adds nothing to the sums k whose ``left_out[k]`` is ``folds[i]``. See ``clipped_gradient_sums`` of ``kernel_table.h``.
+    Record i adds nothing to the sums k whose ``left_out[k]`` is ``folds[i]``. See ``clipped_gradient_sums``
+    of ``kernel_table.h``.
     """
     kernels: Any = rows
     several = len(w) > 1 or folds is not None
