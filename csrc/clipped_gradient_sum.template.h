@@ -1,26 +1,29 @@
-/* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h. */
+/* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h.
+ *
+ * A block of rows is added up while the next one is multiplied and memory is asked for the one
+ * after: a few lines at a time throughout, which keeps the bus busy. */
 
 /* s_i = loss'(p_i) * scale_i; on return s_i (x_i, 1) is the record's gradient. */
-ALWAYS_INLINE void NAME(gradient_factors)(const struct NAME(block) * block, struct loss loss,
+ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * block, struct loss loss,
                                           const double *p, double *s) {
-    loss_derivatives(loss, p, block->y, s);
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+    loss_derivatives(loss, n, p, block->y, s);
+    for (int i = 0; i < n; i++)
         s[i] *= block->scale[i];
 }
 
 /* cap[i] = clip_in / norm_i. */
-ALWAYS_INLINE void NAME(find_caps)(const double *norm, double clip_in, double *cap) {
+ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double clip_in, double *cap) {
 #pragma omp simd
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+    for (int i = 0; i < n; i++)
         cap[i] = clip_in / norm[i];
 }
 
 /* Clamp to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
  * factor: it has few digits, and times a huge row its rounding error would carry the record past
  * the clip. */
-ALWAYS_INLINE void NAME(clamp_factors)(const double *s, const double *cap, REAL *clipped) {
+ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap, REAL *clipped) {
 #pragma omp simd
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         double value = s[i] > cap[i] ? cap[i] : s[i];
         value = value < -cap[i] ? -cap[i] : value;
         const double magnitude = value < 0.0 ? -value : value;
@@ -30,12 +33,12 @@ ALWAYS_INLINE void NAME(clamp_factors)(const double *s, const double *cap, REAL 
     }
 }
 
-/* Clamp to +-clip_in / norm_i. */
-ALWAYS_INLINE void NAME(clip_factors)(const double *s, const double *norm, double clip_in,
+/* Clamp to +-clip_in / norm_i. n is at most ROWS_PER_BLOCK. */
+ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double clip_in,
                                       REAL *clipped) {
     double cap[ROWS_PER_BLOCK];
-    NAME(find_caps)(norm, clip_in, cap);
-    NAME(clamp_factors)(s, cap, clipped);
+    NAME(find_caps)(n, norm, clip_in, cap);
+    NAME(clamp_factors)(n, s, cap, clipped);
 }
 
 /* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */
@@ -55,11 +58,11 @@ static void NAME(flush_rounded)(const struct NAME(layout) * layout, UNSIGNED *ac
 }
 
 /* rounded[i] = round(s_i / grid), what an entry of 1 adds; returns their sum. */
-ALWAYS_INLINE int64_t NAME(rounded_factors)(const REAL *s, REAL shift, int64_t *rounded) {
+ALWAYS_INLINE int64_t NAME(rounded_factors)(int n, const REAL *s, REAL shift, int64_t *rounded) {
     int64_t sum = 0;
     UNSIGNED shift_bits;
     memcpy(&shift_bits, &shift, sizeof shift_bits);
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         const REAL shifted = s[i] + shift;
         UNSIGNED bits;
         memcpy(&bits, &shifted, sizeof bits);
@@ -70,11 +73,11 @@ ALWAYS_INLINE int64_t NAME(rounded_factors)(const REAL *s, REAL shift, int64_t *
 }
 
 /* What the rows of a block that count more than once add beyond the first time. Apart: few do. */
-static __attribute__((noinline)) void NAME(add_repeats)(const struct NAME(block) * block,
+static __attribute__((noinline)) void NAME(add_repeats)(int n, const struct NAME(block) * block,
                                                         const REAL *s, const int64_t *count,
                                                         int64_t n_columns, int intercept,
                                                         REAL shift, int64_t *sum_out) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         const int64_t times = count[i] - 1;
         if (times == 0 || s[i] == 0)
             continue;
@@ -84,6 +87,66 @@ static __attribute__((noinline)) void NAME(add_repeats)(const struct NAME(block)
     }
 }
 
+/* The block of rows from `first` on; two of them can be held, in the halves of the scratch. */
+ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                   int half, const struct NAME(layout) * layout,
+                                   const struct NAME(scratch) * scratch,
+                                   struct NAME(block) * block) {
+    REAL *narrow = scratch->narrow + half * ROWS_PER_BLOCK * LANES;
+    NAME(read_rows)(rows, first, end - first, ROWS_IN_FLIGHT, layout, scratch->zero_row, narrow,
+                    block);
+}
+
+/* The first block, and what its rows make with the packed weights; asks for the rows after it. */
+static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                 const struct NAME(layout) * layout,
+                                 const struct NAME(scratch) * scratch, struct NAME(block) * block,
+                                 double *product) {
+    for (int i = 0; i < ROWS_IN_FLIGHT + ROWS_AHEAD; i++)
+        NAME(prefetch_row)(rows, begin + i);
+    NAME(take_rows)(rows, begin, end, 0, layout, scratch, block);
+    for (int i = 0; i < ROWS_IN_FLIGHT; i++)
+        product[i] = (double)NAME(dot)(block->row[i], scratch->weights, layout);
+}
+
+/* Adds up a block, each row times its factor (rounded if `exact`: see add_rounded_rows), piece by
+ * piece while the rows of the next block are multiplied: product[i] = <x_i, w>. */
+ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(block) * block,
+                                          const REAL *factor, REAL shift,
+                                          const struct NAME(layout) * layout, void *accumulator,
+                                          const struct NAME(block) * next, const REAL **ahead,
+                                          const REAL *w, double *product) {
+    for (int first = 0; first < ROWS_IN_FLIGHT; first += ROWS_PER_LOAD) {
+        const struct NAME(rows_to_add) added =
+            NAME(rows_to_add)(block->row + first, factor + first);
+        int64_t unit = 0;
+        for (int i = first; i < first + ROWS_PER_LOAD; i++) {
+            const int64_t end = layout->units * (i + 1 - first) / ROWS_PER_LOAD;
+            product[i] = (double)NAME(dot_asking)(next->row[i], w, layout, ahead[i]);
+            if (exact)
+                NAME(add_rounded_rows)(&added, shift, layout, unit, end, accumulator);
+            else
+                NAME(add_rows)(&added, layout, unit, end, accumulator);
+            unit = end;
+        }
+    }
+}
+
+/* What multiplies the rows of a block whose products are known, `p` on return their predictions. */
+ALWAYS_INLINE void NAME(clipped_block)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                       struct loss loss, double intercept, double clip_in,
+                                       struct NAME(block) * block, double *p, REAL *clipped) {
+    double s[ROWS_IN_FLIGHT];
+    for (int i = 0; i < ROWS_IN_FLIGHT; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
+    for (int i = 0; i < ROWS_IN_FLIGHT && rows->predictions && first + i < end; i++)
+        rows->predictions[first + i] = p[i];
+    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, loss, p, s);
+    if (rows->clip_norms)
+        NAME(read_clip_norms)(rows, first, ROWS_IN_FLIGHT, block);
+    NAME(clip_factors)(ROWS_IN_FLIGHT, s, block->norm, clip_in, clipped);
+}
+
 static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                        struct loss loss, const double *w, double clip_in,
                                        double grid, int64_t *sum_out, void *workspace) {
@@ -91,41 +154,31 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
     const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    struct NAME(block) blocks[2];
+    REAL clipped[2][ROWS_IN_FLIGHT];
+    double p[ROWS_IN_FLIGHT];
     int64_t intercept_sum = 0;
     int added = 0;
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        NAME(prefetch_row)(rows, begin + i);
     NAME(pack_weights)(&layout, w, scratch.weights);
-    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        struct NAME(block) block;
-        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
-        REAL clipped[ROWS_PER_BLOCK];
-        int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
-        struct read_ahead ahead = NAME(block_ahead)(rows, first + ROWS_PER_BLOCK, end);
-        NAME(predict_block_ahead)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
-                                  &layout, &ahead, p);
-        NAME(products_are_formed)(&ahead);
-        for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
-            rows->predictions[first + i] = p[i];
-        NAME(gradient_factors)(&block, loss, p, s);
-        if (rows->clip_norms)
-            NAME(read_clip_norms)(rows, first, &block);
-        NAME(clip_factors)(s, block.norm, clip_in, clipped);
-        if (rows->batch)
-            NAME(add_rounded_batch_rows)(rows, first + ROWS_PER_BLOCK, &block, clipped, shift,
-                                         &layout, scratch.accumulator);
-        else
-            for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
-                NAME(add_rounded_rows)(block.row + i, clipped + i, shift, &layout, &ahead, NULL, 0,
-                                       scratch.accumulator);
-        intercept_sum += NAME(rounded_factors)(clipped, shift, rounded);
+    NAME(first_products)(rows, begin, end, &layout, &scratch, blocks, p);
+    NAME(clipped_block)(rows, begin, end, loss, intercept, clip_in, blocks, p, clipped[0]);
+    for (int64_t first = begin, half = 0; first < end; first += ROWS_IN_FLIGHT, half = !half) {
+        const int64_t second = first + ROWS_IN_FLIGHT;
+        struct NAME(block) *next = &blocks[!half];
+        const REAL *ahead[ROWS_IN_FLIGHT];
+        int64_t counts[ROWS_IN_FLIGHT], rounded[ROWS_IN_FLIGHT];
+        NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
+        NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
+        NAME(add_and_multiply)(1, &blocks[half], clipped[half], shift, &layout, scratch.accumulator,
+                               next, ahead, scratch.weights, p);
+        intercept_sum += NAME(rounded_factors)(ROWS_IN_FLIGHT, clipped[half], shift, rounded);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_IN_FLIGHT, counts);
         if (count)
-            NAME(add_repeats)(&block, clipped, count, rows->n_columns, rows->intercept, shift,
-                              sum_out);
-        added += ROWS_PER_BLOCK;
-        if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
+            NAME(add_repeats)(ROWS_IN_FLIGHT, &blocks[half], clipped[half], count, rows->n_columns,
+                              rows->intercept, shift, sum_out);
+        NAME(clipped_block)(rows, second, end, loss, intercept, clip_in, next, p, clipped[!half]);
+        added += ROWS_IN_FLIGHT;
+        if (added == ROWS_PER_FLUSH || second >= end) {
             NAME(flush_rounded)(&layout, scratch.accumulator, shift, added, sum_out);
             added = 0;
         }
@@ -145,44 +198,58 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
         }
 }
 
+/* What multiplies the rows of a block whose products are known: loss'(p_i) scale_i, times how often
+ * the row counts. Adds these up one by one, and the losses if asked. */
+ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                     struct loss loss, double intercept, int with_loss,
+                                     const struct NAME(block) * block, double *p, REAL *factor,
+                                     double *factor_sum, double *loss_sum) {
+    double s[ROWS_IN_FLIGHT], value[ROWS_PER_BLOCK];
+    int64_t counts[ROWS_IN_FLIGHT];
+    const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_IN_FLIGHT, counts);
+    for (int i = 0; i < ROWS_IN_FLIGHT; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
+    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, loss, p, s);
+    for (int i = 0; i < ROWS_IN_FLIGHT && count; i++)
+        s[i] *= (double)count[i];
+    for (int i = 0; i < ROWS_IN_FLIGHT; i++) {
+        factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
+        *factor_sum += (double)factor[i];
+    }
+    if (with_loss)
+        loss_values_f64(loss, p, block->y, 1, value);
+    for (int i = 0; i < ROWS_IN_FLIGHT && with_loss && first + i < end; i++) {
+        value[i] *= count ? (double)count[i] : 1.0;
+        *loss_sum += value[i] <= DBL_MAX ? value[i] : 0.0;
+    }
+}
+
 static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                struct loss loss, const double *w, double *sum_out, double *loss_out,
                                void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
     const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    double intercept_sum = 0.0, loss_sum = 0.0;
+    struct NAME(block) blocks[2] = {0};
+    REAL factor[2][ROWS_IN_FLIGHT];
+    double p[ROWS_PER_BLOCK] = {0}, intercept_sum = 0.0, loss_sum = 0.0;
     int added = 0;
     NAME(pack_weights)(&layout, w, scratch.weights);
-    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        struct NAME(block) block;
-        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], value[ROWS_PER_BLOCK];
-        REAL factor[ROWS_PER_BLOCK];
-        int64_t counts[ROWS_PER_BLOCK];
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
-        struct read_ahead ahead = NAME(block_ahead)(rows, first + ROWS_PER_BLOCK, end);
-        NAME(predict_block_ahead)(rows, first + ROWS_PER_BLOCK, &block, scratch.weights, intercept,
-                                  &layout, &ahead, p);
-        NAME(products_are_formed)(&ahead);
-        NAME(gradient_factors)(&block, loss, p, s);
-        for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
-            s[i] *= (double)count[i];
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
-            intercept_sum += (double)factor[i];
-        }
-        if (loss_out) {
-            loss_values_f64(loss, p, block.y, 1, value);
-            for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
-                value[i] *= (double)count[i];
-            for (int i = 0; i < ROWS_PER_BLOCK; i++)
-                loss_sum += value[i] <= DBL_MAX ? value[i] : 0.0;
-        }
-        for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
-            NAME(add_rows)(block.row + i, factor + i, &layout, &ahead, scratch.accumulator);
-        added += ROWS_PER_BLOCK;
-        if (added == FLOAT_ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
+    NAME(first_products)(rows, begin, end, &layout, &scratch, blocks, p);
+    NAME(plain_block)(rows, begin, end, loss, intercept, loss_out != NULL, blocks, p, factor[0],
+                      &intercept_sum, &loss_sum);
+    for (int64_t first = begin, half = 0; first < end; first += ROWS_IN_FLIGHT, half = !half) {
+        const int64_t second = first + ROWS_IN_FLIGHT;
+        struct NAME(block) *next = &blocks[!half];
+        const REAL *ahead[ROWS_IN_FLIGHT];
+        NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
+        NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
+        NAME(add_and_multiply)(0, &blocks[half], factor[half], 0, &layout, scratch.accumulator,
+                               next, ahead, scratch.weights, p);
+        NAME(plain_block)(rows, second, end, loss, intercept, loss_out != NULL, next, p,
+                          factor[!half], &intercept_sum, &loss_sum);
+        added += ROWS_IN_FLIGHT;
+        if (added == FLOAT_ROWS_PER_FLUSH || second >= end) {
             NAME(flush_plain)(&layout, scratch.accumulator, sum_out);
             added = 0;
         }

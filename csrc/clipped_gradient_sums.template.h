@@ -129,26 +129,28 @@ ALWAYS_INLINE void NAME(add_packed_rows)(const REAL *x, int64_t stride, const RE
 
 /* What the rows of a block are multiplied with in the sums of `n` models from `tile` on; p: the
  * products of rows and weights. folds: of the block's rows, of which n_folds are there, or NULL. */
-static void NAME(tile_factors)(const struct dense_rows *rows, const struct NAME(block) * block,
-                               struct loss loss, const struct models *models, int64_t tile,
-                               int64_t n, const int32_t *folds, int64_t n_folds,
-                               double (*p)[ROWS_PER_BLOCK], REAL (*clipped)[ROWS_PER_BLOCK]) {
+static void NAME(models_factors)(const struct dense_rows *rows, const struct NAME(block) * block,
+                                 struct loss loss, const struct models *models, int64_t tile,
+                                 int64_t n, const int32_t *folds, int64_t n_folds,
+                                 double (*p)[ROWS_PER_BLOCK], REAL (*clipped)[ROWS_PER_BLOCK]) {
     const int64_t dimension = rows->n_columns + rows->intercept;
-    double s[MODELS_PER_TILE][ROWS_PER_BLOCK], cap[ROWS_PER_BLOCK];
+    double s[MODELS_PER_TILE][ROWS_PER_BLOCK], y[MODELS_PER_TILE][ROWS_PER_BLOCK];
+    double cap[ROWS_PER_BLOCK];
     for (int64_t k = 0; k < n; k++) {
         const double *w = models->w + (tile + k) * dimension;
         const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             p[k][i] = block->scale[i] * (p[k][i] + intercept);
+        memcpy(y[k], block->y, sizeof y[k]);
     }
-    model_derivatives(loss, n, p[0], block->y, 0, s[0]);
+    loss_derivatives(loss, (int)n * ROWS_PER_BLOCK, p[0], y[0], s[0]);
     for (int64_t k = 0; k < n; k++) {
         const double *clip_in = models->clips_in + tile + k;
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             s[k][i] *= block->scale[i];
         if (k == 0 || clip_in[0] != clip_in[-1])
-            NAME(find_caps)(block->norm, *clip_in, cap);
-        NAME(clamp_factors)(s[k], cap, clipped[k]);
+            NAME(find_caps)(ROWS_PER_BLOCK, block->norm, *clip_in, cap);
+        NAME(clamp_factors)(ROWS_PER_BLOCK, s[k], cap, clipped[k]);
         for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
             clipped[k][i] = folds[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
     }
@@ -164,9 +166,10 @@ static void NAME(add_to_model)(const struct dense_rows *rows, const struct NAME(
         NAME(add_packed_rows)(packed + i * stride, stride, clipped + i, shift, stride / LANES,
                               accumulator);
     if (rows->intercept)
-        sum_out[rows->n_columns] += NAME(rounded_factors)(clipped, shift, rounded);
+        sum_out[rows->n_columns] += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     if (count)
-        NAME(add_repeats)(block, clipped, count, rows->n_columns, rows->intercept, shift, sum_out);
+        NAME(add_repeats)(ROWS_PER_BLOCK, block, clipped, count, rows->n_columns, rows->intercept,
+                          shift, sum_out);
 }
 
 static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -190,7 +193,7 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         struct read_ahead ahead =
             NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
         const int32_t *folds = models->folds ? models->folds + first : NULL;
         NAME(pack_rows)(&block, &layout, &ahead, packed);
         for (int64_t tile = 0; tile < n_models; tile += MODELS_PER_TILE) {
@@ -200,8 +203,8 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
             const int64_t here = left < MODELS_PER_TILE ? left : MODELS_PER_TILE;
             NAME(tile_dots)(packed, weights + tile * stride, stride, here, &layout, &ahead, p);
             ahead.lines_per_call = 0;
-            NAME(tile_factors)(rows, &block, loss, models, tile, here, folds, end - first, p,
-                               clipped);
+            NAME(models_factors)(rows, &block, loss, models, tile, here, folds, end - first, p,
+                                 clipped);
             for (int64_t k = 0; k < here; k++)
                 NAME(add_to_model)(rows, &block, packed, stride, count, clipped[k],
                                    ROUNDING_SHIFT * (REAL)models->grids[tile + k],

@@ -139,7 +139,7 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
         if (rows->predictions)
             NAME(predict_from)(rows, first, end, &block, &scratch, &layout, p, q);
         else

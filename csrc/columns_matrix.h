@@ -9,10 +9,10 @@ struct columns_matrix {
     int64_t n_columns;
 };
 
-/* expand_rows_fn (row_blocks.h) for columns of floats and of doubles. */
-void expand_columns_f32(const void *matrix, const int64_t *places, int64_t first, int64_t count,
-                        void *x_out);
-void expand_columns_f64(const void *matrix, const int64_t *places, int64_t first, int64_t count,
-                        void *x_out);
+enum { QUAD = 4 };            /* entries of a column that are moved together */
+enum { COLUMNS_AT_ONCE = 8 }; /* as many streams as a processor reads ahead of */
+
+/* Tiles, see column_tiles.template.h. */
+enum { GROUP_BYTES = 1 << 17, MOST_GROUP_TILES = 32, TILES_PER_LOAD = 4, COLUMNS_AHEAD = 1 };
 
 #endif

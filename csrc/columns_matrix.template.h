@@ -1,4 +1,4 @@
-/* Columns side by side: a transposition. Included once per element type. */
+/* Columns side by side: a transposition. See kernel_table.h. Included once per element type. */
 
 /* Entries i .. i + QUAD - 1 of four columns, to four rows of x_out. */
 ALWAYS_INLINE void NAME(move_tile)(const REAL *const *columns, int64_t i, int64_t n_columns,
@@ -29,8 +29,8 @@ static void NAME(interleave)(const struct columns_matrix *matrix, int64_t first,
             x_out[i * d + j] = columns[j][first + i];
 }
 
-void NAME(expand_columns)(const void *source, const int64_t *places, int64_t first, int64_t count,
-                          void *x_out) {
+static void NAME(expand_columns)(const void *source, const int64_t *places, int64_t first,
+                                 int64_t count, void *x_out) {
     const struct columns_matrix *matrix = source;
     const int64_t d = matrix->n_columns;
     if (!places)

@@ -29,7 +29,7 @@ struct NAME(scratch) {
     REAL *direction;   /* units * LANES, packed */
     REAL *zero_row;    /* width zeros, read in place of a row that must not count */
     void *accumulator; /* units * LANES of REAL or UNSIGNED */
-    REAL *narrow;      /* ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
+    REAL *narrow;      /* two blocks of ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
 };
 
 static struct NAME(scratch) NAME(scratch_in)(void *workspace, const struct NAME(layout) * layout) {
@@ -42,7 +42,7 @@ static struct NAME(scratch) NAME(scratch_in)(void *workspace, const struct NAME(
     scratch.narrow = (REAL *)scratch.accumulator + size;
     memset(scratch.zero_row, 0, size * sizeof(REAL));
     memset(scratch.accumulator, 0, size * sizeof(REAL));
-    memset(scratch.narrow, 0, ROWS_PER_BLOCK * UNIT_BYTES);
+    memset(scratch.narrow, 0, 2 * ROWS_PER_BLOCK * UNIT_BYTES);
     return scratch;
 }
 
@@ -76,58 +76,64 @@ ALWAYS_INLINE int NAME(read_target)(const struct dense_rows *rows, int64_t place
     return counts;
 }
 
-ALWAYS_INLINE void NAME(read_scales)(const struct dense_rows *rows, struct NAME(block) * block) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+ALWAYS_INLINE void NAME(read_scales)(const struct dense_rows *rows, int n,
+                                     struct NAME(block) * block) {
+    for (int i = 0; i < n; i++)
         block->scale[i] = block->norm[i] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[i];
 }
 
 ALWAYS_INLINE void NAME(read_row)(const struct dense_rows *rows, int64_t place, int past_end,
-                                  const struct NAME(layout) * layout,
-                                  const struct NAME(scratch) * scratch, int i,
-                                  struct NAME(block) * block) {
+                                  const REAL *zero_row, int i, struct NAME(block) * block) {
     const int counts = NAME(read_target)(rows, place, past_end, i, block);
-    block->row[i] = counts ? (const REAL *)rows->x + place * layout->n_columns : scratch->zero_row;
+    block->row[i] = counts ? (const REAL *)rows->x + place * rows->n_columns : zero_row;
 }
 
-/* The same for rows of a batch. Apart, as its loop would crowd that of whole passes. */
+/* The same for n rows of a batch. Apart, as its loop would crowd that of whole passes. */
 static __attribute__((noinline)) void NAME(read_batch_rows)(const struct dense_rows *rows,
-                                                            int64_t first, int64_t count,
-                                                            const struct NAME(layout) * layout,
-                                                            const struct NAME(scratch) * scratch,
+                                                            int64_t first, int64_t count, int n,
+                                                            const REAL *zero_row,
                                                             struct NAME(block) * block) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         const int64_t place = i < count ? rows->batch[first + i] : 0;
-        NAME(read_row)(rows, place, i >= count, layout, scratch, i, block);
+        NAME(read_row)(rows, place, i >= count, zero_row, i, block);
     }
 }
 
-/* Rows first .. first + count - 1; places past `count` are rows that do not count. */
-ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first, int64_t count,
-                                    const struct NAME(layout) * layout,
-                                    const struct NAME(scratch) * scratch,
-                                    struct NAME(block) * block) {
+/* Rows first .. first + count - 1 as the first of n; the others are rows that do not count. Rows
+ * narrower than a unit are copied to `narrow`. */
+ALWAYS_INLINE void NAME(read_rows)(const struct dense_rows *rows, int64_t first, int64_t count,
+                                   int n, const struct NAME(layout) * layout, const REAL *zero_row,
+                                   REAL *narrow, struct NAME(block) * block) {
     if (rows->batch)
-        NAME(read_batch_rows)(rows, first, count, layout, scratch, block);
+        NAME(read_batch_rows)(rows, first, count, n, zero_row, block);
     else
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            NAME(read_row)(rows, first + i, i >= count, layout, scratch, i, block);
-    NAME(read_scales)(rows, block);
+        for (int i = 0; i < n; i++)
+            NAME(read_row)(rows, first + i, i >= count, zero_row, i, block);
+    NAME(read_scales)(rows, n, block);
     if (layout->n_columns < LANES)
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            REAL *padded = scratch->narrow + i * LANES;
+        for (int i = 0; i < n; i++) {
+            REAL *padded = narrow + i * LANES;
             memcpy(padded, block->row[i], layout->n_columns * sizeof(REAL));
             block->row[i] = padded;
         }
 }
 
-/* How often the rows of a block count: `count`, filled in, or NULL if each counts once. Places past
- * the end count once. */
+ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first, int64_t count,
+                                    const struct NAME(layout) * layout,
+                                    const struct NAME(scratch) * scratch,
+                                    struct NAME(block) * block) {
+    NAME(read_rows)(rows, first, count, ROWS_PER_BLOCK, layout, scratch->zero_row, scratch->narrow,
+                    block);
+}
+
+/* How often the n rows of a block count: `count`, filled in, or NULL if each counts once. Places
+ * past the end count once. */
 ALWAYS_INLINE const int64_t *NAME(read_counts)(const struct dense_rows *rows, int64_t first,
-                                               int64_t end, int64_t *count) {
+                                               int64_t end, int n, int64_t *count) {
     int64_t others = 0;
     if (!rows->counts)
         return NULL;
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    for (int i = 0; i < n; i++) {
         count[i] = first + i < end ? rows->counts[first + i] : 1;
         others |= count[i] ^ 1;
     }
@@ -135,9 +141,9 @@ ALWAYS_INLINE const int64_t *NAME(read_counts)(const struct dense_rows *rows, in
 }
 
 /* The lengths that stand for the norms of a block's rows when clipping, in their place. */
-ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t first,
+ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t first, int n,
                                          struct NAME(block) * block) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+    for (int i = 0; i < n; i++)
         if (block->norm[i] <= DBL_MAX) /* false for rows that do not count */
             block->norm[i] = rows->clip_norms[rows->batch ? rows->batch[first + i] : first + i];
 }
@@ -155,16 +161,35 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* Where the ROWS_PER_LOAD / 2 rows of a batch from `next` on lie, to be asked for line by line; the
- * beginning of x for those past the end. Their norms and targets are asked for here. */
-ALWAYS_INLINE void NAME(rows_of_batch)(const struct dense_rows *rows, int64_t next,
-                                       uintptr_t *row) {
-    for (int i = 0; i < ROWS_PER_LOAD / 2; i++) {
-        const int64_t place = next + i < rows->n_rows ? rows->batch[next + i] : 0;
-        row[i] = (uintptr_t)rows->x + (uintptr_t)(place * rows->n_columns) * sizeof(REAL);
-        __builtin_prefetch(rows->norms + place, 0, 2);
-        __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
+/* The n rows of a batch from `next` on, as below. No hardware foresees where they lie: asks for
+ * their norms, targets and last lines here. */
+static __attribute__((noinline)) void NAME(batch_rows_to_ask_for)(const struct dense_rows *rows,
+                                                                  int64_t next, int64_t end, int n,
+                                                                  const struct NAME(block) * block,
+                                                                  const REAL **row) {
+    for (int i = 0; i < n; i++) {
+        row[i] = block->row[i];
+        if (next + i >= end)
+            continue;
+        const int64_t place = rows->batch[next + i];
+        row[i] = (const REAL *)rows->x + place * rows->n_columns;
+        __builtin_prefetch(row[i] + rows->n_columns - 1, 0, 3);
+        __builtin_prefetch(rows->norms + place, 0, 3);
+        __builtin_prefetch((const REAL *)rows->y + place, 0, 3);
     }
+}
+
+/* Where the n rows from `next` on lie, to be asked for while those of a block are multiplied; where
+ * these lie, which are there already, if there are no more. */
+ALWAYS_INLINE void NAME(rows_to_ask_for)(const struct dense_rows *rows, int64_t next, int64_t end,
+                                         int n, const struct NAME(block) * block,
+                                         const REAL **row) {
+    const int there = next + n <= end;
+    if (rows->batch)
+        NAME(batch_rows_to_ask_for)(rows, next, end, n, block, row);
+    else
+        for (int i = 0; i < n; i++)
+            row[i] = there ? (const REAL *)rows->x + (next + i) * rows->n_columns : block->row[i];
 }
 
 /* Rows first .. first + count - 1, to be read ahead in `calls` calls; nothing where they pass
@@ -177,22 +202,6 @@ ALWAYS_INLINE struct read_ahead NAME(rows_ahead)(const struct dense_rows *rows, 
     const int there = first + count <= end && !rows->batch;
     ahead.lines_per_call = there ? count * row_bytes / UNIT_BYTES / calls + 1 : 0;
     return ahead;
-}
-
-/* The block of rows from `first` on, as it is asked for while the block before it is worked on:
- * some lines a row while that one's products are formed, then as many as wait for their turn while
- * slopes are found, the rest, half a line for each row and unit, while it is added up. Memory stays
- * busy throughout; hardware looks ahead during the products only. */
-ALWAYS_INLINE struct read_ahead NAME(block_ahead)(const struct dense_rows *rows, int64_t first,
-                                                  int64_t end) {
-    return NAME(rows_ahead)(rows, first, ROWS_PER_BLOCK, end, 5 * ROWS_PER_BLOCK / 2);
-}
-
-ALWAYS_INLINE void NAME(products_are_formed)(struct read_ahead *ahead) {
-    for (int call = 0; call < 3; call++)
-        read_ahead(ahead);
-    if (ahead->lines_per_call)
-        ahead->lines_per_call = ROWS_PER_LOAD / 2;
 }
 
 /* Sum of the LANES partial sums of a unit: lane l gets lane l + LANES/2 added, and so
@@ -222,6 +231,34 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #else
     return quarter[0] + quarter[1];
 #endif
+}
+
+/* <x, w> for packed w, four units at a time, each with its own partial sums. Asks for the memory at
+ * `next` meanwhile, which may be x, as evenly as it reads: a processor that is asked for much at
+ * once has to wait. */
+ALWAYS_INLINE REAL NAME(dot_asking)(const REAL *restrict x, const REAL *restrict w,
+                                    const struct NAME(layout) * layout, const REAL *next) {
+    VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
+    int64_t unit = 0;
+    for (; unit + 4 <= layout->full_units; unit += 4)
+        for (int u = 0; u < 4; u++) {
+            __builtin_prefetch(next + (unit + u) * LANES, 0, 3);
+            for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+                const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
+                sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
+            }
+        }
+    for (; unit < layout->units; unit++) {
+        __builtin_prefetch(next + unit * LANES, 0, 3);
+        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
+            sum[0][v] +=
+                *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
+        }
+    }
+    for (int v = 0; v < VECTORS_PER_UNIT; v++)
+        sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
+    return NAME(fold)(sum[0]);
 }
 
 /* <x, w> for packed w, four units at a time, each with its own partial sums. */
@@ -286,61 +323,69 @@ NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct N
     }
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on, or else for
- * some of `ahead`, meanwhile. */
-ALWAYS_INLINE void NAME(predict_block_ahead)(const struct dense_rows *rows, int64_t next,
-                                             const struct NAME(block) * block, const REAL *w,
-                                             double intercept, const struct NAME(layout) * layout,
-                                             struct read_ahead *ahead, double *p) {
-    if (rows->batch)
-        NAME(dot_batch_rows)(rows, next, block, w, layout, p);
-    else
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            read_ahead(ahead);
-            p[i] = (double)NAME(dot)(block->row[i], w, layout);
-        }
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        p[i] = block->scale[i] * (p[i] + intercept);
-}
-
+/* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */
 ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,
                                        double *p) {
-    struct read_ahead nothing = {0, 0};
-    NAME(predict_block_ahead)(rows, next, block, w, intercept, layout, &nothing, p);
+    if (rows->batch)
+        NAME(dot_batch_rows)(rows, next, block, w, layout, p);
+    else
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            p[i] = (double)NAME(dot)(block->row[i], w, layout);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
 }
 
-/* accumulator += bit patterns of s_i x_i + shift, over ROWS_PER_LOAD rows. With
+/* ROWS_PER_LOAD rows to be added, each times its factor: copies, which a store of sums cannot
+ * alias. */
+struct NAME(rows_to_add) {
+    const REAL *row[ROWS_PER_LOAD];
+    VECTOR factor[ROWS_PER_LOAD];
+};
+
+ALWAYS_INLINE struct NAME(rows_to_add) NAME(rows_to_add)(const REAL *const *row, const REAL *s) {
+    struct NAME(rows_to_add) rows;
+    for (int i = 0; i < ROWS_PER_LOAD; i++) {
+        rows.row[i] = row[i];
+        rows.factor[i] = s[i] - (VECTOR){0};
+    }
+    return rows;
+}
+
+/* accumulator += bit patterns of s_i x_i + shift, units [unit, end). With
  * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
  * and the bit pattern is that of `shift` plus the rounded integer. Sums of bit patterns wrap
- * around, hence unsigned. Asks for `ahead`, and for n_next rows at `next`, meanwhile. */
-ALWAYS_INLINE void NAME(add_rounded_rows)(const REAL *const *row, const REAL *s, REAL shift,
-                                          const struct NAME(layout) * layout,
-                                          struct read_ahead *ahead, const uintptr_t *next,
-                                          int n_next, UNSIGNED *accumulator) {
-    VECTOR factor[ROWS_PER_LOAD]; /* copies: a store below could alias the originals */
-    const REAL *x[ROWS_PER_LOAD];
-    for (int i = 0; i < ROWS_PER_LOAD; i++) {
-        factor[i] = s[i] - (VECTOR){0};
-        x[i] = row[i];
-    }
-    for (int64_t unit = 0; unit < layout->units; unit++) {
-        const int64_t offset = NAME(unit_offset)(layout, unit);
-        read_ahead(ahead);
-        for (int i = 0; i < n_next; i++)
-            __builtin_prefetch((const void *)(next[i] + (uintptr_t)(unit * UNIT_BYTES)), 0, 2);
+ * around, hence unsigned. */
+ALWAYS_INLINE void NAME(add_rounded_rows)(const struct NAME(rows_to_add) * rows, REAL shift,
+                                          const struct NAME(layout) * layout, int64_t unit,
+                                          int64_t end, UNSIGNED *accumulator) {
+    for (; unit < end; unit++)
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
             UNSIGNED_VECTOR *place =
                 (UNSIGNED_VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
             UNSIGNED_VECTOR sum = *place;
             for (int i = 0; i < ROWS_PER_LOAD; i++)
-                sum += (UNSIGNED_VECTOR)(factor[i] *
-                                             *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES) +
+                sum += (UNSIGNED_VECTOR)(rows->factor[i] * *(const VECTOR *)(rows->row[i] + at) +
                                          shift);
             *place = sum;
         }
-    }
+}
+
+/* accumulator += s_i x_i in floating point, units [unit, end). */
+ALWAYS_INLINE void NAME(add_rows)(const struct NAME(rows_to_add) * rows,
+                                  const struct NAME(layout) * layout, int64_t unit, int64_t end,
+                                  REAL *accumulator) {
+    for (; unit < end; unit++)
+        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
+            const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
+            VECTOR *place = (VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
+            VECTOR sum = *place;
+            for (int i = 0; i < ROWS_PER_LOAD; i++)
+                sum += rows->factor[i] * *(const VECTOR *)(rows->row[i] + at);
+            *place = sum;
+        }
 }
 
 /* sum_out[j] += times * round(s x_j / grid), the integer that add_rounded_rows adds. */
@@ -355,42 +400,5 @@ ALWAYS_INLINE void NAME(add_rounded_multiple)(const REAL *restrict x, int64_t si
         UNSIGNED bits;
         memcpy(&bits, &rounded, sizeof bits);
         sum_out[j] += times * (int64_t)(INTEGER)(bits - shift_bits);
-    }
-}
-
-/* The same for a whole block of a batch, asking for the second half of the block from `next` on. */
-static __attribute__((noinline)) void
-NAME(add_rounded_batch_rows)(const struct dense_rows *rows, int64_t next,
-                             const struct NAME(block) * block, const REAL *s, REAL shift,
-                             const struct NAME(layout) * layout, UNSIGNED *accumulator) {
-    struct read_ahead nothing = {0, 0};
-    uintptr_t ahead[ROWS_PER_LOAD / 2];
-    for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD) {
-        NAME(rows_of_batch)(rows, next + (ROWS_PER_BLOCK + i) / 2, ahead);
-        NAME(add_rounded_rows)(block->row + i, s + i, shift, layout, &nothing, ahead,
-                               ROWS_PER_LOAD / 2, accumulator);
-    }
-}
-
-/* accumulator += s_i x_i in floating point, over ROWS_PER_LOAD rows. */
-ALWAYS_INLINE void NAME(add_rows)(const REAL *const *row, const REAL *s,
-                                  const struct NAME(layout) * layout, struct read_ahead *ahead,
-                                  REAL *accumulator) {
-    VECTOR factor[ROWS_PER_LOAD];
-    const REAL *x[ROWS_PER_LOAD];
-    for (int i = 0; i < ROWS_PER_LOAD; i++) {
-        factor[i] = s[i] - (VECTOR){0};
-        x[i] = row[i];
-    }
-    for (int64_t unit = 0; unit < layout->units; unit++) {
-        const int64_t offset = NAME(unit_offset)(layout, unit);
-        read_ahead(ahead);
-        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
-            VECTOR *place = (VECTOR *)(accumulator + unit * LANES + v * VECTOR_LANES);
-            VECTOR sum = *place;
-            for (int i = 0; i < ROWS_PER_LOAD; i++)
-                sum += factor[i] * *(const VECTOR *)(x[i] + offset + v * VECTOR_LANES);
-            *place = sum;
-        }
     }
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "columns_matrix.h"
 #include "integer_panels.h"
 #include "kernel_table.h"
 #include "lanes.h"
@@ -72,10 +73,10 @@
 #include "softmax_products.template.h"
 #include "softmax_passes.template.h"
 
-/* Four arrays of one row rounded up to units, the block of narrow rows, and converted rows. A
+/* Four arrays of one row rounded up to units, two blocks of narrow rows, and converted rows. A
  * row of doubles needs at least as many units as a row of floats. */
 static int64_t workspace_bytes(int64_t n_columns) {
-    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + ROWS_PER_BLOCK * UNIT_BYTES +
+    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + 2 * ROWS_PER_BLOCK * UNIT_BYTES +
            converted_bytes(n_columns);
 }
 
@@ -118,6 +119,18 @@ static int64_t models_workspace_bytes(int64_t n_columns, int64_t n_models) {
 
 #include "sparse_instances.h"
 
+#define REAL_IS_F32 1
+#include "real_types.h"
+#include "columns_matrix.template.h"
+#include "column_tiles.template.h"
+#undef REAL_IS_F32
+
+#define REAL_IS_F32 0
+#include "real_types.h"
+#include "columns_matrix.template.h"
+#include "column_tiles.template.h"
+#undef REAL_IS_F32
+
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
 #define TABLE_NAME(level) PASTE(kernel_table_, level)
@@ -157,5 +170,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .tabular_clipped_gradient_sums = tabular_clipped_gradient_sums,
     .tabular_clipped_loss_sums = tabular_clipped_loss_sums,
     .tabular_predictions = tabular_predictions,
+    .columns_workspace_bytes = BOTH(columns_workspace_bytes),
+    .columns_clipped_gradient_sum = BOTH(columns_clipped_gradient_sum),
+    .expand_columns = BOTH(expand_columns),
     .sparse = &sparse_kernels,
 };

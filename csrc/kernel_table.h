@@ -251,6 +251,14 @@ typedef int64_t tabular_workspace_bytes_fn(const struct tabular_matrix *table);
 typedef int64_t tabular_models_workspace_bytes_fn(const struct tabular_matrix *table,
                                                   int64_t n_models);
 
+/* The same for a struct columns_matrix, rows->source->columns: no batch, no counts. Without norms
+ * in `rows` each row's is found on the way. */
+typedef int64_t columns_workspace_bytes_fn(int64_t n_columns);
+
+/* An expand_rows_fn (row_blocks.h) for a struct columns_matrix. */
+typedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
+                               int64_t count, void *x_out);
+
 /* The kernels for sparse rows: see sparse_rows.h. */
 struct sparse_kernels;
 
@@ -286,6 +294,9 @@ struct kernel_table {
     clipped_gradient_sums_fn *tabular_clipped_gradient_sums;
     clipped_loss_sums_fn *tabular_clipped_loss_sums;
     predictions_fn *tabular_predictions;
+    columns_workspace_bytes_fn *columns_workspace_bytes[N_REAL_TYPES];
+    clipped_gradient_sum_fn *columns_clipped_gradient_sum[N_REAL_TYPES];
+    expand_columns_fn *expand_columns[N_REAL_TYPES];
     const struct sparse_kernels *sparse;
 };
 

@@ -38,6 +38,7 @@ typedef uint64_t vec_u64 __attribute__((vector_size(VECTOR_BYTES), aligned(8), m
 #endif
 typedef float wide_f32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef double wide_f64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef float wide_half_f32 __attribute__((vector_size(WIDE_BYTES / 2), may_alias));
 typedef uint32_t wide_u32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef uint64_t wide_u64 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef float loose_wide_f32 __attribute__((vector_size(WIDE_BYTES), aligned(4), may_alias));
@@ -53,6 +54,7 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define MODELS_PER_TILE 4                      /* models that a block of rows meets together */
+#define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #if WIDE_BYTES == 64
@@ -80,6 +82,14 @@ struct read_ahead {
     uintptr_t at;
     int64_t lines_per_call;
 };
+
+/* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
+ * the hardware does not foresee that an array is read from end to end. */
+ALWAYS_INLINE void ask_beyond(const void *at, int64_t distance, int64_t bytes) {
+    const uintptr_t first = (uintptr_t)at + (uintptr_t)distance;
+    for (int64_t line = 0; line < bytes; line += UNIT_BYTES)
+        __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 3);
+}
 
 ALWAYS_INLINE void read_ahead(struct read_ahead *ahead) {
     for (int64_t line = 0; line < ahead->lines_per_call; line++)

@@ -1,6 +1,6 @@
-/* Derivatives of the losses in the prediction p, for the ROWS_PER_BLOCK rows of a block at
- * once, in double. Elementary operations only, so that the loops vectorise and every lane
- * gives the bits that a scalar evaluation gives. Values: loss_values.template.h. */
+/* Derivatives of the losses in the prediction p, for the rows of a block at once, in double.
+ * Elementary operations only, so that the loops vectorise and every lane gives the bits that a
+ * scalar evaluation gives. Values: loss_values.template.h. */
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 
@@ -100,31 +100,24 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
         break;                                                                                     \
     }
 
-/* derivative[k, i] = d loss / d p at (p[k, i], y[k * y_step + i]) for k < n_blocks, rows of
- * ROWS_PER_BLOCK: what a loop sets up once serves all of them. */
-ALWAYS_INLINE void block_derivatives(struct loss loss, int64_t n_blocks, const double *restrict p,
-                                     const double *restrict y, int64_t y_step,
-                                     double *restrict derivative) {
-#define DERIVATIVE_LOOP(KIND)                                                                      \
-    for (int64_t k = 0; k < n_blocks;                                                              \
-         k++, p += ROWS_PER_BLOCK, derivative += ROWS_PER_BLOCK, y += y_step)                      \
-        _Pragma("omp simd") for (int i = 0; i < ROWS_PER_BLOCK; i++) derivative[i] =               \
-            loss_derivative_one(loss, KIND, p[i], y[i]);
-    FOR_EACH_LOSS(loss.kind, DERIVATIVE_LOOP)
-#undef DERIVATIVE_LOOP
-}
-
-/* Of one block. */
-static void loss_derivatives(struct loss loss, const double *restrict p, const double *restrict y,
-                             double *restrict derivative) {
-    block_derivatives(loss, 1, p, y, 0, derivative);
-}
-
-/* Of several models. */
-static void model_derivatives(struct loss loss, int64_t n_blocks, const double *restrict p,
-                              const double *restrict y, int64_t y_step,
-                              double *restrict derivative) {
-    block_derivatives(loss, n_blocks, p, y, y_step, derivative);
+/* derivative[i] = d loss / d p at (p[i], y[i]) for n rows: ROWS_PER_LOAD, or a multiple of
+ * ROWS_PER_BLOCK. */
+static void loss_derivatives(struct loss loss, int n, const double *restrict p,
+                             const double *restrict y, double *restrict derivative) {
+#define DERIVATIVES(KIND, FIRST, N)                                                                \
+    _Pragma("omp simd") for (int i = (FIRST); i < (FIRST) + (N); i++) derivative[i] =              \
+        loss_derivative_one(loss, KIND, p[i], y[i]);
+#define DERIVATIVES_OF_LOAD(KIND) DERIVATIVES(KIND, 0, ROWS_PER_LOAD)
+#define DERIVATIVES_OF_BLOCKS(KIND)                                                                \
+    for (int first = 0; first < n; first += ROWS_PER_BLOCK)                                        \
+    DERIVATIVES(KIND, first, ROWS_PER_BLOCK)
+    if (n == ROWS_PER_LOAD)
+        FOR_EACH_LOSS(loss.kind, DERIVATIVES_OF_LOAD)
+    else
+        FOR_EACH_LOSS(loss.kind, DERIVATIVES_OF_BLOCKS)
+#undef DERIVATIVES_OF_BLOCKS
+#undef DERIVATIVES_OF_LOAD
+#undef DERIVATIVES
 }
 
 #endif

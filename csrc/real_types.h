@@ -16,6 +16,7 @@
 #undef ROWS_PER_FLUSH
 #undef FLOAT_ROWS_PER_FLUSH
 #undef STEPS_PER_BATCH
+#undef ROWS_IN_FLIGHT
 
 #if REAL_IS_F32
 #define REAL float
@@ -33,6 +34,7 @@
 #define ROWS_PER_FLUSH 256         /* 256 * 2^22 = 2^30 < 2^31 */
 #define FLOAT_ROWS_PER_FLUSH 16    /* keeps the rounding error of a float sum small */
 #define STEPS_PER_BATCH 8          /* candidates of a line search taken together */
+#define ROWS_IN_FLIGHT 16          /* added up while as many are multiplied: both stay in L1 */
 #else
 #define REAL double
 #define REAL_MIN DBL_MIN
@@ -49,6 +51,7 @@
 #define ROWS_PER_FLUSH 4096               /* 4096 * 2^50 = 2^62 < 2^63 */
 #define FLOAT_ROWS_PER_FLUSH 4096
 #define STEPS_PER_BATCH 4
+#define ROWS_IN_FLIGHT 8
 #endif
 
 #define LANES ((int)(UNIT_BYTES / sizeof(REAL)))

@@ -12,6 +12,7 @@ typedef void expand_rows_fn(const void *matrix, const int64_t *places, int64_t f
                             void *x_out);
 
 /* What stands in struct dense_rows for x. */
+struct columns_matrix;
 struct sparse_matrix;
 struct tabular_matrix;
 struct row_source {
@@ -20,6 +21,7 @@ struct row_source {
     /* The matrix, where passes of its own kind can read it as it is; or NULL. */
     const struct tabular_matrix *table;
     const struct sparse_matrix *sparse;
+    const struct columns_matrix *columns;
     row_norms_fn *find_norms; /* of a block's rows, where struct dense_rows has no norms; or NULL */
 };
 

@@ -1,11 +1,12 @@
 /* Euclidean norms of rows, in double, and the plain sum of entries. */
 
 /* The norm where a plain sum of squares is of no use: NaN if an entry is not finite; else from
- * entries scaled by a power of two, as their squares overflowed or lost digits to underflow. */
-static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept) {
+ * entries scaled by a power of two, as their squares overflowed or lost digits to underflow.
+ * Entries are `stride` apart. */
+static double NAME(careful_norm)(const REAL *x, int64_t stride, int64_t n_columns, int intercept) {
     double largest = intercept ? 1.0 : 0.0;
     for (int64_t j = 0; j < n_columns; j++) {
-        const double magnitude = fabs((double)x[j]);
+        const double magnitude = fabs((double)x[j * stride]);
         if (!(magnitude <= DBL_MAX))
             return NAN;
         largest = fmax(largest, magnitude);
@@ -16,7 +17,7 @@ static double NAME(careful_norm)(const REAL *x, int64_t n_columns, int intercept
     frexp(largest, &exponent);
     double sum = intercept ? ldexp(1.0, -2 * exponent) : 0.0;
     for (int64_t j = 0; j < n_columns; j++) {
-        const double scaled = ldexp((double)x[j], -exponent);
+        const double scaled = ldexp((double)x[j * stride], -exponent);
         sum += scaled * scaled;
     }
     /* A norm above DBL_MAX becomes infinite: no factor could scale that row below a clip. A
@@ -60,7 +61,7 @@ static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_
         const double sum = NAME(sum_of_squares)(x, d);
         const int plain = sum > 1e-280 && sum < 1e280; /* false for NaN */
         norms_out[i] =
-            plain ? sqrt(sum + rows->intercept) : NAME(careful_norm)(x, d, rows->intercept);
+            plain ? sqrt(sum + rows->intercept) : NAME(careful_norm)(x, 1, d, rows->intercept);
     }
 }
 

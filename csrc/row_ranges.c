@@ -19,7 +19,8 @@ enum {
     TABLE_ROWS_PER_RANGE = 4096,
     MOST_RANGES = 1024,
     MOST_EXACT_RANGES = 256,
-    MODELS_ROWS_PER_RANGE = 4096
+    MODELS_ROWS_PER_RANGE = 4096,
+    MOST_COLUMNS_RANGES = 64 /* of a chunk of a file */
 };
 /* See open_softmax_ranges(). */
 enum { SOFTMAX_ROWS_PER_RANGE = 2048, MOST_NUMBERS = 1 << 24, FEWEST_RANGES = 16 };
@@ -153,6 +154,19 @@ static int open_table_ranges(struct ranges *ranges, const struct kernel_table *k
                     kernels->tabular_workspace_bytes(table_of(rows)), 0);
 }
 
+/* Whether a pass of exact sums can read the columns of the matrix as they are. */
+static int is_in_columns(const struct dense_rows *rows) {
+    return rows->source && rows->source->columns && !rows->batch && !rows->counts;
+}
+
+static int open_columns_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                               enum real_type type, const struct dense_rows *rows, int n_threads,
+                               int64_t partial_size) {
+    cut_rows(ranges, rows, n_threads, MOST_COLUMNS_RANGES);
+    return allocate(ranges, type, ranges->n_threads, partial_size,
+                    kernels->columns_workspace_bytes[type](rows->n_columns), 0);
+}
+
 /* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
  * fewer ranges keep them below MOST_NUMBERS. */
 static int open_softmax_ranges(struct ranges *ranges, const struct kernel_table *kernels,
@@ -245,10 +259,17 @@ int all_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type 
                                            sum_out);
     struct ranges ranges;
     const int64_t size = rows->n_columns + rows->intercept;
-    clipped_gradient_sum_fn *sum = table_of(rows) ? kernels->tabular_clipped_gradient_sum
-                                                  : kernels->clipped_gradient_sum[type];
-    int status = table_of(rows) ? open_table_ranges(&ranges, kernels, rows, n_threads, size)
-                                : open_exact_ranges(&ranges, kernels, type, rows, n_threads, size);
+    clipped_gradient_sum_fn *sum = kernels->clipped_gradient_sum[type];
+    int status;
+    if (table_of(rows)) {
+        sum = kernels->tabular_clipped_gradient_sum;
+        status = open_table_ranges(&ranges, kernels, rows, n_threads, size);
+    } else if (is_in_columns(rows)) {
+        sum = kernels->columns_clipped_gradient_sum[type];
+        status = open_columns_ranges(&ranges, kernels, type, rows, n_threads, size);
+    } else {
+        status = open_exact_ranges(&ranges, kernels, type, rows, n_threads, size);
+    }
     if (status == 0) {
         FOR_EACH_RANGE(ranges, int64_t,
                        sum(rows, begin, end, loss, w, clip_in, grid, partial, workspace))

@@ -77,10 +77,10 @@ ALWAYS_INLINE void NAME(add_sgd_gradients)(const struct dense_rows *rows,
             y[i] = 0.0;
         }
     }
-    loss_derivatives(settings->loss, p, y, s);
+    loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
-    clip_factors_f64(s, norm, settings->clip_in, clipped);
+    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->clip_in, clipped);
     for (int i = 0; i < count; i++) {
         const double factor = clipped[i];
         const double *restrict row = scratch->rows + i * width;

@@ -3,6 +3,7 @@
 
 enum {
     SPARSE_WEIGHTS_AHEAD = 64,     /* entries between asking for a weight and its product */
+    SPARSE_ENTRIES_AHEAD = 512,    /* between asking for an entry and reading it */
     SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
     SPARSE_SGD_VECTORS = 4
 };
@@ -14,6 +15,7 @@ static int64_t sparse_sgd_workspace_bytes(const struct sparse_rows *rows) {
 #define REAL_IS_F32 1
 #include "real_types.h"
 #include "sparse_slots.template.h"
+#include "sparse_strips.template.h"
 enum { SPARSE_FLUSH_F32 = FLOAT_ROWS_PER_FLUSH };
 #define VALUE_IS_F32 1
 #define INDEX_IS_I32 1
@@ -36,6 +38,7 @@ enum { SPARSE_FLUSH_F32 = FLOAT_ROWS_PER_FLUSH };
 #define REAL_IS_F32 0
 #include "real_types.h"
 #include "sparse_slots.template.h"
+#include "sparse_strips.template.h"
 enum { SPARSE_FLUSH_F64 = FLOAT_ROWS_PER_FLUSH };
 #define INDEX_IS_I32 1
 #include "sparse_types.h"
@@ -77,6 +80,8 @@ enum { SPARSE_FLUSH_F64 = FLOAT_ROWS_PER_FLUSH };
 static const struct sparse_kernels sparse_kernels = {
     .row_norms = BY_TYPE(row_norms, f32, f64),
     .clipped_gradient_sum = BY_TYPE(clipped_gradient_sum, f32, f64),
+    .clipped_factors = BY_TYPE(clipped_factors, f32, f64),
+    .sum_strip = {sum_strip_f32, sum_strip_f64},
     .clipped_loss_sums = BY_TYPE(clipped_loss_sums, f32, f64),
     .predictions = BY_TYPE(predictions, f32, f64),
     .factors = BY_TYPE(factors, f32, f64),

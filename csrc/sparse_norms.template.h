@@ -7,7 +7,7 @@ static double SPARSE(norm_of)(const VALUE *x, const INDEX *column, int64_t count
     for (int l = 0; l < 16; l++)
         total += partial[l];
     const int plain = total > 1e-280 && total < 1e280; /* false for NaN */
-    return plain ? sqrt(total + intercept) : NAME(careful_norm)(x, count, intercept);
+    return plain ? sqrt(total + intercept) : NAME(careful_norm)(x, 1, count, intercept);
 }
 
 static void SPARSE(row_norms)(const struct sparse_rows *sparse, int64_t begin, int64_t end,

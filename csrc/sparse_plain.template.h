@@ -13,9 +13,9 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], value[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_block)(sparse, first, end, w, NULL, &map, row, &block, p);
-        NAME(gradient_factors)(&block, loss, p, s);
+        NAME(gradient_factors)(ROWS_PER_BLOCK, &block, loss, p, s);
         for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
             s[i] *= (double)count[i];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {

@@ -1,32 +1,26 @@
 /* See sparse_ranges.h. */
-#if defined(__linux__) && !defined(_DEFAULT_SOURCE)
-#define _DEFAULT_SOURCE /* madvise */
-#endif
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 #include "aligned_memory.h"
+#include "column_strips.h"
 #include "row_blocks.h"
 #include "row_ranges.h"
+#include "spare_memory.h"
 #include "sparse_ranges.h"
 #include "sparse_rows.h"
 
 enum {
     ENTRIES_PER_TASK = 1 << 15,
     ROWS_PER_TASK = 16, /* a block: tasks are multiples of it */
-    COLUMNS_PER_TASK = 1 << 12,
-    LARGE_PAGE = 1 << 21
+    COLUMNS_PER_TASK = 1 << 12
 };
 
 static int this_thread(void) {
@@ -97,10 +91,14 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
     }
 /* clang-format on */
 
+static _Atomic(struct spare *) spare_zeros;   /* the threads' sums, always zeros */
+static _Atomic(struct spare *) spare_weights; /* weights that had to be packed */
+static _Atomic(struct spare *) spare_factors; /* of all rows */
+
 /* Weights as the kernels want them: doubles in place, anything else in memory of its own. */
 struct packed_weights {
     struct sparse_weights weights;
-    void *owned;
+    struct spare *owned;
 };
 
 static int64_t pack_floats(const double *w, int64_t begin, int64_t end, int64_t width,
@@ -129,9 +127,10 @@ static int pack_weights(struct packed_weights *packed, enum real_type type, int6
     if (type == REAL_F64 && !v)
         return 0;
     const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
-    void *out = packed->owned = malloc((size_t)(n_columns * width) * size);
-    if (!out)
+    packed->owned = take_spare(&spare_weights, (size_t)(n_columns * width) * size);
+    if (!packed->owned)
         return -1;
+    void *out = packed->owned->memory;
     open_tasks(&tasks, n_columns, COLUMNS_PER_TASK);
     n_threads = threads_of(&tasks, n_threads);
     if (type == REAL_F32)
@@ -161,37 +160,6 @@ int sparse_row_norms(const struct kernel_table *kernels, enum real_type type,
     return 0;
 }
 
-/* Memory for the threads' sums, all 0: kept from one pass to the next, as fresh pages would cost a
- * good part of a pass. Two passes at a time: the second one gets memory of its own. */
-struct spare {
-    size_t bytes;
-    _Alignas(ALIGNMENT) char memory[];
-};
-static _Atomic(struct spare *) spare;
-
-static struct spare *take_zeros(size_t bytes) {
-    struct spare *taken = atomic_exchange(&spare, NULL);
-    if (taken && taken->bytes >= bytes)
-        return taken;
-    free_aligned(taken);
-    const size_t size = sizeof *taken + bytes, whole = size > LARGE_PAGE ? LARGE_PAGE : ALIGNMENT;
-    taken = memory_aligned_to(whole, (size + whole - 1) / whole * whole);
-    if (!taken)
-        return NULL;
-#ifdef MADV_HUGEPAGE
-    if (whole == LARGE_PAGE)
-        madvise(taken, size, MADV_HUGEPAGE);
-#endif
-    memset(taken, 0, size);
-    taken->bytes = bytes;
-    return taken;
-}
-
-/* Zeros, after use. */
-static void put_zeros(struct spare *zeros) {
-    free_aligned(atomic_exchange(&spare, zeros));
-}
-
 /* sum_out = the sum of n_parts arrays of integers, one every `stride`, which become 0. */
 static void move_parts(int64_t *parts, int n_parts, int64_t stride, int64_t begin, int64_t end,
                        int64_t *sum_out) {
@@ -204,33 +172,70 @@ static void move_parts(int64_t *parts, int n_parts, int64_t stride, int64_t begi
     }
 }
 
+/* Row by row, into one sum per thread: integers do not depend on who adds them. */
+static int add_by_rows(const struct kernel_table *kernels, enum real_type type,
+                       const struct sparse_rows *rows, int n_threads, struct loss loss,
+                       const struct sparse_weights *w, double clip_in, double grid,
+                       int64_t *sum_out) {
+    const int64_t dimension = rows->rows.n_columns + rows->rows.intercept;
+    const int64_t stride = round_up(dimension, ALIGNMENT / (int64_t)sizeof(int64_t));
+    struct tasks tasks, column_tasks;
+    open_row_tasks(&tasks, rows);
+    open_tasks(&column_tasks, dimension, COLUMNS_PER_TASK);
+    const int team = threads_of(&tasks, n_threads);
+    struct spare *zeros = take_spare(&spare_zeros, (size_t)(team * stride) * sizeof(int64_t));
+    if (!zeros)
+        return -1;
+    int64_t *sums = (int64_t *)zeros->memory;
+    FOR_EACH_TASK(tasks, team,
+                  kernels->sparse->clipped_gradient_sum[type][rows->matrix->index](
+                      rows, begin, end, loss, w, clip_in, grid, sums + this_thread() * stride))
+    FOR_EACH_TASK(column_tasks, team, move_parts(sums, team, stride, begin, end, sum_out))
+    put_spare(&spare_zeros, zeros); /* zeros again */
+    return 0;
+}
+
+/* First the factors of all rows, then the sums, strip by strip. */
+static int add_by_strips(const struct kernel_table *kernels, enum real_type type,
+                         const struct sparse_rows *rows, const struct column_strips *strips,
+                         int n_threads, struct loss loss, const struct sparse_weights *w,
+                         double clip_in, double grid, int64_t *sum_out) {
+    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
+    _Atomic int64_t intercept_sum = 0;
+    struct tasks tasks, strip_tasks;
+    struct spare *factors = take_spare(&spare_factors, (size_t)rows->rows.n_rows * size);
+    if (!factors)
+        return -1;
+    open_row_tasks(&tasks, rows);
+    FOR_EACH_TASK(tasks, threads_of(&tasks, n_threads),
+                  intercept_sum += kernels->sparse->clipped_factors[type][rows->matrix->index](
+                      rows, begin, end, loss, w, clip_in, grid, factors->memory))
+    open_tasks(&strip_tasks, strips->n_strips, 1);
+    FOR_EACH_TASK(
+        strip_tasks, threads_of(&strip_tasks, n_threads),
+        for (int64_t strip = begin; strip < end; strip++)
+            kernels->sparse->sum_strip[type](strips, strip, factors->memory, grid, sum_out))
+    if (rows->rows.intercept)
+        sum_out[rows->rows.n_columns] = intercept_sum;
+    put_spare(&spare_factors, factors);
+    return 0;
+}
+
 int sparse_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                                 const struct dense_rows *dense, int n_threads, struct loss loss,
                                 const double *w, double clip_in, double grid, int64_t *sum_out) {
     const struct sparse_rows rows = sparse_rows_of(dense);
-    const int64_t dimension = dense->n_columns + dense->intercept;
-    const int64_t stride = round_up(dimension, ALIGNMENT / (int64_t)sizeof(int64_t));
+    const struct column_strips *strips =
+        dense->batch || dense->counts ? NULL : strips_for_pass(rows.matrix);
     struct packed_weights packed;
-    struct tasks tasks, column_tasks;
-    open_row_tasks(&tasks, &rows);
-    open_tasks(&column_tasks, dimension, COLUMNS_PER_TASK);
-    const int team = threads_of(&tasks, n_threads);
     int status = pack_weights(&packed, type, dense->n_columns, n_threads, w, NULL);
     packed.weights.intercept = intercept_of(dense, w);
-    /* One sum per thread: integers do not depend on who adds them. */
-    struct spare *zeros = take_zeros((size_t)(team * stride) * sizeof(int64_t));
-    if (status == 0 && zeros) {
-        int64_t *sums = (int64_t *)zeros->memory;
-        FOR_EACH_TASK(tasks, team,
-                      kernels->sparse->clipped_gradient_sum[type][rows.matrix->index](
-                          &rows, begin, end, loss, &packed.weights, clip_in, grid,
-                          sums + this_thread() * stride))
-        FOR_EACH_TASK(column_tasks, team, move_parts(sums, team, stride, begin, end, sum_out))
-    }
-    status = zeros ? status : -1;
-    if (zeros)
-        put_zeros(zeros);
-    free(packed.owned);
+    if (status == 0)
+        status = strips ? add_by_strips(kernels, type, &rows, strips, n_threads, loss,
+                                        &packed.weights, clip_in, grid, sum_out)
+                        : add_by_rows(kernels, type, &rows, n_threads, loss, &packed.weights,
+                                      clip_in, grid, sum_out);
+    put_spare(&spare_weights, packed.owned);
     return status;
 }
 
@@ -308,7 +313,7 @@ int sparse_gradient_sum(const struct kernel_table *kernels, enum real_type type,
     free(sums);
     free(range_sums);
     free(factors);
-    free(packed.owned);
+    put_spare(&spare_weights, packed.owned);
     return status;
 }
 
@@ -337,7 +342,7 @@ int sparse_clipped_loss_sums(const struct kernel_table *kernels, enum real_type 
     }
     status = sums ? status : -1;
     free(sums);
-    free(packed.owned);
+    put_spare(&spare_weights, packed.owned);
     return status;
 }
 
@@ -354,7 +359,7 @@ int sparse_predictions(const struct kernel_table *kernels, enum real_type type,
         FOR_EACH_TASK(tasks, threads_of(&tasks, n_threads),
                       kernels->sparse->predictions[type][rows.matrix->index](
                           &rows, begin, end, &packed.weights, p_out + begin))
-    free(packed.owned);
+    put_spare(&spare_weights, packed.owned);
     return status;
 }
 

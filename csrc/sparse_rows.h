@@ -6,6 +6,7 @@
 #ifndef DPERM_SPARSE_ROWS_H
 #define DPERM_SPARSE_ROWS_H
 
+#include "column_strips.h"
 #include "kernel_table.h"
 #include "sparse_matrix.h"
 
@@ -32,6 +33,17 @@ typedef void sparse_clipped_gradient_sum_fn(const struct sparse_rows *rows, int6
                                             int64_t end, struct loss loss,
                                             const struct sparse_weights *w, double clip_in,
                                             double grid, int64_t *sum_out);
+
+/* factor_out[i] = the s_i of clipped_gradient_sum_fn for rows [begin, end), 0 for rows that do not
+ * count; reals of the rows' type. Returns the sum of round(s_i / grid). */
+typedef int64_t sparse_clipped_factors_fn(const struct sparse_rows *rows, int64_t begin,
+                                          int64_t end, struct loss loss,
+                                          const struct sparse_weights *w, double clip_in,
+                                          double grid, void *factor_out);
+
+/* sum_out[j] = sum over all rows of round(factors[i] x_ij / grid), for the columns of a strip. */
+typedef void sparse_sum_strip_fn(const struct column_strips *strips, int64_t strip,
+                                 const void *factors, double grid, int64_t *sum_out);
 
 /* As clipped_loss_sums_fn. With predictions, `packed` is the direction alone. */
 typedef void sparse_clipped_loss_sums_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
@@ -71,6 +83,8 @@ typedef int64_t sparse_sgd_workspace_bytes_fn(const struct sparse_rows *rows);
 struct sparse_kernels {
     sparse_row_norms_fn *BY_TYPE(row_norms);
     sparse_clipped_gradient_sum_fn *BY_TYPE(clipped_gradient_sum);
+    sparse_clipped_factors_fn *BY_TYPE(clipped_factors);
+    sparse_sum_strip_fn *sum_strip[N_REAL_TYPES];
     sparse_clipped_loss_sums_fn *BY_TYPE(clipped_loss_sums);
     sparse_predictions_fn *BY_TYPE(predictions);
     /* In the arithmetic of the rows, and in double for any rows. */

@@ -53,6 +53,13 @@ ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse,
            end - row->column >= row->count + SPARSE_WEIGHTS_AHEAD;
 }
 
+/* A row asks for as many entries of the rows to come. */
+ALWAYS_INLINE void SPARSE(ask_for_entries)(const struct SPARSE(row) * row) {
+    const int64_t count = row->count < SPARSE_ENTRIES_AHEAD ? row->count : SPARSE_ENTRIES_AHEAD;
+    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE));
+    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX));
+}
+
 /* A batch asks for what its rows need some rows ahead, in three stages, each of which needs what
  * the one before it asked for. */
 static __attribute__((noinline)) void SPARSE(ask_for_batch_row)(const struct sparse_rows *sparse,
@@ -144,6 +151,7 @@ ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int6
         memset(slot, 0, width * sizeof slot[0]);
         row[i] = SPARSE(read_row)(sparse, first + i, end, i, block);
         if (SPARSE(can_look_ahead)(sparse, &row[i])) {
+            SPARSE(ask_for_entries)(&row[i]);
             SPARSE(add_products)(&row[i], ahead, 1, map, width, slot);
         } else {
             if (sparse->rows.batch)

@@ -94,10 +94,10 @@ ALWAYS_INLINE void SPARSE(add_sgd_gradients)(const struct sparse_rows *sparse,
             y[i] = 0.0;
         }
     }
-    loss_derivatives(settings->loss, p, y, s);
+    loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
-    clip_factors_f64(s, norm, settings->clip_in, clipped);
+    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->clip_in, clipped);
     for (int i = 0; i < count; i++)
         if (clipped[i] != 0.0)
             SPARSE(add_sgd_row)

@@ -48,6 +48,25 @@ SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL sh
     }
 }
 
+/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum_fn for its rows, which will be added
+ * to `sums` next; or NULL. */
+ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t first, int64_t end,
+                                      struct loss loss, const struct sparse_weights *w,
+                                      double clip_in, const int64_t *sums,
+                                      const struct NAME(slot_map) * map, struct SPARSE(row) * row,
+                                      REAL *clipped) {
+    const struct dense_rows *rows = &sparse->rows;
+    struct NAME(block) block;
+    double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
+    SPARSE(predict_block)(sparse, first, end, w, sums, map, row, &block, p);
+    for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
+        rows->predictions[first + i] = p[i];
+    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, loss, p, s);
+    if (rows->clip_norms)
+        NAME(read_clip_norms)(rows, first, ROWS_PER_BLOCK, &block);
+    NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
+}
+
 static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64_t begin,
                                          int64_t end, struct loss loss,
                                          const struct sparse_weights *w, double clip_in,
@@ -58,28 +77,38 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
     int64_t intercept_sum = 0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct SPARSE(row) row[ROWS_PER_BLOCK];
-        struct NAME(block) block;
-        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
         REAL clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(rows, first, end, counts);
-        SPARSE(predict_block)(sparse, first, end, w, sum_out, &map, row, &block, p);
-        for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
-            rows->predictions[first + i] = p[i];
-        NAME(gradient_factors)(&block, loss, p, s);
-        if (rows->clip_norms)
-            NAME(read_clip_norms)(rows, first, &block);
-        NAME(clip_factors)(s, block.norm, clip_in, clipped);
+        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
+        SPARSE(clip_block)(sparse, first, end, loss, w, clip_in, sum_out, &map, row, clipped);
         if (count) {
             SPARSE(add_repeated_rows)(row, clipped, shift, count, &intercept_sum, sum_out);
             continue;
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             SPARSE(add_rounded_row)(&row[i], clipped[i], shift, 1, sum_out);
-        intercept_sum += NAME(rounded_factors)(clipped, shift, rounded);
+        intercept_sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     }
     if (rows->intercept)
         sum_out[rows->n_columns] += intercept_sum;
+}
+
+static int64_t SPARSE(clipped_factors)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
+                                       struct loss loss, const struct sparse_weights *w,
+                                       double clip_in, double grid, void *factor_out) {
+    const struct NAME(slot_map) map = NAME(slot_map_of)(sparse->rows.n_columns);
+    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    int64_t sum = 0;
+    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
+        struct SPARSE(row) row[ROWS_PER_BLOCK];
+        REAL clipped[ROWS_PER_BLOCK];
+        int64_t rounded[ROWS_PER_BLOCK];
+        const int64_t count = end - first < ROWS_PER_BLOCK ? end - first : ROWS_PER_BLOCK;
+        SPARSE(clip_block)(sparse, first, end, loss, w, clip_in, NULL, &map, row, clipped);
+        memcpy((REAL *)factor_out + first, clipped, (size_t)count * sizeof *clipped);
+        sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
+    }
+    return sum;
 }
 
 /* Reads a block and its predictions at the weights and along the direction. */
@@ -117,7 +146,7 @@ static void SPARSE(clipped_loss_sums)(const struct sparse_rows *sparse, int64_t 
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, counts);
+        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_line)(sparse, first, end, w, &map, &block, p, q);
         if (evenly)
             NAME(line_pass_add)(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,

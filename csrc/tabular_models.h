@@ -158,7 +158,7 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
                           group_reals p, group_reals s) {
     group_reals y, cap;
     double shared_cap[ROWS_PER_BLOCK];
-    find_caps_f64(block->norm, group->clip_in[0], shared_cap);
+    find_caps_f64(ROWS_PER_BLOCK, block->norm, group->clip_in[0], shared_cap);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
             wide_f64 *product = (wide_f64 *)&p[i][v], *own_cap = (wide_f64 *)&cap[i][v];
@@ -170,13 +170,13 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
             else
                 *own_cap /= block->norm[i];
         }
-    model_derivatives(loss, GROUP, p[0], y[0], ROWS_PER_BLOCK, s[0]);
+    loss_derivatives(loss, GROUP * ROWS_PER_BLOCK, p[0], y[0], s[0]);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
             *(wide_f64 *)&s[i][v] *= block->scale[i];
     for (int at = 0; at < ROWS_PER_BLOCK * GROUP; at += ROWS_PER_BLOCK) {
         double clamped[ROWS_PER_BLOCK];
-        clamp_factors_f64(s[0] + at, cap[0] + at, clamped);
+        clamp_factors_f64(ROWS_PER_BLOCK, s[0] + at, cap[0] + at, clamped);
         memcpy(s[0] + at, clamped, sizeof clamped);
     }
     for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
@@ -263,7 +263,7 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead = table_ahead(rows, first + ROWS_PER_BLOCK, end, ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch.rows, &block, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, counts);
+        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
         const int32_t *folds = models->folds ? models->folds + first : NULL;
         for (int64_t g = 0; g < scratch.n_groups; g++) {
             struct model_group *group = &scratch.groups[g];

@@ -44,13 +44,13 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
         predict_table_block(table, &scratch, 0, &block, intercept, &ahead, p);
         for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
             rows->predictions[first + i] = p[i];
-        gradient_factors_f64(&block, loss, p, s);
+        gradient_factors_f64(ROWS_PER_BLOCK, &block, loss, p, s);
         if (rows->clip_norms)
-            read_clip_norms_f64(rows, first, &block);
-        clip_factors_f64(s, block.norm, clip_in, clipped);
-        rounded_factors_f64(clipped, shift, rounded);
+            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &block);
+        clip_factors_f64(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
+        rounded_factors_f64(ROWS_PER_BLOCK, clipped, shift, rounded);
         add_rounded_numbers(&scratch, clipped, shift, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, counts);
+        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
         if (count) {
             add_number_repeats(&scratch, table->n_numeric, clipped, count, shift);
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
@@ -94,7 +94,7 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, counts);
+        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
         if (rows->predictions)
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 p[i] = first + i < end ? rows->predictions[first + i] : NAN;

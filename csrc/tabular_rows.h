@@ -283,7 +283,7 @@ ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first
         if (counting < ROWS_PER_BLOCK)
             clear_rows(block, scratch);
     }
-    read_scales_f64(rows, block);
+    read_scales_f64(rows, ROWS_PER_BLOCK, block);
 }
 
 /* slots += products of the numbers of `count` pieces with the same accumulator. */

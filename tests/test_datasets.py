@@ -14,7 +14,7 @@ import pytest
 
 from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
-from dperm.datasets import BinaryLabel, ClassLabel, Description, fetching, files, tables
+from dperm.datasets import BinaryLabel, ClassLabel, Description, cache, fetching, files, tables
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
 from dperm.datasets.progress import progress
 from dperm.errors import DataError
@@ -556,6 +556,115 @@ class TestFetching:
         monkeypatch.delenv("DPERM_DATA", raising=False)
         with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
             datasets.load("adult")
+
+
+class TestKeptEntries:
+    @pytest.fixture
+    def kept(self, tmp_path, monkeypatch):
+        """The folder of entries, beside that of the files."""
+        monkeypatch.setenv("DPERM_CACHE", str(tmp_path / "cache"))
+        write_small(tmp_path)
+        return tmp_path / "cache"
+
+    def load(self, kept, description=None, dtype="float32"):
+        encoded = datasets._from_files(description or small(), kept.parent, dtype)
+        X, y = tables.in_order(encoded)
+        return X.to_dense(), y
+
+    @pytest.fixture
+    def parsed(self, monkeypatch):
+        """Names of the data sets that were parsed."""
+        names, read = [], files.read_files
+
+        def reading(description, folder):
+            names.append(description.name)
+            return read(description, folder)
+
+        monkeypatch.setattr(datasets, "read_files", reading)
+        return names
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "uint16"])
+    def test_files_are_parsed_once(self, kept, parsed, dtype):
+        first = self.load(kept, dtype=dtype)
+        again = self.load(kept, dtype=dtype)
+        assert parsed == ["small"]
+        for each, other in zip(first, again, strict=True):
+            np.testing.assert_array_equal(each, other)
+            assert each.dtype == other.dtype
+        if dtype == "float64":
+            np.testing.assert_array_equal(first[0], encode_small(kept.parent)[0])
+        assert [path.name for path in (kept.parent / "small").iterdir()] == ["rows.csv.gz"]
+        assert len(list(kept.iterdir())) == 1
+
+    def test_damage_is_noticed(self, kept, parsed):
+        expected = self.load(kept)
+        (entry,) = kept.iterdir()
+        whole = entry.read_bytes()
+        for place in [*range(0, len(whole), 37), *range(len(whole) - 60, len(whole))]:
+            parsed.clear()
+            entry.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+            for each, other in zip(self.load(kept), expected, strict=True):
+                np.testing.assert_array_equal(each, other)
+        for length in (0, 10, len(whole) // 2, len(whole) - 1):
+            parsed.clear()
+            entry.write_bytes(whole[:length])
+            self.load(kept)
+            assert parsed == ["small"], length
+        parsed.clear()
+        self.load(kept)
+        assert parsed == []
+
+    def test_another_description_is_another_entry_and_old_ones_go(self, kept, parsed):
+        self.load(kept)
+        wider = small()
+        columns = (dataclasses.replace(wider.schema.columns[0], high=40), *wider.schema.columns[1:])
+        wider = dataclasses.replace(wider, schema=Schema(columns))
+        assert self.load(kept, wider)[0][0, 0] == np.float32(5 / 30)
+        assert parsed == ["small", "small"]
+        assert len(list(kept.iterdir())) == 1
+        self.load(kept, wider, "uint8")
+        assert len(list(kept.iterdir())) == 2
+
+    @pytest.mark.parametrize("compressed", [True, False])
+    def test_the_files_are_verified_in_every_call(self, kept, compressed):
+        self.load(kept)
+        stored = kept.parent / "small" / "rows.csv.gz"
+        stored.write_bytes(gzip.compress(SMALL_ROWS, 1))  # another copy of the same contents
+        self.load(kept)
+        if not compressed:
+            stored.unlink()
+            stored = stored.with_suffix("")
+            stored.write_bytes(SMALL_ROWS)
+            self.load(kept)
+        changed = SMALL_ROWS.replace(b"15", b"16")
+        stored.write_bytes(gzip.compress(changed) if compressed else changed)
+        with pytest.raises(DataError, match="not the published file"):
+            self.load(kept)
+        stored.unlink()
+        with pytest.raises(FileNotFoundError):
+            self.load(kept)
+
+    def test_a_folder_that_cannot_be_written_to(self, kept, parsed):
+        kept.write_text("a file")
+        self.load(kept)
+        self.load(kept)
+        assert parsed == ["small", "small"]
+
+    def test_switched_off(self, kept, parsed, monkeypatch):
+        monkeypatch.setenv("DPERM_CACHE", "")
+        self.load(kept)
+        self.load(kept)
+        assert parsed == ["small", "small"]
+        assert not kept.exists()
+
+    @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the places of other systems")
+    def test_where_entries_are(self, monkeypatch, tmp_path):
+        monkeypatch.delenv("DPERM_CACHE")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert cache.cache_folder() == tmp_path / "dperm"
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert cache.cache_folder() == tmp_path / ".cache" / "dperm"
 
 
 def test_import_is_light():

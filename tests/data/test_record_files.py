@@ -149,6 +149,47 @@ def test_columns_of_any_numeric_type(tmp_path):
         Objective("logistic", source)
 
 
+CSV_FAULTS = {
+    "a cell": ("7,oops,1", "line {line} (row {row}), column 'b': expected a number, got 'oops'"),
+    "the first of two": ("x,y,1", "line {line} (row {row}), column 'a': expected a number, got 'x'"),
+    "a quoted cell": ('7,"2,5",1', "line {line} (row {row}), column 'b': expected a number, got '2,5'"),
+    "a label": ("7,8,no", "line {line} (row {row}), column 'y': expected a number, got 'no'"),
+    "bytes": (b"7,\xff,1", "line {line} (row {row}), column 'b': expected a number, got '\\\\xff'"),
+    "cells that lack": ("7,8", "line {line} (row {row}) has 2 cells, the header 3: '7,8'"),
+    "too many cells": ("7,8,1,9", "line {line} (row {row}) has 4 cells, the header 3: '7,8,1,9'"),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [100, 1 << 20])
+@pytest.mark.parametrize("before", [0, 1, 150])
+@pytest.mark.parametrize(("line", "message"), CSV_FAULTS.values(), ids=CSV_FAULTS)
+def test_faults_in_a_csv_file_are_named_with_their_place(tmp_path, line, message, before, block_bytes):
+    line = line if isinstance(line, bytes) else line.encode()
+    good = b"1,2.5,1\n"
+    (tmp_path / "t.csv").write_bytes(
+        b"a,b,y\n\n" + before * good + line + b"\n" + 5 * good + b"bad,bad,bad\n"
+    )
+    source = scan_csv(tmp_path / "t.csv", label="y", block_bytes=block_bytes)
+    with pytest.raises(DataError) as error:
+        Objective("logistic", source)
+    place = message.format(line=before + 3, row=before)  # after the header and an empty line
+    assert f"t.csv, {place}" in str(error.value)
+    assert "Correct the file" in str(error.value)
+
+
+def test_cells_of_a_schema_in_a_csv_file(tmp_path):
+    (tmp_path / "t.csv").write_text("a,c,y\n1,2,1\n3,high,1\n")
+    schema = dperm.Schema([dperm.Numeric("a", 0, 10), dperm.Categorical("c", [1, 2])])
+    with pytest.raises(DataError, match=r"line 3 \(row 1\), column 'c': expected a whole number, got 'high'"):
+        Objective("logistic", scan_csv(tmp_path / "t.csv", label="y", schema=schema))
+
+
+def test_columns_that_a_csv_file_does_not_have(tmp_path):
+    (tmp_path / "t.csv").write_text("a;y\n1;1\n")
+    with pytest.raises(DataError, match=r"no column called 'y'.*separated by ',', are \['a;y'\].*delimiter"):
+        Objective("logistic", scan_csv(tmp_path / "t.csv", label="y"))
+
+
 @pytest.mark.parametrize("block_bytes", [1 << 12, 1 << 20])
 def test_csv(tmp_path, block_bytes):
     x, y = records(np.float64)
@@ -157,7 +198,7 @@ def test_csv(tmp_path, block_bytes):
     memory, files = Objective("logistic", x[:, ::-1].copy(), y), Objective("logistic", source)
     w = np.arange(D) / 5.0
     assert same(memory.clipped_gradient_sum(w, 0.3), files.clipped_gradient_sum(w, 0.3))
-    with pytest.raises(DataError, match=r"t\.csv cannot be read as CSV.*text"):
+    with pytest.raises(DataError, match=r"t\.csv, line 2 \(row 0\), column 'note': .*got 'text'"):
         Objective("logistic", scan_csv(tmp_path / "t.csv", label="y"))
 
 

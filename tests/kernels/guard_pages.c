@@ -13,9 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "columns_matrix.h"
 #include "distinct_records.h"
 #include "kept_rows.h"
 #include "kernel_table.h"
+#include "row_blocks.h"
 #include "sgd_steps.h"
 
 enum { MOST = 96, ARENA_PAGES = 96, N_STEPS = 6 };
@@ -142,6 +144,34 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
 }
 
+/* The same rows in columns, one after the other: the first and the last touch a guard. */
+static void run_columns(const struct kernel_table *kernels, enum real_type type,
+                        struct dense_rows rows, const double *w, int64_t *integers,
+                        enum place place) {
+    const int64_t n = rows.n_rows, d = rows.n_columns;
+    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
+    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
+    char *all = reals(type, n * d, place);
+    const void **columns = guarded((size_t)d * sizeof *columns, place);
+    for (int64_t j = 0; j < d; j++) {
+        columns[j] = all + (size_t)(j * n) * size;
+        for (int64_t i = 0; i < n; i++)
+            memcpy(all + (size_t)(j * n + i) * size,
+                   (const char *)rows.x + (size_t)(i * d + j) * size, size);
+    }
+    const struct columns_matrix matrix = {columns, d};
+    const struct row_source source = {.matrix = &matrix, .columns = &matrix};
+    void *x = reals(type, n * d, place);
+    void *workspace = guarded(kernels->columns_workspace_bytes[type](d), place);
+    kernels->expand_columns[type](&matrix, NULL, 0, n, x);
+    rows.source = &source;
+    for (int found = 0; found < 2; found++) {
+        kernels->columns_clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
+                                                    workspace);
+        rows.norms = NULL;
+    }
+}
+
 /* Sums of rows that count up to three times. */
 static void run_counts(const struct kernel_table *kernels, enum real_type type,
                        struct dense_rows rows, const double *w, const double *direction,
@@ -252,6 +282,7 @@ static void run_all(const struct kernel_table *kernels, enum real_type type, int
         run_second_moments(kernels, type, &rows, w, place);
     run_counts(kernels, type, rows, w, direction, steps, sum, total, integers, scores, neighbours,
                place, workspace);
+    run_columns(kernels, type, rows, w, integers, place);
     run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
               workspace);
 }
@@ -359,7 +390,7 @@ static void run_other_rows(const struct kernel_table *kernels, int64_t n, int64_
     make_sparse(&guards, type, (enum index_type)(variant / 2 % 2), n, d, &kept);
     run_kept_rows(&guards, kernels, &kept, variant % 2, 1);
     arenas_used = 0;
-    make_columns(&guards, type, n, d, &kept);
+    make_columns(&guards, kernels, type, n, d, &kept);
     run_kept_rows(&guards, kernels, &kept, variant % 2, 1);
     arenas_used = 0;
     make_table(&guards, (enum numeric_type)(variant / 2), 1 + variant % 2, n, d % 11, d % 4 + 1,

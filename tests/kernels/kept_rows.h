@@ -99,7 +99,14 @@ static void make_sparse(const struct program *program, enum real_type type, enum
                 ((int64_t *)columns)[at++] = place % d;
         }
     free(stored);
-    *sparse = (struct sparse_matrix){values, starts, columns, n, d, starts[n], type, index};
+    *sparse = (struct sparse_matrix){.values = values,
+                                     .starts = starts,
+                                     .columns = columns,
+                                     .n_rows = n,
+                                     .n_columns = d,
+                                     .n_entries = starts[n],
+                                     .type = type,
+                                     .index = index};
     int64_t row = 0;
     stop_if(sparse_check(sparse, &row) != SPARSE_SOUND);
     kept->source = (struct row_source){.matrix = sparse, .expand = expand_sparse, .sparse = sparse};
@@ -108,8 +115,8 @@ static void make_sparse(const struct program *program, enum real_type type, enum
     kept->n_columns = d;
 }
 
-static void make_columns(const struct program *program, enum real_type type, int64_t n, int64_t d,
-                         struct kept_rows *kept) {
+static void make_columns(const struct program *program, const struct kernel_table *kernels,
+                         enum real_type type, int64_t n, int64_t d, struct kept_rows *kept) {
     const void **columns = program->room((size_t)d * sizeof *columns);
     for (int64_t j = 0; j < d; j++) {
         void *column = room_for_reals(program, type, n);
@@ -118,9 +125,9 @@ static void make_columns(const struct program *program, enum real_type type, int
         columns[j] = column;
     }
     kept->columns = (struct columns_matrix){columns, d};
-    kept->source =
-        (struct row_source){.matrix = &kept->columns,
-                            .expand = type == REAL_F32 ? expand_columns_f32 : expand_columns_f64};
+    kept->source = (struct row_source){.matrix = &kept->columns,
+                                       .expand = kernels->expand_columns[type],
+                                       .columns = &kept->columns};
     kept->type = type;
     kept->n_rows = n;
     kept->n_columns = d;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "bulk_table.h"
+#include "columns_matrix.h"
 #include "discrete_laplace.h"
 #include "exponential_mechanism.h"
 #include "half_normal.h"
@@ -23,6 +24,7 @@
 #include "normals_float.h"
 #include "poisson_sample.h"
 #include "rounded_gaussian.h"
+#include "row_blocks.h"
 #include "row_ranges.h"
 #include "sgd_steps.h"
 #include "uniform_integers.h"
@@ -176,6 +178,36 @@ static void run_batch(enum real_type type, struct dense_rows rows) {
     print_integers("gradient of a batch", integers, rows.n_columns + rows.intercept);
 }
 
+/* The same matrix column by column. */
+static void run_columns(enum real_type type, struct dense_rows rows) {
+    static float columns_f32[ROWS * MOST_COLUMNS];
+    static double columns_f64[ROWS * MOST_COLUMNS];
+    const void *columns[MOST_COLUMNS];
+    for (int64_t j = 0; j < rows.n_columns; j++) {
+        for (int64_t i = 0; i < ROWS; i++) {
+            columns_f32[j * ROWS + i] = x_f32[i * rows.n_columns + j];
+            columns_f64[j * ROWS + i] = x_f64[i * rows.n_columns + j];
+        }
+        columns[j] = type == REAL_F32 ? (void *)(columns_f32 + j * ROWS) : columns_f64 + j * ROWS;
+    }
+    const struct columns_matrix matrix = {columns, rows.n_columns};
+    const struct row_source source = {.matrix = &matrix,
+                                      .expand = kernels->expand_columns[type],
+                                      .columns = &matrix,
+                                      .find_norms = kernels->row_norms[type]};
+    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+    rows.x = NULL;
+    rows.norms = NULL;
+    rows.source = &source;
+    rows.predictions = kept;
+    check(
+        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
+    print_integers("gradient of columns", integers, rows.n_columns + rows.intercept);
+    print_reals("their predictions", kept, ROWS);
+    check(all_predictions(kernels, type, &rows, n_threads, w, kept));
+    print_reals("predictions of columns", kept, ROWS);
+}
+
 static void run_second_moments(enum real_type type, struct dense_rows rows) {
     const int64_t dimension = rows.n_columns + rows.intercept, n_out = (dimension + 15) / 16 * 16;
     for (int64_t i = 0; i < dimension * n_out; i++)
@@ -287,6 +319,7 @@ static void run_kernels(void) {
             check(all_predictions(kernels, (enum real_type)type, &rows, n_threads, w, kept));
             print_reals("predictions", kept, ROWS);
             run_batch((enum real_type)type, rows);
+            run_columns((enum real_type)type, rows);
             run_second_moments((enum real_type)type, rows);
             run_sgd((enum real_type)type, rows);
             run_losses((enum real_type)type, rows);
@@ -327,7 +360,7 @@ static void run_other_rows(void) {
         make_sparse(&same_bits, type, (enum index_type)(variant / 2), SOME_ROWS, widths[variant],
                     &kept_rows);
         run_kept("sparse", variant);
-        make_columns(&same_bits, type, SOME_ROWS, widths[variant], &kept_rows);
+        make_columns(&same_bits, kernels, type, SOME_ROWS, widths[variant], &kept_rows);
         run_kept("columns", variant);
     }
     for (int variant = 0; variant < 8; variant++) {

@@ -190,7 +190,7 @@ static uint64_t run_other_rows(const struct kernel_table *kernels, int kind, int
     if (kind == 0)
         make_sparse(&races, REAL_F64, INDEX_I32, SOME_ROWS, 20, &kept);
     else if (kind == 1)
-        make_columns(&races, REAL_F32, SOME_ROWS, 5, &kept);
+        make_columns(&races, kernels, REAL_F32, SOME_ROWS, 5, &kept);
     else
         make_table(&races, NUMERIC_U8, 1, SOME_ROWS, 3, 4, &kept);
     run_kept_rows(&races, kernels, &kept, 1, n_threads);

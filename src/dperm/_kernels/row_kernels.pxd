@@ -54,13 +54,25 @@ cdef extern from "kernel_table.h" nogil:
     ctypedef void row_norms_fn(const dense_rows *rows, int64_t begin, int64_t end,
                                double *norms_out)
 
+    ctypedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
+                                    int64_t count, void *x_out)
+
     struct kernel_table:
         const char *instruction_set
         row_norms_fn *row_norms[2]
+        expand_columns_fn *expand_columns[2]
 
     const char *kernels_available(int index)
     const kernel_table *kernels_choose(const char *name)
     const kernel_table *chosen "kernels_in_use"
+
+
+cdef extern from "column_strips.h" nogil:
+    struct strip_store:
+        pass
+
+    int64_t count_strips(const strip_store *)
+    void free_strips(strip_store *)
 
 
 cdef extern from "sparse_matrix.h" nogil:
@@ -77,6 +89,7 @@ cdef extern from "sparse_matrix.h" nogil:
         int64_t n_entries
         real_type type
         index_type index
+        strip_store *store
 
     enum sparse_fault:
         SPARSE_SOUND
@@ -89,6 +102,7 @@ cdef extern from "sparse_matrix.h" nogil:
 
 
 cdef extern from "row_blocks.h" nogil:
+    struct columns_matrix
     struct tabular_matrix
 
     ctypedef void expand_rows_fn(const void *matrix, const int64_t *places, int64_t first,
@@ -99,6 +113,7 @@ cdef extern from "row_blocks.h" nogil:
         expand_rows_fn *expand
         const tabular_matrix *table
         const sparse_matrix *sparse
+        const columns_matrix *columns
         row_norms_fn *find_norms
 
 
@@ -134,8 +149,6 @@ cdef extern from "columns_matrix.h" nogil:
     struct columns_matrix:
         const void *const *columns
         int64_t n_columns
-
-    expand_rows_fn expand_columns_f32, expand_columns_f64
 
 
 cdef extern from "sgd_steps.h" nogil:

@@ -7,6 +7,7 @@ Callers (``dperm.data``, ``dperm.objective``) have checked types, shapes and val
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t
 
 ctypedef fused real:
@@ -109,14 +110,18 @@ cdef class ColumnsSource(MatrixSource):
 
     def __init__(self, columns):
         cdef tuple arrays = tuple(columns)
-        # Addresses as integers of their size.
-        addresses = np.array([each.ctypes.data for each in arrays], dtype=np.uintp)
+        cdef size_t[::1] addresses = np.empty(len(arrays), dtype=np.uintp)
+        cdef Py_buffer octets
+        for j, each in enumerate(arrays):
+            PyObject_GetBuffer(each, &octets, PyBUF_SIMPLE)
+            addresses[j] = <size_t>octets.buf
+            PyBuffer_Release(&octets)  # self.arrays keeps it there
         self.arrays = (addresses, *arrays)
-        self.matrix.columns = <const void *const *>start_of(addresses)
+        self.matrix.columns = <const void *const *>&addresses[0]
         self.matrix.n_columns = len(arrays)
-        self.source.matrix = &self.matrix
+        self.source.matrix = self.source.columns = &self.matrix
         self.dtype = arrays[0].dtype
-        self.source.expand = expand_columns_f32 if self.dtype == np.float32 else expand_columns_f64
+        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
         self.shape = arrays[0].size, len(arrays)
         self.size = arrays[0].size * len(arrays)
 
@@ -129,6 +134,7 @@ cdef class SparseSource(MatrixSource):
     """
 
     cdef sparse_matrix sparse
+    cdef strip_store store
 
     def __init__(self, values, columns, starts, int64_t n_columns):
         self.arrays = (values, columns, starts)
@@ -138,11 +144,20 @@ cdef class SparseSource(MatrixSource):
         self.sparse.n_entries = values.shape[0]
         self.sparse.type = REAL_F32 if values.dtype == np.float32 else REAL_F64
         self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
+        self.sparse.store = &self.store
         self.source.matrix, self.source.expand = &self.sparse, expand_sparse
         self.source.sparse = &self.sparse
         self.shape = self.sparse.n_rows, n_columns
         self.size = values.size
         self.dtype = values.dtype
+
+    def __dealloc__(self):
+        free_strips(&self.store)
+
+    @property
+    def n_strips(self):
+        """Strips of columns in which gradients are added up (csrc/column_strips.h); 0 for row by row."""
+        return count_strips(&self.store)
 
     def fault(self):
         """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""

@@ -121,6 +121,8 @@ def _save_plot(scores: Scores, path: Path) -> bool:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for name in PRIVATE_SOLVERS:
+        if name == "majority":
+            continue  # a line: the level that a useful model has to be above
         values = 100 * np.array([scores.private[name, epsilon] for epsilon in EPSILONS])
         axes.errorbar(EPSILONS, values.mean(axis=1), values.std(axis=1), marker="o", capsize=3, label=name)
     axes.axhline(100 * float(np.mean(scores.nonprivate)), color="black", linestyle="--", label="no privacy")

@@ -21,3 +21,4 @@ def one_ahead(items: Iterator[Item], *, threaded: bool) -> Generator[Item, None,
         while (item := pending.result()) is not None:
             pending = worker.submit(next, items, None)
             yield item
+            del item  # not kept while the next one is waited for

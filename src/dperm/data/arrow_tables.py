@@ -11,6 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
+from dperm.data.csv_faults import csv_fault
 from dperm.data.mapped import MappedFiles
 from dperm.errors import DataError
 
@@ -183,7 +184,7 @@ class CsvTables:
         """The records of all files in order."""
         csv = pyarrow().csv
         for path in self.paths:
-            with _errors_of(path, "CSV"), _source(path, files) as source:
+            with self._faults_of(path), _source(path, files) as source:
                 reader = csv.open_csv(
                     source,
                     read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=threads),
@@ -196,6 +197,21 @@ class CsvTables:
                 )
                 with reader:
                     yield from reader
+
+    @contextmanager
+    def _faults_of(self, path: Path) -> Iterator[None]:
+        """Errors of the library in a file, for people: with the place of what is wrong."""
+        with _errors_of(path, "CSV"):
+            try:
+                yield
+            except pyarrow().ArrowException as error:
+                names = csv_columns(path, self.delimiter)
+                message = csv_fault(
+                    pyarrow(), path, names, self.column_types, self.delimiter, self.block_bytes
+                )
+                if message is None:
+                    raise
+                raise DataError(message) from error
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
@@ -220,7 +236,8 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
     """
     csv = pyarrow().csv
     with _errors_of(path, "CSV"), open(path, "rb") as source:
-        options = csv.ParseOptions(delimiter=delimiter)
+        # Only the header matters here, whatever is wrong with the lines below it.
+        options = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
         with csv.open_csv(source, parse_options=options) as reader:
             return tuple(reader.schema.names)
 

@@ -75,6 +75,7 @@ class ChunkedRows:
                         f"{part.rows.dtype}; those before have {self.n_columns} of {self.dtype}"
                     )
                 self.n_rows += part.rows.n_rows
+                del part  # not kept while the next one is waited for
         if self.n_rows == 0:
             raise DataError("X must have at least one record")
 
@@ -228,6 +229,7 @@ class ChunkedRows:
                     break
                 yield apply(part, here)
                 start = here.stop
+                del part  # not kept while the next one is waited for
         if start != self.n_rows:
             raise DataError(
                 f"the data hold another number of records than before ({self.n_rows}): they have changed. "

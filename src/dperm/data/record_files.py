@@ -260,13 +260,18 @@ class RecordFiles:
         if self.schema is not None:
             return self.schema.encode(pyarrow().Table.from_batches([batch.select(self._names())]))
         wanted = pyarrow().from_numpy_dtype(dtype)
-        return ColumnsMatrix([_numbers(batch.column(name), name, wanted) for name in self._names()])
+        columns = zip(batch.schema.names, batch.schema.types, batch.columns, strict=True)
+        arrays = {name: _numbers(column, name, kind, wanted) for name, kind, column in columns
+                  if name != self.label}  # fmt: skip
+        return ColumnsMatrix([arrays[name] for name in self._names()])
 
     def _targets(self, batch: Any) -> NDArray[Any]:
         column = batch.column(self.label)
         if self.encode is not None:
             return self.encode(_cells(column))
-        return _numbers(column, self.label, pyarrow().float64())
+        # As they are, or as doubles: what a loss reads is rounded once, to the type of the matrix.
+        wanted = column.type if column.type in _reals() else pyarrow().float64()
+        return _numbers(column, self.label, column.type, wanted)
 
 
 class FileParts:
@@ -281,17 +286,16 @@ class FileParts:
 
     def read(self) -> Generator[Part, None, None]:
         """All parts in order; DataError if the files have changed."""
+        batches = self._source.tables.batches(self._files, threads=self._threaded)
         # The last check comes after the work on the last part: nothing that it reads can have changed.
-        with self._files.unchanged(), closing(one_ahead(self._parts(), threaded=self._threaded)) as parts:
-            yield from parts
+        with self._files.unchanged(), closing(one_ahead(batches, threaded=self._threaded)) as each:
+            first_row = 0
+            for batch in each:
+                start, first_row = first_row, first_row + batch.num_rows
+                if batch.num_rows:
+                    yield self._part(batch, start)
+                del batch  # not kept while the next one is waited for
         self._checked = True
-
-    def _parts(self) -> Iterator[Part]:
-        first_row = 0
-        for batch in self._source.tables.batches(self._files, threads=self._threaded):
-            if batch.num_rows:
-                yield self._part(batch, first_row)
-            first_row += batch.num_rows
 
     def _part(self, batch: Any, first_row: int) -> Part:
         try:
@@ -343,12 +347,21 @@ def _csv_type(column: Any) -> Any:
     return getattr(pyarrow(), kinds[type(categories[0])] if categories else "float64")()
 
 
-def _numbers(column: Any, name: str, wanted: Any) -> NDArray[Any]:
-    """An Arrow array as numbers of a type, NaN where there is none; without a copy where that is possible."""
-    if column.type == wanted and not column.null_count:  # as a rule
-        return np.asarray(column.to_numpy(zero_copy_only=True))
+def _reals() -> tuple[Any, Any]:
+    """Arrow types that the kernels read."""
     arrow = pyarrow()
-    is_type, kind = arrow.types, column.type
+    return arrow.float32(), arrow.float64()
+
+
+def _numbers(column: Any, name: str, kind: Any, wanted: Any) -> NDArray[Any]:
+    """An Arrow array of a type `kind` as numbers of the type `wanted`, NaN where there is none.
+
+    Without a copy where that is possible.
+    """
+    if kind == wanted and not column.null_count:  # as a rule
+        return column.to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
+    arrow = pyarrow()
+    is_type = arrow.types
     if not (is_type.is_floating(kind) or is_type.is_integer(kind) or is_type.is_boolean(kind)
             or is_type.is_decimal(kind)):  # fmt: skip
         raise DataError(

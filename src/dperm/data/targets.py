@@ -38,6 +38,8 @@ class Targets:
         with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite, hence not finite
             ready = np.require(targets, dtype=dtype, requirements=["C", "ALIGNED"])
             limit = ready.dtype.type(self.bound)
+        if math.isinf(self.bound):
+            return np.asarray(ready)
         if float(limit) > self.bound:  # the bound has no float32 equal: a comparison in float32 would miss it
             limit = np.nextafter(limit, ready.dtype.type(0))
         too_far = (np.abs(ready) > limit) & np.isfinite(ready)

@@ -46,6 +46,18 @@ def read_files(description: Description, folder: Path) -> Table:
     return _csv_table(description, chunks)
 
 
+def verify_files(description: Description, folder: Path) -> None:
+    """Raise as `read_files` does unless all files are there and the published ones; parses nothing."""
+    for file in description.files:
+        path = _existing_path(description, file, folder)
+        with path.open("rb") as stored:
+            digest = hashlib.file_digest(stored, "sha256").hexdigest()
+        # The described copy need not be decompressed.
+        if digest not in (file.sha256_stored, file.sha256 if path.suffix != ".gz" else None):
+            for _ in verified_chunks(description, file, folder):
+                pass
+
+
 def verified_chunks(description: Description, file: SourceFile, folder: Path) -> Iterator[bytes]:
     """Decompressed bytes of `file`, piece by piece; after the last, their SHA-256 is compared with the
     published one, so nothing may be made of them before the end.

@@ -44,7 +44,22 @@ def array_table(rows: NDArray[Any], labels: NDArray[Any]) -> Table:
 
 
 def encode(description: Description, table: Table, numeric_dtype: str) -> tuple[TabularMatrix, NDArray[Any]]:
-    """Design matrix and labels of `table`.
+    """Design matrix and labels of `table`."""
+    return in_order(encode_rows(description, table, numeric_dtype))
+
+
+#: Design matrix and labels of rows, and which of them each record is (None: one after the other).
+Encoded = tuple[TabularMatrix, NDArray[Any], NDArray[np.intp] | None]
+
+
+def in_order(encoded: Encoded) -> tuple[TabularMatrix, NDArray[Any]]:
+    """Design matrix and labels of the records."""
+    X, y, positions = encoded
+    return (X, y) if positions is None else (X[positions], y[positions])
+
+
+def encode_rows(description: Description, table: Table, numeric_dtype: str) -> Encoded:
+    """The rows of `table` and their labels, repeated ones once.
 
     Every row is a function of its own record and of the public `description`.
     """
@@ -70,8 +85,7 @@ def encode(description: Description, table: Table, numeric_dtype: str) -> tuple[
     X = parts[0].with_rows(
         np.concatenate([part.numeric for part in parts]), np.concatenate([part.codes for part in parts])
     )
-    y = np.concatenate(labels)
-    return (X, y) if table.positions is None else (X[table.positions], y[table.positions])
+    return X, np.concatenate(labels), table.positions
 
 
 def _numbers(name: str, cells: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:

@@ -1,0 +1,110 @@
+"""Matrices that are kept column by column: the bits of the same rows in memory."""
+
+import numpy as np
+import pytest
+
+from dperm._kernels import row_kernels
+from reference import awkward_arrays, numpy_kernels
+from reference.kernel_calls import bind, gradient_integers, spec, weights
+
+pytestmark = pytest.mark.usefixtures("instruction_set")
+dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+CLIP, GRID = 0.5, 2.0**-21
+
+
+def in_columns(x, y, intercept=False, row_norm=1.0, threads=1, *, keep_norms=False):
+    """Rows of the matrix's columns, which begin anywhere in memory."""
+    columns = []
+    for j in range(x.shape[1]):
+        room = np.empty(len(x) + j % 5 + 1, x.dtype)
+        room[j % 5 : -1] = x[:, j]
+        columns.append(room[j % 5 : -1])
+    source = row_kernels.ColumnsSource(columns)
+    return row_kernels.DenseRows(source, y, intercept, row_norm, threads, keep_norms=keep_norms)
+
+
+def both(x, y, w, loss="logistic", intercept=True, keep_norms=False, threads=1):
+    own = weights(w, x, intercept)
+    rows = in_columns(x, y, intercept, keep_norms=keep_norms)
+    columns = gradient_integers(rows, loss, own, CLIP, GRID, threads)
+    return columns, gradient_integers(bind(x, y, intercept), loss, own, CLIP, GRID)
+
+
+@dtypes
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("width", awkward_arrays.WIDTHS)
+def test_widths(dtype, width, intercept):
+    x, y, w, _ = awkward_arrays.awkward(width, dtype)
+    for keep_norms in (False, True):
+        columns, dense = both(x, y, w, intercept=intercept, keep_norms=keep_norms)
+        assert np.array_equal(columns, dense)
+    assert dense.any()
+
+
+@dtypes
+@pytest.mark.parametrize("n_rows", [*awkward_arrays.ROW_COUNTS, 511, 513, 20_001])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_numbers_of_rows(dtype, n_rows, threads):
+    x, y, w, _ = awkward_arrays.ordinary(n_rows, 7, dtype)
+    assert np.array_equal(*both(x, y, w, threads=threads))
+
+
+@dtypes
+def test_matrices_wider_than_the_cache(dtype):
+    x, y, w, _ = awkward_arrays.ordinary(70, 3001, dtype)
+    assert np.array_equal(*both(x, y, w))
+
+
+@dtypes
+@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+def test_losses(dtype, loss):
+    x, y, w, _ = awkward_arrays.ordinary(100, 5, dtype)
+    assert np.array_equal(*both(x, y, w, loss))
+
+
+@dtypes
+@pytest.mark.parametrize("bad", awkward_arrays.NON_FINITE)
+@pytest.mark.parametrize("row", [0, 16, 31, 39])
+def test_rows_that_must_not_count(dtype, bad, row):
+    x, y, w, _ = awkward_arrays.ordinary(40, 17, dtype)
+    without = both(np.delete(x, row, axis=0), np.delete(y, row), w)[1]
+    for column in (0, 8, 16):
+        spoilt = x.copy()
+        spoilt[row, column] = bad
+        assert np.array_equal(both(spoilt, y, w)[0], without)
+    spoilt = y.copy()
+    spoilt[row] = bad
+    assert np.array_equal(both(x, spoilt, w)[0], without)
+
+
+@dtypes
+def test_all_rows_at_the_largest_sums(dtype):
+    """No accumulator overflows when every entry is rounded to the same large integer."""
+    n_rows, grid = (20_000, 2.0**-22) if dtype == np.float32 else (8_000, 2.0**-50)
+    x, y, w = np.ones((n_rows, 1), dtype), -np.ones(n_rows, dtype), np.array([50.0])
+    got = gradient_integers(in_columns(x, y), "logistic", w, 1.0, grid)
+    assert got[0] == len(x) * round(1.0 / grid)
+
+
+@dtypes
+def test_lengths_that_stand_for_norms_and_predictions_that_are_kept(dtype):
+    x, y, w, direction = awkward_arrays.ordinary(50, 9, dtype)
+    lengths = np.linspace(0.1, 3.0, len(x))
+    own = weights(w, x, False)
+    results = []
+    for rows in (bind(x, y), in_columns(x, y, keep_norms=True)):
+        sums = rows.clipped_gradient_sum(spec("logistic"), own, CLIP, GRID, 1, None, lengths, True)
+        line = (weights(direction, x, False), np.array([0.0, 0.7]), 1.0, GRID, 1)
+        results.append((sums, rows.clipped_loss_sums(spec("logistic"), own, *line)))
+    assert all(np.array_equal(first, second) for first, second in zip(*results, strict=True))
+
+
+@dtypes
+def test_passes_that_make_the_rows(dtype):
+    x, y, w, _ = awkward_arrays.ordinary(1500, 19, dtype)
+    own, batch = weights(w, x, False), np.arange(0, 1500, 7)
+    dense, columns = bind(x, y), in_columns(x, y, keep_norms=True)
+    assert np.array_equal(columns.norms, dense.norms)
+    assert np.array_equal(columns.predictions(own, 2), dense.predictions(own, 2))
+    options = (spec("logistic"), own, CLIP, GRID, 1, batch)
+    assert np.array_equal(columns.clipped_gradient_sum(*options), dense.clipped_gradient_sum(*options))
