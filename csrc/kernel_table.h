@@ -25,6 +25,8 @@
 
 #include <stdint.h>
 
+#include "errands.h"
+
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
 /* Of one prediction p and target y, with a parameter h; m = y p for labels y = -1 or +1,
@@ -72,6 +74,9 @@ struct dense_rows {
                           * at the same weights takes them from here; or NULL */
     /* NULL, or what makes these rows, see row_blocks.h. Kernels for dense rows never see it. */
     const struct row_source *source;
+    /* Done by the threads of a pass of row_ranges.h meanwhile; one over sparse rows leaves them. */
+    const struct errand *errands;
+    int n_errands;
 };
 
 /* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where

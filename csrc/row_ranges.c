@@ -56,7 +56,7 @@ struct ranges {
     int64_t partial_size; /* 8-byte numbers in a partial result */
     int64_t n_partials;   /* one per range, or, of exact sums, one per thread */
     int64_t workspace_bytes;
-    int n_threads;   /* no more than there are ranges */
+    int n_threads;   /* no more than there are ranges and errands */
     void *partial;   /* n_partials * partial_size zeros */
     char *workspace; /* n_threads * workspace_bytes */
     /* Blocks of rows that are not kept dense, n_threads * block_bytes; none where the kernel reads
@@ -66,6 +66,9 @@ struct ranges {
     char *blocks;
     _Atomic int64_t next;
     int backwards; /* take the last range first */
+    const struct errand *errands;
+    int n_errands;
+    atomic_int next_errand;
 };
 
 /* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
@@ -91,7 +94,11 @@ static void cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n
     if (ranges->rows_per_range < least)
         ranges->rows_per_range = least;
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
-    ranges->n_threads = n_threads < ranges->n_ranges ? n_threads : (int)ranges->n_ranges;
+    ranges->errands = rows->errands;
+    ranges->n_errands = rows->n_errands;
+    atomic_init(&ranges->next_errand, 0);
+    const int64_t tasks = ranges->n_ranges + ranges->n_errands;
+    ranges->n_threads = n_threads < tasks ? n_threads : (int)tasks;
     if (ranges->n_threads < 1) /* an empty batch */
         ranges->n_threads = 1;
 }
@@ -201,6 +208,16 @@ static int64_t take_range(struct ranges *ranges) {
     return left < 0 || ranges->backwards ? left : taken;
 }
 
+/* Errands come before ranges: nobody waits for a long one that was begun last. Half of the threads
+ * do them: a pass waits for memory, which leaves the others time to run ahead. */
+static void run_errands(struct ranges *ranges) {
+    if (2 * this_thread() >= ranges->n_threads)
+        return;
+    for (int i; (i = atomic_fetch_add_explicit(&ranges->next_errand, 1, memory_order_relaxed)) <
+                ranges->n_errands;)
+        ranges->errands[i].run(ranges->errands[i].context);
+}
+
 static int64_t partial_of(const struct ranges *ranges, int64_t range) {
     return ranges->n_partials == ranges->n_ranges ? range : this_thread();
 }
@@ -213,6 +230,8 @@ static int64_t partial_of(const struct ranges *ranges, int64_t range) {
 #define FOR_EACH_RANGE(ranges, partial_type, CALL)                                                 \
     {                                                                                              \
         _Pragma("omp parallel num_threads((ranges).n_threads)")                                    \
+        {                                                                                          \
+        run_errands(&(ranges));                                                                    \
         for (int64_t range; (range = take_range(&(ranges))) >= 0;) {                               \
             partial_type *partial = (partial_type *)(ranges).partial +                             \
                                     partial_of(&(ranges), range) * (ranges).partial_size;          \
@@ -226,6 +245,7 @@ static int64_t partial_of(const struct ranges *ranges, int64_t range) {
                 (void)partial, (void)workspace, (void)first;                                       \
                 CALL;                                                                              \
             }                                                                                      \
+        }                                                                                          \
         }                                                                                          \
     }
 /* clang-format on */

@@ -7,17 +7,20 @@ a probability below 1e-4: mu doubles, and the runs tell it to a sixth of the dif
 
 import math
 from contextlib import ExitStack
+from itertools import count
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, DEALT, PRIVATE, SHUFFLED, halved_noise
+from audit_faults import CONFIGURATIONS, DEALT, GIVEN_BATCHES, PRIVATE, PUBLISHED, SHUFFLED, halved_noise
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
+from dperm.algorithms.sgd_settings import batch_and_noise_streams
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.bounds import epsilon_from_rates
 from dperm.mechanisms import release
+from dperm.mechanisms.sampling import uniform_integers
 
 CONFIDENCE = 1 - 1e-6
 
@@ -44,7 +47,7 @@ def measure(name, relation="add_or_remove", entry=None, **changes):
     pair = worst_case_neighbours(
         entry.kind,
         n=50,
-        d=3,
+        d=entry.d,
         relation=relation,
         fit_intercept=entry.fit_intercept,
         l2=entry.l2,
@@ -60,8 +63,8 @@ def measure(name, relation="add_or_remove", entry=None, **changes):
     return epsilon_lower_bound(
         **observed(entry, run, pair),
         delta=entry.delta,
-        claim=entry.epsilon,
         **{
+            "claim": entry.epsilon,
             "method": entry.method,
             "trainings": entry.trainings,
             "confidence": CONFIDENCE,
@@ -96,6 +99,90 @@ def test_planted_faults_are_found(name, fault):
         result = measure(name)
     assert result.violates(), result
     assert "VIOLATED" in str(result)
+
+
+def stated_mu(name, entry):
+    """Of all releases together, from the statement."""
+    pair = worst_case_neighbours(entry.kind, n=50, d=entry.d, loss=entry.loss)
+    fit = getattr(algorithms, name)(pair.second.objective, entry.epsilon, entry.delta, **entry.settings)
+    if fit.privacy.rho is not None:
+        return math.sqrt(2 * fit.privacy.rho)
+    return math.sqrt(fit.privacy.steps) * fit.privacy.sensitivity / fit.privacy.noise_scale
+
+
+def error_of(result):
+    """Standard deviation of the mu that pairs tell, about 1."""
+    return 2 / math.sqrt(result.certified / 2)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_published_noise_is_as_large_as_stated(name):
+    """A true statement is contradicted with probability 1e-6, as everywhere; half of it passes with 1e-4.
+
+    mu doubles: by 8.5 standard deviations or more, of which the confidence takes 4.8.
+    """
+    entry = PUBLISHED[name]
+    mu = stated_mu(name, entry)
+    claim = gdp_epsilon(mu, entry.delta)
+    assert claim < entry.epsilon
+    honest = measure(name, entry=entry, claim=claim)
+    assert not honest.violates(), honest
+    assert mu > 8.5 * error_of(honest)
+    estimate = -math.sqrt(2) * norm.ppf(honest.false_negative_rate)
+    assert estimate > entry.share * mu - 5 * error_of(honest), honest
+    for fault in entry.faults:
+        with fault():
+            result = measure(name, entry=entry, claim=claim)
+        assert result.violates(), result
+
+
+def given_batches(name, relation, *faults):
+    """The noise of small batches for (1, 1e-6), shown to an observer who knows them."""
+    sums, settings = GIVEN_BATCHES[name]
+    pair = worst_case_neighbours(n=20, d=3, relation=relation)
+    algorithm = getattr(algorithms, name)
+
+    def run(objective, seed):
+        bits = np.random.SeedSequence(seed if name != "rrpsgd" else many_rounds(seed, settings["rounds"]))
+        return algorithm(objective, 1.0, 1e-6, neighbors=relation, random_state=bits, **settings)
+
+    privacy = run(pair.second.objective, 0).privacy
+    mu = math.sqrt(sums) * privacy.sensitivity / privacy.noise_scale
+    with ExitStack() as stack:
+        for fault in faults:
+            stack.enter_context(fault())
+        result = epsilon_lower_bound(
+            audit.Transcript(run, pair, known_batches=sums),
+            pair,
+            delta=1e-6,
+            claim=gdp_epsilon(mu, 1e-6),
+            trainings=1500,
+            confidence=CONFIDENCE,
+            n_jobs=1,
+            random_state=0,
+        )
+    return result, mu
+
+
+def many_rounds(seed, most):
+    """Entropy of a run of at least half of all rounds: their number is public, and drawn before the data."""
+    for attempt in count():
+        bits, _ = batch_and_noise_streams(np.random.SeedSequence([seed, attempt]))
+        if 2 * uniform_integers(bits, most, 1)[0] >= most:
+            return [seed, attempt]
+
+
+@pytest.mark.parametrize("name", sorted(GIVEN_BATCHES))
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_the_noise_of_small_batches_is_as_large_as_stated(name, relation):
+    """At a usual claim, with one record a step: nearly all of mu is seen, and half of the noise is found."""
+    honest, mu = given_batches(name, relation)
+    assert not honest.violates(), honest
+    estimate = -math.sqrt(2) * norm.ppf(honest.false_negative_rate)
+    assert estimate > 0.9 * mu - 5 * error_of(honest), honest
+    assert mu > 8.0 * error_of(honest)
+    halved, _ = given_batches(name, relation, halved_noise)
+    assert halved.violates(), halved
 
 
 def zcdp_audit(*noises):

@@ -53,15 +53,12 @@ class Bounded:
         replacement: float | None = None,
         scores: bool = False,
     ) -> None:
-        values = {
-            "_integers": integers,
-            "grid": grid,
-            "contribution": contribution,
-            "replacement": 2.0 * contribution if replacement is None else replacement,
-            "scores": scores,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        put = object.__setattr__
+        put(self, "_integers", integers)
+        put(self, "grid", grid)
+        put(self, "contribution", contribution)
+        put(self, "replacement", 2.0 * contribution if replacement is None else replacement)
+        put(self, "scores", scores)
 
     @classmethod
     def rounding(cls, values: NDArray[np.float64], *, contribution: float, replacement: float) -> Self:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._kernels.samplers import Draw
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.bounded import Bounded
 from dperm.data.counts import RecordCounts
@@ -220,6 +223,7 @@ class Objective:
         radius: float = math.inf,
         rows: SecretRows | None = None,
         keep_predictions: bool = False,
+        meanwhile: Sequence[SecretRows | Draw] = (),
     ) -> Bounded:
         """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
 
@@ -243,6 +247,9 @@ class Objective:
             Sum over these records only, each of which adds what it adds to the full sum. The bound is that
             of a record in the sample, and under replace_one twice that, which accounting of samples counts
             on.
+        meanwhile : sequence, optional
+            The next sample, noise that a release will want: drawn by the threads of this pass where that
+            is possible, else when they are used. Of streams of their own, so that it changes no number.
 
         Returns
         -------
@@ -258,15 +265,15 @@ class Objective:
         weights = self._weights(w, "w")
         clip, clip_before_rounding, grid, replacement = self._known_bounds(weights, clip, radius)
         kernel, bounds = self.loss.kernel, (clip_before_rounding, grid)
+        options = self._draws(meanwhile)
         if rows is None:
-            keep = keep_predictions and weights.ndim == 1
-            integers = self._rows.clipped_gradient_sum(
-                kernel, weights, *bounds, self._threads(), keep_predictions=keep
-            )
+            if keep_predictions and weights.ndim == 1:
+                options["keep_predictions"] = True
+            integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads(), **options)
             return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
         batch = self._rows.drawn(rows, self.n_public)
-        threads = threads_for(self.n_threads, int(rows.rate * self.n_public * self.dimension))
-        integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
+        threads = threads_for(self.n_threads, int(rows.rate * self.n_public * weights.size))
+        integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch, **options)
         return Bounded(integers, grid=grid, contribution=clip)
 
     def clipped_gradient_sums(
@@ -788,9 +795,22 @@ class Objective:
         weights = np.ascontiguousarray(w, dtype=np.float64)
         if weights.shape != self.shape:
             raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
-        if not np.isfinite(weights).all():
+        # A finite square tells it in a third of the time; that of finite weights may overflow.
+        if not (math.isfinite(np.vdot(weights, weights)) or np.isfinite(weights).all()):
             raise ValueError(f"{name} must be finite")
         return weights
+
+    def _draws(self, meanwhile: Sequence[SecretRows | Draw]) -> dict[str, Any]:
+        """What a pass is told of draws that it makes on the side."""
+        if not (meanwhile and self._rows.draws_meanwhile):
+            return {}
+        draws: list[Draw] = []
+        for each in meanwhile:
+            if isinstance(each, Draw):
+                draws.append(each)
+            else:
+                draws += each._to_be_drawn(self._n_rows, self.n_public)
+        return {"draws": tuple(draws)}
 
     def _threads(self, n_models: int = 1) -> int:
         return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1) * n_models)

@@ -66,7 +66,7 @@ static void race(void *data) {
 }
 
 enum { N_ROWS = 5 * 4096 + 77, N_COLUMNS = 3, N_STEPS = 5, DIMENSION = N_COLUMNS + 1 };
-enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES, N_MODELS = 3 };
+enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES, N_MODELS = 3, N_ERRANDS = 3 };
 
 static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS * N_CLASSES];
 
@@ -76,7 +76,12 @@ struct sums {
     double plain[DIMENSION], loss, last_prediction;
     int64_t class_gradient[SIZE], class_scores[N_STEPS];
     double class_plain[SIZE], class_loss, last_score;
+    int64_t errands_done[N_ERRANDS];
 };
+
+static void do_errand(void *done) {
+    ++*(int64_t *)done;
+}
 
 static int64_t counts[N_ROWS];
 
@@ -94,8 +99,16 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct sums sums;
     memset(&sums, 0, sizeof sums);
     int failed = all_row_norms(kernels, REAL_F64, &rows, n_threads, norms);
-    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &rows, n_threads, loss, w, 0.5, 0x1p-30,
-                                       sums.gradient);
+    struct errand errands[N_ERRANDS];
+    for (int i = 0; i < N_ERRANDS; i++)
+        errands[i] = (struct errand){do_errand, &sums.errands_done[i]};
+    struct dense_rows with_errands = rows;
+    with_errands.errands = errands;
+    with_errands.n_errands = N_ERRANDS;
+    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_errands, n_threads, loss, w, 0.5,
+                                       0x1p-30, sums.gradient);
+    for (int i = 0; i < N_ERRANDS; i++)
+        failed |= sums.errands_done[i] != 1;
     const double models_w[N_MODELS * DIMENSION] = {0.5, -1.0, 2.0, 0.1, 3.0, 0.3},
                                      clips[N_MODELS] = {0.5, 0.25, 0.5},
                                      grids[N_MODELS] = {0x1p-30, 0x1p-31, 0x1p-30};

@@ -261,7 +261,7 @@ def test_laws_that_are_none(change):
     law = {"short": law[:-1], "few": law[:, -15:], "no end": law[:, :20]}.get(change, law)
     log2_block = 11 if change == "large block" else log2_block
     n = -1 if change == "negative" else 100
-    with pytest.raises(ValueError, match="sparse_sample needs"):
+    with pytest.raises(ValueError, match="sample needs"):
         samplers.sparse_sample(random_bits(1), np.ascontiguousarray(law), log2_block, n, 0)
 
 

@@ -1,6 +1,8 @@
 # The C headers kernel_table.h and row_ranges.h, declared to Cython.
 from libc.stdint cimport int32_t, int64_t
 
+from dperm._kernels.samplers cimport errand
+
 
 cdef extern from "kernel_table.h" nogil:
     enum real_type:
@@ -30,6 +32,8 @@ cdef extern from "kernel_table.h" nogil:
         const double *clip_norms
         double *predictions
         const row_source *source
+        const errand *errands
+        int n_errands
 
     struct integer_rows:
         loss loss

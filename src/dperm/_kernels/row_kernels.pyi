@@ -4,6 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._kernels.samplers import Draw
+
 LossSpec = tuple[int, float, float]  # kind, parameter, curvature
 
 LOGISTIC: int
@@ -84,6 +86,7 @@ class DenseRows:
         batch: NDArray[np.int64] | None = None,
         clip_norms: NDArray[np.float64] | None = None,
         keep_predictions: bool = False,
+        draws: tuple[Draw, ...] = (),
     ) -> NDArray[np.int64]: ...
     def clipped_gradient_sums(
         self,

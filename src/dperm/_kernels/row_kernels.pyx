@@ -10,9 +10,14 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t
 
+from dperm._kernels.samplers cimport Draw, errand
+
 ctypedef fused real:
     float
     double
+
+cdef enum:
+    MOST_DRAWS = 4  # on the side of a pass; more are left to be made when they are asked for
 
 (
     LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
@@ -238,12 +243,13 @@ cdef class DenseRows:
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
                              int n_threads, const int64_t[::1] batch=None,
-                             const double[::1] clip_norms=None, bint keep_predictions=False):
+                             const double[::1] clip_norms=None, bint keep_predictions=False,
+                             tuple draws=()):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
 
         With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
         norms of the gradients' rows when they are clipped. ``keep_predictions`` saves a line search from
-        the same weights their products with the rows.
+        the same weights their products with the rows. ``draws``: of `samplers.Draw`, made on the side.
         """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
@@ -256,9 +262,15 @@ cdef class DenseRows:
         if keep_predictions:
             predictions = np.empty(rows.n_rows)
             rows.predictions = &predictions[0]
-        with nogil:
-            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
-                                              &w[0], clip_in, grid, &sum_out[0])
+        cdef errand errands[MOST_DRAWS]
+        cdef list begun = begin_draws(draws, errands)
+        rows.errands, rows.n_errands = errands, <int>len(begun)
+        try:
+            with nogil:
+                status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
+                                                  &w[0], clip_in, grid, &sum_out[0])
+        finally:
+            end_draws(begun)
         check(status)
         if keep_predictions:  # never changed again: a line search in another thread may hold the last ones
             newest = np.array(w), np.asarray(predictions)
@@ -452,19 +464,27 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False):
+                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False,
+                             tuple draws=()):
         """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
 
-        With ``batch``, ascending indices, the sum over these rows only.
+        With ``batch``, ascending indices, the sum over these rows only. ``draws``: of `samplers.Draw`, made on
+        the side.
         """
         result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
         cdef int64_t[:, ::1] sum_out = result
         cdef dense_rows rows = self.among(batch)
         cdef int status
-        with nogil:
-            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
-                                                      w.shape[1], &w[0, 0], clip_in, grid,
-                                                      &sum_out[0, 0])
+        cdef errand errands[MOST_DRAWS]
+        cdef list begun = begin_draws(draws, errands)
+        rows.errands, rows.n_errands = errands, <int>len(begun)
+        try:
+            with nogil:
+                status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
+                                                          w.shape[1], &w[0, 0], clip_in, grid,
+                                                          &sum_out[0, 0])
+        finally:
+            end_draws(begun)
         check(status)
         return result
 
@@ -528,4 +548,20 @@ cdef loss loss_of(tuple loss_spec):
 cdef int check(int status) except -1:
     if status != 0:
         raise MemoryError("no memory for the partial sums of a pass over the data")
+    return 0
+
+
+cdef list begin_draws(tuple draws, errand *errands):
+    """Those of the draws that can be begun; fills in their errands."""
+    cdef list begun = []
+    for draw in draws[:MOST_DRAWS]:
+        if (<Draw?>draw).begin(False):
+            errands[len(begun)] = (<Draw>draw).errand
+            begun.append(draw)
+    return begun
+
+
+cdef int end_draws(list begun) except -1:
+    for draw in begun:
+        (<Draw>draw).end()
     return 0

@@ -12,6 +12,12 @@ cdef extern from "random_bits.h" nogil:
     int random_bits_fill_words(random_bits *bits, uint64_t *out, size_t count)
 
 
+cdef extern from "errands.h" nogil:
+    struct errand:
+        void (*run)(void *context) noexcept nogil
+        void *context
+
+
 cdef extern from "half_normal.h" nogil:
     void half_normal_prepare()
 
@@ -129,3 +135,54 @@ cdef class RandomBits:
     cdef int start_process(self) except -1
     cdef int prepare(self) except -1
     cdef int check(self, int status) except -1
+
+
+cdef class Draw:
+    """For other compiled modules: call `begin` with the GIL; if true, `errand` may be run once, in any thread,
+    without the GIL, and `end` must be called after that."""
+
+    cdef errand errand
+    cdef RandomBits bits
+    cdef object out  # what has been drawn; None after a failure
+    cdef object held  # the lock of the bits, between begin and end
+    cdef uint64_t process
+
+    cdef bint begin(self, bint wait) except -1
+    cdef int end(self) except -1
+    cdef bint is_made(self) noexcept
+    cdef int status(self) noexcept
+    cdef int make_room(self) except -1
+
+
+cdef struct gaussian_work:
+    random_bits *stream
+    rounded_gaussian_scale scale
+    int64_t *out
+    size_t count
+    bint made
+    int status
+
+
+cdef class GaussianDraw(Draw):
+    cdef gaussian_work work
+
+
+cdef struct sample_work:
+    random_bits *stream
+    bint sparse
+    block_counts law
+    sparse_progress blocks
+    poisson_progress records
+    int64_t *out
+    size_t capacity
+    int status
+
+
+cdef class PoissonDraw(Draw):
+    cdef sample_work work
+    cdef object digits  # what work.law points into
+
+    cdef block_counts checked_law(self, const uint32_t[:, ::1] digits, unsigned log2_block) except *
+    cdef size_t least_room(self) noexcept
+    cdef size_t count(self) noexcept
+    cdef int point_at_room(self) except -1

@@ -12,6 +12,24 @@ class RandomBits:
     lock: Any
     def __init__(self, source: ByteSource) -> None: ...
 
+class Draw:
+    def _result(self) -> NDArray[np.int64]: ...
+
+class GaussianDraw(Draw):
+    def __init__(
+        self, bits: RandomBits, numerator: int, log2_denominator: int, size: int | Sequence[int]
+    ) -> None: ...
+
+class PoissonDraw(Draw):
+    def __init__(
+        self,
+        bits: RandomBits,
+        threshold: int,
+        n_rows: int,
+        room: int,
+        law: tuple[NDArray[np.uint32], int] | None = None,
+    ) -> None: ...
+
 def process_mark() -> int: ...
 def uniform_words(bits: RandomBits, size: int | Sequence[int]) -> NDArray[np.uint64]: ...
 def rounded_gaussian(

@@ -132,24 +132,113 @@ cdef rounded_gaussian_scale checked_scale(numerator, log2_denominator) except *:
     return scale
 
 
-def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
+cdef class Draw:
+    """Random numbers that are drawn when they are asked for, or before, on the side of other work.
+
+    The numbers depend on what was drawn from the bits before them, as always. They are secret, samples and
+    noise alike: only what uses them asks for `_result`.
+    """
+
+    def __cinit__(self):
+        self.process = process_mark_c()
+
+    cdef bint begin(self, bint wait) except -1:
+        """Take the lock of the bits; false, and nothing taken, where that is to no purpose or means waiting."""
+        if self.is_made():
+            return False
+        self.bits.prepare()
+        lock = self.bits.lock
+        if not lock.acquire(wait):
+            return False
+        if self.is_made():  # by whoever had the lock
+            lock.release()
+            return False
+        self.held = lock
+        return True
+
+    cdef int end(self) except -1:
+        lock, self.held = self.held, None
+        lock.release()
+        return 0
+
+    cdef bint is_made(self) noexcept:
+        """Whether there is no work left."""
+        return True
+
+    cdef int status(self) noexcept:
+        return RANDOM_BITS_OK
+
+    cdef int make_room(self) except -1:
+        """Call before the errand where it may not be the first."""
+        return 0
+
+    def _result(self):
+        """What was drawn; the same array each time.
+
+        Raises
+        ------
+        Exception
+            That of the source of bytes, once; RuntimeError from then on, and in a forked child.
+        """
+        if self.process != process_mark_c():
+            raise RuntimeError("this draw belongs to the parent process, whose numbers it would repeat")
+        while not self.is_made():
+            self.make_room()
+            if self.begin(True):
+                try:
+                    with nogil:
+                        self.errand.run(self.errand.context)
+                finally:
+                    self.end()
+        if self.status() != RANDOM_BITS_OK and self.out is not None:
+            self.out = None
+            self.bits.check(self.status())
+        if self.out is None:
+            raise RuntimeError("this draw has failed")
+        return self.out
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a draw cannot be copied or pickled: the copy would repeat its bits")
+
+    def __repr__(self):
+        return f"<{type(self).__name__}, not for reading>"
+
+
+cdef void run_gaussian(void *context) noexcept nogil:
+    cdef gaussian_work *work = <gaussian_work *>context
+    work.status = rounded_gaussian_fill(work.stream, work.scale, work.out, work.count)
+    work.made = True
+
+
+cdef class GaussianDraw(Draw):
     """int64 array of shape `size`: round(N(0, s^2)), s = numerator / 2^log2_denominator.
 
     Exact, except that results beyond +-2^62 are replaced by +-2^62.
-    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63.
+    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63; or numerator = 0, for zeros.
     """
-    cdef rounded_gaussian_scale scale = checked_scale(numerator, log2_denominator)
-    out = np.empty(size, dtype=np.int64)
-    cdef int64_t[::1] flat = out.reshape(-1)
-    cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = rounded_gaussian_fill(&bits.stream, scale, &flat[0], count)
-        bits.check(status)
-    return out
+
+    def __init__(self, RandomBits bits not None, numerator, log2_denominator, size):
+        self.bits = bits
+        self.out = (np.empty if numerator else np.zeros)(size, dtype=np.int64)
+        cdef int64_t[::1] flat = self.out.reshape(-1)
+        self.work.made = numerator == 0 or flat.shape[0] == 0
+        if self.work.made:
+            return
+        self.work.scale = checked_scale(numerator, log2_denominator)
+        self.work.stream, self.work.out, self.work.count = &bits.stream, &flat[0], flat.shape[0]
+        self.errand.run, self.errand.context = run_gaussian, &self.work
+
+    cdef bint is_made(self) noexcept:
+        return self.work.made
+
+    cdef int status(self) noexcept:
+        return self.work.status
+
+
+def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
+    """What `GaussianDraw` gives, at once; numerator at least 1."""
+    checked_scale(numerator, log2_denominator)
+    return GaussianDraw(bits, numerator, log2_denominator, size)._result()
 
 
 def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t vectors,
@@ -320,56 +409,83 @@ def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominat
     return chosen
 
 
-def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
+cdef void run_sample(void *context) noexcept nogil:
+    cdef sample_work *work = <sample_work *>context
+    if work.sparse:
+        work.status = sparse_sample_c(work.stream, &work.law, &work.blocks, work.out, work.capacity)
+    else:
+        work.status = poisson_sample_c(work.stream, bulk, &work.records, work.out, work.capacity)
+
+
+cdef class PoissonDraw(Draw):
     """Ascending indices of the rows of 0 .. n_rows-1 that are in, each with probability threshold / 2^64.
 
     0 <= threshold < 2^64, 0 <= n_rows < 2^62. room: how many indices to make room for at first; more is made
-    when needed.
+    when needed. law: None, or the digits, shape (LAZY_UNIFORM_DIGITS, size), and the log2_block of a
+    small rate's block_counts, see sparse_sample.h.
     """
-    if not (0 <= threshold <= UINT64_MAX and 0 <= n_rows < 1 << 62):
-        raise ValueError("poisson_sample needs 0 <= threshold < 2^64 and 0 <= n_rows < 2^62, got "
-                         f"{threshold} and {n_rows}")
-    cdef poisson_progress progress
-    progress.threshold, progress.n_rows, progress.next_row, progress.count = threshold, n_rows, 0, 0
-    cdef int64_t[::1] indices
-    cdef int status = RANDOM_BITS_OK
-    # Space is asked for without bits.lock: what has been drawn is safe in `progress`.
-    out = np.empty(room + POISSON_BLOCK, dtype=np.int64)
-    while progress.next_row < progress.n_rows:
-        if out.size - progress.count < POISSON_BLOCK:
-            out = np.concatenate([out[:progress.count], np.empty_like(out)])
-        indices = out
-        bits.prepare()
-        with bits.lock:
-            with nogil:
-                status = poisson_sample_c(&bits.stream, bulk, &progress, &indices[0], indices.shape[0])
-            bits.check(status)
-    return out[:progress.count]
+
+    def __init__(self, RandomBits bits not None, threshold, n_rows, size_t room, law=None):
+        if not (0 <= threshold <= UINT64_MAX and 0 <= n_rows < 1 << 62):
+            raise ValueError("a Poisson sample needs 0 <= threshold < 2^64 and 0 <= n_rows < 2^62, got "
+                             f"{threshold} and {n_rows}")
+        self.bits = bits
+        self.work.stream = &bits.stream
+        self.work.sparse = law is not None
+        self.work.records.threshold, self.work.records.n_rows = threshold, n_rows
+        self.work.blocks.n_rows = n_rows
+        if law is not None:
+            self.work.law = self.checked_law(law[0], law[1])
+        self.errand.run, self.errand.context = run_sample, &self.work
+        self.out = np.empty(room + self.least_room(), dtype=np.int64)
+        self.point_at_room()
+
+    cdef block_counts checked_law(self, const uint32_t[:, ::1] digits, unsigned log2_block) except *:
+        if not (6 <= log2_block <= SPARSE_MOST_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
+                and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MOST_COUNTS
+                and digits[0, digits.shape[1] - 1] == 0xFFFFFFFF):
+            raise ValueError("a sparse sample needs the law of its blocks, see sparse_sample.h")
+        self.digits = digits.base
+        return block_counts(&digits[0, 0], digits.shape[1], log2_block)
+
+    cdef size_t least_room(self) noexcept:
+        """Entries that the sampler wants before it goes on."""
+        return SPARSE_ROOM if self.work.sparse else POISSON_BLOCK
+
+    cdef size_t count(self) noexcept:
+        return self.work.blocks.count if self.work.sparse else self.work.records.count
+
+    cdef int point_at_room(self) except -1:
+        cdef int64_t[::1] indices = self.out
+        self.work.out, self.work.capacity = &indices[0], indices.shape[0]
+        return 0
+
+    cdef bint is_made(self) noexcept:
+        cdef uint64_t next_row = self.work.blocks.next_row if self.work.sparse else self.work.records.next_row
+        return next_row == self.work.records.n_rows or self.work.status != RANDOM_BITS_OK
+
+    cdef int status(self) noexcept:
+        return self.work.status
+
+    cdef int make_room(self) except -1:
+        if self.work.capacity - self.count() < self.least_room():
+            self.out = np.concatenate([self.out[:self.count()], np.empty_like(self.out)])
+            self.point_at_room()
+        return 0
+
+    def _result(self):
+        """The indices."""
+        return Draw._result(self)[:self.count()]
 
 
-def sparse_sample(RandomBits bits not None, const uint32_t[:, ::1] digits not None, unsigned log2_block,
-                  n_rows, size_t room):
-    """The same at a small rate. digits (LAZY_UNIFORM_DIGITS, size): see block_counts in sparse_sample.h."""
-    if not (0 <= n_rows < 1 << 62 and 6 <= log2_block <= SPARSE_MOST_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
-            and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MOST_COUNTS
-            and digits[0, digits.shape[1] - 1] == 0xFFFFFFFF):
-        raise ValueError("sparse_sample needs 0 <= n_rows < 2^62 and a law of blocks, see sparse_sample.h")
-    cdef block_counts law = block_counts(&digits[0, 0], digits.shape[1], log2_block)
-    cdef sparse_progress progress
-    progress.n_rows, progress.next_row, progress.count = n_rows, 0, 0
-    cdef int64_t[::1] indices
-    cdef int status = RANDOM_BITS_OK
-    out = np.empty(room + SPARSE_ROOM, dtype=np.int64)
-    while progress.next_row < progress.n_rows:
-        if out.size - progress.count < SPARSE_ROOM:
-            out = np.concatenate([out[:progress.count], np.empty_like(out)])
-        indices = out
-        bits.prepare()
-        with bits.lock:
-            with nogil:
-                status = sparse_sample_c(&bits.stream, &law, &progress, &indices[0], indices.shape[0])
-            bits.check(status)
-    return out[:progress.count]
+def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
+    """What `PoissonDraw` gives, at once."""
+    return PoissonDraw(bits, threshold, n_rows, room)._result()
+
+
+def sparse_sample(RandomBits bits not None, digits, log2_block, n_rows, size_t room):
+    """The same at a small rate."""
+    return PoissonDraw(bits, 0, n_rows, room, (digits, log2_block))._result()
 
 
 def uniform_integers(RandomBits bits not None, bound, size):

@@ -57,6 +57,8 @@ class Neighbours(StrEnum):
         ValueError
             If `value` names no relation.
         """
+        if isinstance(value, cls):
+            return value
         try:
             return cls(value)
         except ValueError:

@@ -15,13 +15,14 @@ other. `rule` and `smooth` see released values only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._kernels.samplers import Draw
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.ledger import PrivacyLedger
@@ -39,6 +40,7 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
+from dperm.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -229,20 +231,30 @@ def _descend(
     averaged = max(1, math.ceil(schedule.tail * (schedule.steps + 1)))
     total = np.zeros_like(w)  # of the iterates averaged; w_0 = 0 adds nothing
     history: list[dict[str, Any]] = []
-    sensitivity = 0.0
     batches = secret_batches(sampling, releaser.sampling_bits(), schedule.batch_size, objective.n_public)
+    batch: SecretRows | None = next(batches)
     for t in range(1, schedule.steps + 1):
-        batch_sum = objective.clipped_gradient_sum(w, schedule.clip, radius=radius, rows=next(batches))
-        sensitivity = batch_sum.sensitivity(releaser.neighbors)
-        noisy_sum = releaser.gaussian_sum(batch_sum, multiplier)
-        gradient = smooth(noisy_sum / schedule.batch_size + objective.penalty_gradient(w))
+        upcoming = next(batches) if t < schedule.steps else None
+        batch_sum = objective.clipped_gradient_sum(
+            w, schedule.clip, radius=radius, rows=batch, meanwhile=_draws_ahead(upcoming, releaser)
+        )
+        batch = upcoming
+        gradient = releaser.gaussian_sum(batch_sum, multiplier) / schedule.batch_size
+        if objective.l2 > 0.0:
+            gradient += objective.penalty_gradient(w)
+        gradient = smooth(gradient)
         w = _project(w + rule.move(gradient), radius)
         if t > schedule.steps - averaged:
             total += w
         history.append({"gradient_norm": math.sqrt(np.vdot(gradient, gradient))})
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
-    return total / averaged, history, sensitivity
+    return total / averaged, history, batch_sum.sensitivity(releaser.neighbors)
+
+
+def _draws_ahead(upcoming: SecretRows | None, releaser: Releaser) -> Sequence[SecretRows | Draw]:
+    """Nothing of it depends on the weights: the next sample, and noise for the sum that is being made."""
+    return releaser.noise_ahead() if upcoming is None else (upcoming, *releaser.noise_ahead())
 
 
 def _project(w: Array, radius: float) -> Array:

@@ -35,8 +35,10 @@ class HeavyBall:
 
     def move(self, gradient: Array) -> Array:
         """The step."""
-        velocity = self.momentum * self._velocity - self.step_size * gradient
-        self._velocity = velocity
+        velocity = gradient * -self.step_size
+        if self.momentum > 0.0:
+            velocity += self.momentum * self._velocity
+            self._velocity = velocity
         return velocity
 
 

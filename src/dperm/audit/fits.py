@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +17,8 @@ from dperm.audit.neighbours import LinearData, NeighbourPair
 from dperm.bounded import Bounded
 from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
 from dperm.objective import Objective
-from dperm.stochastic_descent import Descended, StochasticDescent
+from dperm.secret_rows import SecretRows
+from dperm.stochastic_descent import Batches, Descended, Indices, StochasticDescent
 
 Array = NDArray[np.float64]
 
@@ -87,6 +87,9 @@ class Transcript:
         ``run(objective, seed) -> FitResult``. It sees the data through the objective's bounded sums.
     pair : NeighbourPair
         The two data sets; also the ``neighbours`` of the audit.
+    known_batches : int, optional
+        Let the observer know all secret batches, and see the sums of the first so many that the record
+        which differs takes part in. See the notes.
 
     Notes
     -----
@@ -98,10 +101,19 @@ class Transcript:
     record's being in the batch or not. Under ``add_or_remove`` the first data set should be the one
     without the record. Such claims are (epsilon, delta) claims: audit them with
     ``method="clopper_pearson"``.
+
+    Claims that rest on small batches show little of their noise: the record is seldom there. An observer
+    who knows the batches is told more than such a claim is about, and needs no sampling to be convinced:
+    what k sums with the record show is exactly Gaussian differential privacy of ``mu = sqrt(k)`` over the
+    noise multiplier (noise over sensitivity) that the accounting assumed. Audit that as the claim
+    ``gdp_epsilon(mu, delta)``: it says whether the noise is as large as stated, at any batch size and
+    number of steps, the law of which may be random. Whether the sampling is as stated, it does not say.
     """
 
-    def __init__(self, run: Run, pair: NeighbourPair) -> None:
-        self.run, self.pair = run, pair
+    def __init__(self, run: Run, pair: NeighbourPair, *, known_batches: int | None = None) -> None:
+        if known_batches is not None and known_batches < 1:
+            raise ValueError(f"known_batches must be at least 1, or None, got {known_batches!r}")
+        self.run, self.pair, self.known_batches = run, pair, known_batches
 
     def __call__(self, data: LinearData, seed: int) -> float:
         """Log-likelihood ratio, second over first, of one run on ``data``, a member of the pair."""
@@ -109,7 +121,11 @@ class Transcript:
         if not own_first and data is not self.pair.second:
             raise ValueError("data must be one of the two data sets of the pair of this Transcript")
         other = self.pair.second if own_first else self.pair.first
-        twins = _Twins(data.objective, other.objective, own_first)
+        twins: _Twins
+        if self.known_batches is None:
+            twins = _Twins(data.objective, other.objective, own_first)
+        else:
+            twins = _KnownBatches(data, other, own_first, self.known_batches)
         with watch_releases(twins.watch):
             self.run(cast(Objective, twins), seed)
         return -twins.log_ratio if own_first else twins.log_ratio
@@ -133,14 +149,26 @@ class _Twins:
             result = own(*args, **kwargs)
             rows = kwargs.pop("rows", None)
             if isinstance(result, Bounded):
-                twin = other(*args, **kwargs)
-                if rows is not None:
-                    twin = self._full_sums(own(*args, **kwargs), twin, rows.rate)
-                self._sums[id(result)] = result, twin
+                self._sums[id(result)] = result, self._twin(own, other, rows, args, kwargs)
+            elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
+                for each, twin in zip(result, other(*args, **kwargs), strict=True):
+                    self._sums[id(each)] = each, twin
             return result
 
         setattr(self, name, on_both)
         return on_both
+
+    def _twin(
+        self,
+        own: Callable[..., Any],
+        other: Callable[..., Any],
+        rows: SecretRows | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Bounded | _FullSums:
+        """What the observer holds against a sum: that of the other data set, or both full sums."""
+        twin = other(*args, **kwargs)
+        return twin if rows is None else self._full_sums(own(*args, **kwargs), twin, rows.rate)
 
     def _full_sums(self, own: Bounded, other: Bounded, rate: float) -> _FullSums:
         exact = [release_without_privacy(full).view(np.ndarray).ravel() for full in (own, other)]
@@ -180,7 +208,33 @@ class _Twins:
         **kwargs: Any,
     ) -> Descended:
         """Every iterate of a run in one piece is released: its noisy sums follow from them."""
+        plan = private.plan
+        iterates, released = self._run_noting_iterates(
+            releaser, method, private, noise_multiplier, observe=observe, every=every, **kwargs
+        )
+        rate = plan.batch_size / self._own.n_public
+        for step, w in enumerate(iterates[:-1]):
+            own, other = (each.clipped_gradient_sum(w, plan.clip) for each in (self._own, self._other))
+            full = self._full_sums(own, other, rate)
+            noisy_sum = self._noisy_sum(private, iterates, step)
+            ratio = _sampled_log_ratio(releaser, private, full, noisy_sum, noise_multiplier)
+            self.log_ratio += -ratio if self._own_first else ratio
+        return released
+
+    def _run_noting_iterates(
+        self,
+        releaser: Releaser,
+        method: Callable[..., Any],
+        private: StochasticDescent,
+        noise_multiplier: float,
+        *,
+        observe: Callable[[int, Array], None] | None = None,
+        every: int = 1,
+        **kwargs: Any,
+    ) -> tuple[list[Array], Descended]:
         plan, iterates = private.plan, [np.zeros(private.shape)]
+        if plan.radius < math.inf:
+            raise ValueError("a Transcript cannot read the noisy sums from iterates that were projected")
 
         def note(step: int, w: Array) -> None:
             iterates.append(w)
@@ -188,16 +242,100 @@ class _Twins:
                 observe(step, w)
 
         released: Descended = method(releaser, private, noise_multiplier, observe=note, every=1, **kwargs)
-        if plan.radius < math.inf:
-            raise ValueError("a Transcript cannot read the noisy sums from iterates that were projected")
-        rate = plan.batch_size / self._own.n_public
-        for step, (w, after) in enumerate(pairwise(iterates)):
-            direction = (w - after) / plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
-            own, other = (each.clipped_gradient_sum(w, plan.clip) for each in (self._own, self._other))
-            full = self._full_sums(own, other, rate)
-            ratio = _sampled_log_ratio(releaser, private, full, direction * plan.batch_size, noise_multiplier)
-            self.log_ratio += -ratio if self._own_first else ratio
+        return iterates, released
+
+    def _noisy_sum(self, private: StochasticDescent, iterates: list[Array], step: int) -> Array:
+        """What was released at a step, from the iterates before and after it."""
+        w, after = iterates[step : step + 2]
+        direction = (w - after) / private.plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
+        return np.asarray(direction * private.plan.batch_size)
+
+
+class _KnownBatches(_Twins):
+    """The same for an observer who knows the batches: `left` sums with the record are looked at."""
+
+    def __init__(self, own: LinearData, other: LinearData, own_first: bool, left: int) -> None:
+        super().__init__(own.objective, other.objective, own_first)
+        self._left = left
+        self._differing = _differing_record(own, other)
+
+    def _twin(
+        self,
+        own: Callable[..., Any],
+        other: Callable[..., Any],
+        rows: SecretRows | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Bounded:
+        """The sum of the other data set over the same batch."""
+        twin: Bounded = other(*args, **kwargs) if rows is None else other(*args, rows=rows, **kwargs)
+        return twin
+
+    def watch(
+        self, releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Make the release; count it where the record is in the sum."""
+        before = self.log_ratio
+        released = super().watch(releaser, method, private, *args, **kwargs)
+        if isinstance(private, Bounded) and self.log_ratio != before:
+            if self._left == 0:
+                self.log_ratio = before
+            else:
+                self._left -= 1
         return released
+
+    def _watch_descent(
+        self,
+        releaser: Releaser,
+        method: Callable[..., Any],
+        private: StochasticDescent,
+        noise_multiplier: float,
+        **kwargs: Any,
+    ) -> Descended:
+        """Read the sums of those batches from the iterates before and after them."""
+        batches = _BatchesWithRecord(private._batches, self._differing, self._left)
+        object.__setattr__(private, "_batches", batches)
+        iterates, released = self._run_noting_iterates(releaser, method, private, noise_multiplier, **kwargs)
+        sigma = noise_multiplier * private.sensitivity(releaser.neighbors)
+        for step, batch in batches.found:
+            w, rows = iterates[step], SecretRows(lambda start, stop, batch=batch: batch, 1.0)  # type: ignore[misc]
+            own, other = (
+                each.clipped_gradient_sum(w, private.plan.clip, rows=rows)
+                for each in (self._own, self._other)
+            )
+            noisy_sum = self._noisy_sum(private, iterates, step)
+            self.log_ratio += _log_ratio_of_sums(own, other, noisy_sum, sigma)
+        return released
+
+
+class _BatchesWithRecord:
+    """Hands out batches, and keeps the first few that hold a record, with their steps."""
+
+    def __init__(self, batches: Batches, record: int, most: int) -> None:
+        self._batches, self._record, self._most = batches, record, most
+        self._steps = 0
+        self.work_per_step = batches.work_per_step
+        self.found: list[tuple[int, Indices]] = []
+
+    def take(self, steps: int) -> tuple[Indices, Indices]:
+        """The next batches."""
+        order, ends = self._batches.take(steps)
+        for place in np.flatnonzero(order == self._record)[: self._most - len(self.found)]:
+            step = int(np.searchsorted(ends, place, side="right"))
+            batch = order[ends[step - 1] if step else 0 : ends[step]]
+            self.found.append((self._steps + step, np.sort(batch)))
+        self._steps += steps
+        return order, ends
+
+
+def _differing_record(one: LinearData, other: LinearData) -> int:
+    """Index of the record in which they differ."""
+    shared = min(len(one.y), len(other.y))
+    different = (one.X[:shared] != other.X[:shared]).any(axis=1) | (one.y[:shared] != other.y[:shared])
+    found = np.flatnonzero(different)
+    if found.size + abs(len(one.y) - len(other.y)) != 1:
+        raise ValueError("the data sets of the pair must differ in one record, the last if it is missing")
+    return int(found[0]) if found.size else shared
 
 
 @dataclass(frozen=True)
@@ -236,9 +374,12 @@ def _sampled_log_ratio(
 def _gaussian_log_ratio(
     releaser: Releaser, own: Bounded, other: Bounded, released: Array, noise_multiplier: float
 ) -> float:
+    return _log_ratio_of_sums(own, other, released, noise_multiplier * own.sensitivity(releaser.neighbors))
+
+
+def _log_ratio_of_sums(own: Bounded, other: Bounded, released: Array, sigma: float) -> float:
     exact = release_without_privacy(own).view(np.ndarray)
     difference = (release_without_privacy(other).view(np.ndarray) - exact).ravel()
-    sigma = noise_multiplier * own.sensitivity(releaser.neighbors)
     noise = (released - exact).ravel()
     if sigma == 0.0:
         return math.inf if difference.any() else 0.0

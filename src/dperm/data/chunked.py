@@ -93,6 +93,11 @@ class ChunkedRows:
         return self._sum(lambda rows, _: rows.class_counts(n_classes))
 
     @property
+    def draws_meanwhile(self) -> bool:
+        """Not while it waits for files."""
+        return False
+
+    @property
     def n_partitions(self) -> int:
         """None: this process reads the records."""
         return 0

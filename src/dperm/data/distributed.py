@@ -83,6 +83,8 @@ class DistributedRows:
         Without a client, or with another version of the package on the workers.
     """
 
+    draws_meanwhile = False
+
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
         if settings.counts is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")

@@ -134,6 +134,10 @@ class Rows(Protocol):
         not to be had.
         """
 
+    @property
+    def draws_meanwhile(self) -> bool:
+        """Whether ``clipped_gradient_sum`` takes ``draws``, of `samplers.Draw`, to make on the side."""
+
     def label_sum(self) -> int:
         """Sum of the labels of the finite records."""
 
@@ -232,6 +236,7 @@ class RowsInMemory:
     norms: Array
     norms_through: Any
     n_partitions = 0
+    draws_meanwhile = True
     _counts: RecordCounts | None = None
 
     def stand_for(self, counts: RecordCounts | None) -> None:

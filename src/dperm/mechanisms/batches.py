@@ -18,6 +18,7 @@ from dperm.errors import DataError
 from dperm.mechanisms.random_source import DerivedSource
 from dperm.mechanisms.sampling import (
     permutation,
+    poisson_draw,
     poisson_rate,
     poisson_sample,
     sample_without_replacement,
@@ -80,9 +81,10 @@ def poisson_batches(bits: RandomBits, batch_size: float, n_public: int) -> Itera
         return sample + start if start else sample
 
     exact_rate = float(poisson_rate(rate))
+    order = functools.partial(poisson_draw, bits, rate) if exact_rate < 1.0 else None
     for step in itertools.count():
         apart = functools.partial(_poisson_samples, key, step, rate)
-        yield SecretRows(draw, exact_rate, apart)
+        yield SecretRows(draw, exact_rate, apart, order)
 
 
 def _poisson_samples(key: Callable[[], bytes], step: int, rate: float) -> PartitionSamples:

@@ -88,7 +88,8 @@ def rounded_gaussian(
     Software 42(1), 2016.
     """
     numerator, shift = gaussian_scale(float(sigma), float(grid))
-    return _draw(random_bits(random_state), numerator, shift, size) * np.float64(grid)
+    draw = samplers.GaussianDraw(random_bits(random_state), numerator, shift, size)
+    return draw._result() * np.float64(grid)
 
 
 def gaussian_integers(
@@ -112,8 +113,15 @@ def gaussian_integers(
     -------
     ndarray of int64
     """
+    return gaussian_draw(bits, sigma, grid_exponent, shape)._result()
+
+
+def gaussian_draw(
+    bits: RandomBits, sigma: float, grid_exponent: int, shape: int | Sequence[int]
+) -> samplers.GaussianDraw:
+    """What :func:`gaussian_integers` draws, for later: by its ``_result()``, or on the side of a pass."""
     numerator, shift = gaussian_scale(float(sigma), math.ldexp(1.0, grid_exponent))
-    return _draw(bits, numerator, shift, shape)
+    return samplers.GaussianDraw(bits, numerator, shift, shape)
 
 
 @functools.lru_cache(maxsize=64)  # an iterative algorithm asks for the same scale at each step
@@ -147,12 +155,6 @@ def _dyadic_scale(width: float, grid: float, name: str) -> tuple[int, int]:
     integer_bits = math.floor(scale).bit_length()
     shift = min(_NUMERATOR_BITS - integer_bits, _LARGEST_SHIFT)
     return math.ceil(scale * (1 << shift)), shift
-
-
-def _draw(bits: RandomBits, numerator: int, shift: int, shape: int | Sequence[int]) -> NDArray[np.int64]:
-    if numerator == 0:
-        return np.zeros(shape, dtype=np.int64)
-    return samplers.rounded_gaussian(bits, numerator, shift, shape)
 
 
 def norm_laplace(

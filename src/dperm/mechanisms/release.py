@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.samplers import RandomBits, normals_float
+from dperm._kernels.samplers import Draw, RandomBits, normals_float
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
@@ -27,6 +27,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.bounded import Bounded
 from dperm.mechanisms.noise import (
     check_norm_laplace,
+    gaussian_draw,
     gaussian_integers,
     gaussian_scale,
     norm_laplace_integers,
@@ -36,6 +37,7 @@ from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permu
 from dperm.stochastic_descent import Descended, NoiseSource, StochasticDescent
 
 Array = NDArray[np.float64]
+_Noise = tuple[float, int, tuple[int, ...]]  # sigma, log2 of the grid, shape
 Release = TypeVar("Release", bound=Callable[..., Any])
 
 #: Called in place of a release with ``(releaser, method, private, *arguments)``; what it returns is what
@@ -73,9 +75,10 @@ def _watched(method: Release) -> Release:
 class Releaser:
     """Releases the sums of one fit within one budget.
 
-    Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked
-    against the fit's own budget and recorded there *before* its noise is drawn. A release that does not
-    fit raises and reveals nothing. Together all releases, also when each is chosen from earlier
+    Opening it charges the fit's whole (epsilon, delta) to the ledger, before any noise is drawn; each release
+    is then checked against the fit's own budget and recorded there *before* its noise is drawn, or, where
+    it was drawn ahead (`noise_ahead`), before it is added. A release that does not fit raises and reveals
+    nothing. Together all releases, also when each is chosen from earlier
     ones, are (epsilon, delta)-DP.
 
     Parameters
@@ -119,6 +122,8 @@ class Releaser:
         self.random: str = source.kind
         self._bits = RandomBits(source)
         self._source = source
+        self._last_gaussian: tuple[GaussianRelease, _Noise] | None = None
+        self._noise_ahead: tuple[_Noise, Draw] | None = None
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {
@@ -161,10 +166,33 @@ class Releaser:
         if private.scores:
             raise TypeError("scores are released through select()")
         sigma = noise_multiplier * private.sensitivity(self.neighbors)
-        self.budget.spend(GaussianRelease(noise_multiplier))
-        exponent = _grid_exponent(private.grid)
-        noise = gaussian_integers(self._bits, sigma, exponent, private.shape)
-        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+        event = _gaussian_release(noise_multiplier)
+        self.budget.spend(event)
+        kind = sigma, _grid_exponent(private.grid), private.shape
+        self._last_gaussian = event, kind
+        return (private._integers + self._gaussian_noise(kind)) * np.float64(private.grid)
+
+    def noise_ahead(self) -> tuple[Draw, ...]:
+        """Noise for one more release like the last `gaussian_sum`, for a pass over the data to draw.
+
+        None where there was no such release, or where the budget has no room for another. It is that
+        release which is charged, and only after the charge is the noise added; by itself it tells nothing.
+        The numbers are those that the release would have drawn, unless one of another kind comes first.
+        """
+        if self._noise_ahead is None and self._last_gaussian is not None:
+            event, kind = self._last_gaussian
+            if not self.budget.fits(event):
+                return ()
+            self._noise_ahead = kind, gaussian_draw(self._bits, *kind)
+        return () if self._noise_ahead is None else (self._noise_ahead[1],)
+
+    def _gaussian_noise(self, kind: _Noise) -> NDArray[np.int64]:
+        if self._noise_ahead is not None:
+            (drawn, draw), self._noise_ahead = self._noise_ahead, None
+            noise = draw._result()  # for another kind of release, too: it has its place in the stream
+            if drawn == kind:
+                return noise
+        return gaussian_integers(self._bits, *kind)
 
     @_watched
     def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
@@ -429,6 +457,11 @@ def release_without_privacy(private: Bounded) -> NotPrivateArray:
         The sum as float64; the attribute ``private`` is False.
     """
     return (private._integers * private.grid).view(NotPrivateArray)
+
+
+@functools.lru_cache(maxsize=64)  # an iterative algorithm makes the same release at each step
+def _gaussian_release(noise_multiplier: float) -> GaussianRelease:
+    return GaussianRelease(noise_multiplier)
 
 
 def _grid_exponent(grid: float) -> int:

@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,19 +77,35 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
     probabilities until they differ, and then which ones. Time and bits grow with the sample only.
     Nothing is skipped by floating-point geometric gaps, which are not exact.
     """
-    threshold, n = _threshold(q), operator.index(n)
-    if not 0 <= n < 1 << 62:
-        raise ValueError(f"n must be from 0 to below 2^62, got {n}")
-    source = random_bits(bits)
-    if threshold == _WORDS:
-        return np.arange(n, dtype=np.int64)
+    if _threshold(q) == _WORDS:
+        return np.arange(_number_of_records(n), dtype=np.int64)
+    return poisson_draw(random_bits(bits), q, n)._result()
+
+
+def poisson_draw(bits: RandomBits, q: float | Fraction, n: int) -> samplers.PoissonDraw:
+    """What :func:`poisson_sample` draws, for later: by its ``_result()``, or on the side of a pass.
+
+    For `q` below 1.
+    """
+    return samplers.PoissonDraw(bits, *_poisson_plan(q, _number_of_records(n)))
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _poisson_plan(q: float | Fraction, n: int) -> tuple[Any, ...]:
+    """Arguments of a draw, but for the bits."""
+    threshold = _threshold(q)
     if threshold == 0:
-        return np.empty(0, dtype=np.int64)
+        return 0, 0, 0  # nobody is in
     mean = n * (threshold / _WORDS)
     room = math.ceil(mean + 8 * math.sqrt(mean) + 8)
-    if threshold <= LARGEST_THRESHOLD:
-        return samplers.sparse_sample(source, *block_counts(threshold), n, room)
-    return samplers.poisson_sample(source, threshold, n, room)
+    return threshold, n, room, block_counts(threshold) if threshold <= LARGEST_THRESHOLD else None
+
+
+def _number_of_records(n: int) -> int:
+    n = operator.index(n)
+    if not 0 <= n < 1 << 62:
+        raise ValueError(f"n must be from 0 to below 2^62, got {n}")
+    return n
 
 
 def uniform_integers(
