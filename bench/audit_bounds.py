@@ -18,7 +18,7 @@ from collections.abc import Callable
 from joblib.externals.loky import get_reusable_executor
 
 from dperm import audit
-from dperm.algorithms import dp_agd, majority, noisy_gd
+from dperm.algorithms import dp_agd, majority, noisy_gd, noisy_gd_many
 from dperm.audit.trainings import observe
 from dperm.objective import Objective
 
@@ -35,6 +35,12 @@ def processor_seconds() -> float:
     get_reusable_executor().shutdown(wait=True)
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def fits_together(epsilon, delta, settings, objective, seeds):
+    """The same of noisy gradient descent for several seeds."""
+    claim = {"epsilon": epsilon, "delta": delta, **settings}
+    return noisy_gd_many(objective, [claim | {"random_state": seed} for seed in seeds])
 
 
 def main() -> None:
@@ -68,7 +74,10 @@ def main() -> None:
             continue
         pair = audit.worst_case_neighbours(n=arguments.n, d=arguments.d, fit_intercept=algorithm is majority)
         run = functools.partial(fit, algorithm, arguments.epsilon, arguments.delta, settings)
-        watch = audit.Transcript(run, pair) if observed == "transcript" else audit.Coefficients(run)
+        watch = audit.Transcript(run, pair)
+        if observed == "weights":
+            together = functools.partial(fits_together, arguments.epsilon, arguments.delta, settings)
+            watch = audit.Coefficients(run, together)
         start, before = time.perf_counter(), processor_seconds()
         observations = observe(
             watch, pair, arguments.trainings // 2, n_jobs=None, progress=False, random_state=1

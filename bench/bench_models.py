@@ -1,6 +1,6 @@
 """Gradient sums at K weight vectors: one read of the data against K passes.
 
-    python bench/bench_models.py [--rounds 9] [--threads 1]
+    python bench/bench_models.py [--rounds 9] [--threads 1] [--size small]
 
 Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown.
 """
@@ -18,9 +18,9 @@ from ratios import ratio, show
 CLIP = 0.5
 
 
-def sums(dtype: str, threads: int | None, rounds: int) -> None:
+def sums(size: str, dtype: str, threads: int | None, rounds: int) -> None:
     """Cost of K sums in passes over the data."""
-    X, y, w, _ = problem("small", dtype)
+    X, y, w, _ = problem(size, dtype)
     objective = Objective("logistic", X, y, row_norm=2.0, n_threads=threads)
     for k in (1, 2, 4, 8, 16):
         models = np.outer(np.linspace(-1.0, 1.0, k), w)
@@ -34,12 +34,19 @@ def sums(dtype: str, threads: int | None, rounds: int) -> None:
         show(f"{dtype}: {k} models at once, in passes of one", ratio(together, one, rounds))
 
 
-def fits(threads: int | None) -> None:
-    """Noisy gradient descent on Adult for eight seeds."""
+def fits(threads: int | None, rounds: int) -> None:
+    """Adult as a table: eight sums, and noisy gradient descent for eight seeds."""
     data = dperm.datasets.load("adult")
     objective = Objective(
         "logistic", data.X, data.y, row_norm=data.row_norm, fit_intercept=True, n_threads=threads
     )
+    models = np.random.default_rng(0).normal(size=(8, objective.dimension))
+    tabular = ratio(
+        lambda: objective.clipped_gradient_sums(models, CLIP),
+        lambda: objective.clipped_gradient_sum(models[0], CLIP),
+        rounds,
+    )
+    show("tabular: 8 models at once, in passes of one", tabular)
     settings = [{"epsilon": 1.6, "delta": 1e-8, "steps": 100, "random_state": seed} for seed in range(8)]
 
     def one_by_one() -> object:
@@ -56,11 +63,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--size", choices=["large", "small"], default="large")
     arguments = parser.parse_args()
     print(dperm.build_info())
     for dtype in ("float64", "float32"):
-        sums(dtype, arguments.threads, arguments.rounds)
-    fits(arguments.threads)
+        sums(arguments.size, dtype, arguments.threads, arguments.rounds)
+    fits(arguments.threads, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -11,21 +11,34 @@ ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * bloc
         s[i] *= block->scale[i];
 }
 
-/* Clamp to +-clip_in / norm_i. Only a true comparison lets a value pass: NaN becomes 0. So does
- * a subnormal factor: it has few digits, and times a huge row its rounding error would
- * carry the record past the clip. */
-ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double clip_in,
-                                      REAL *clipped) {
+/* cap[i] = clip_in / norm_i. */
+ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double clip_in, double *cap) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        cap[i] = clip_in / norm[i];
+}
+
+/* Clamp to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
+ * factor: it has few digits, and times a huge row its rounding error would carry the record past
+ * the clip. */
+ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap, REAL *clipped) {
 #pragma omp simd
     for (int i = 0; i < n; i++) {
-        const double cap = clip_in / norm[i];
-        double value = s[i] > cap ? cap : s[i];
-        value = value < -cap ? -cap : value;
+        double value = s[i] > cap[i] ? cap[i] : s[i];
+        value = value < -cap[i] ? -cap[i] : value;
         const double magnitude = value < 0.0 ? -value : value;
-        const int passes =
-            (magnitude <= cap) & (magnitude <= (double)REAL_MAX) & (magnitude >= (double)REAL_MIN);
+        const int passes = (magnitude <= cap[i]) & (magnitude <= (double)REAL_MAX) &
+                           (magnitude >= (double)REAL_MIN);
         clipped[i] = passes ? (REAL)value : (REAL)0;
     }
+}
+
+/* Clamp to +-clip_in / norm_i. n is at most ROWS_PER_BLOCK. */
+ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double clip_in,
+                                      REAL *clipped) {
+    double cap[ROWS_PER_BLOCK];
+    NAME(find_caps)(n, norm, clip_in, cap);
+    NAME(clamp_factors)(n, s, cap, clipped);
 }
 
 /* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */

@@ -4,46 +4,83 @@
 
 enum { NAME(wides_per_unit) = UNIT_BYTES / WIDE_BYTES };
 
-/* Rows of a block unit by unit, one row after the other: aligned, for the widest vectors. */
+/* Rows of a block unit by unit, one row after the other: aligned, for the widest vectors, which
+ * read rows that start anywhere at half the speed, once and not twice for each model. */
 static void NAME(pack_rows)(const struct NAME(block) * block, const struct NAME(layout) * layout,
                             struct read_ahead *ahead, REAL *packed) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+    const int64_t whole = layout->full_units * LANES, stride = layout->units * LANES;
+    for (int i = 0; i < ROWS_PER_BLOCK; i++, packed += stride) {
+        const REAL *row = block->row[i];
         read_ahead(ahead);
-        for (int64_t unit = 0; unit < layout->units; unit++, packed += LANES)
-            memcpy(packed, block->row[i] + NAME(unit_offset)(layout, unit), UNIT_BYTES);
+        for (int64_t at = 0; at < whole; at += WIDE_LANES)
+            *(WIDE *)(packed + at) = *(const LOOSE_WIDE *)(row + at);
+        if (whole < stride)
+            memcpy(packed + whole, row + layout->width - LANES, UNIT_BYTES);
     }
 }
 
-/* p[m] = <x, w_m> for packed x and w_m, these `stride` apart: the additions of dot() for each
- * model, with one load of x for all of them. n_models, at most MODELS_PER_DOT, is a constant. */
-ALWAYS_INLINE void NAME(model_dots)(const REAL *restrict x, const REAL *restrict w, int64_t stride,
-                                    int n_models, const struct NAME(layout) * layout, REAL *p) {
-    WIDE sum[MODELS_PER_DOT][4][NAME(wides_per_unit)];
-    const int64_t fours = layout->full_units / 4 * 4;
-    for (int u = 0; u < 4; u++) {
-        WIDE chain[MODELS_PER_DOT][NAME(wides_per_unit)] = {{{0}}};
-        for (int64_t unit = u; unit < fours; unit += 4)
-            for (int v = 0; v < NAME(wides_per_unit); v++) {
-                const int64_t at = unit * LANES + v * WIDE_LANES;
-                for (int m = 0; m < n_models; m++)
-                    chain[m][v] += *(const WIDE *)(x + at) * *(const WIDE *)(w + m * stride + at);
-            }
-        for (int64_t unit = fours; u == 0 && unit < layout->units; unit++)
-            for (int v = 0; v < NAME(wides_per_unit); v++) {
-                const int64_t at = unit * LANES + v * WIDE_LANES;
-                for (int m = 0; m < n_models; m++)
-                    chain[m][v] += *(const WIDE *)(x + at) * *(const WIDE *)(w + m * stride + at);
-            }
+/* The two halves of a unit added up: where fold() begins. */
+ALWAYS_INLINE void NAME(fold_once)(const WIDE *unit, REAL *half) {
+#if WIDE_BYTES == UNIT_BYTES
+    const NAME(vec32) sum = NAME(low_half)(*unit) + NAME(high_half)(*unit);
+    memcpy(half, &sum, sizeof sum);
+#else
+    for (int v = 0; v < NAME(wides_per_unit) / 2; v++)
+        *(WIDE *)(half + v * WIDE_LANES) = unit[v] + unit[v + NAME(wides_per_unit) / 2];
+#endif
+}
+
+/* p[i] = what fold() makes of row i's unit, of which half[i] is the sum of halves. */
+ALWAYS_INLINE void NAME(fold_rest)(const REAL (*half)[LANES / 2], double *p) {
+#pragma omp simd
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const REAL *h = half[i];
+#if REAL_IS_F32
+        p[i] = (double)(((h[0] + h[4]) + (h[2] + h[6])) + ((h[1] + h[5]) + (h[3] + h[7])));
+#else
+        p[i] = (h[0] + h[2]) + (h[1] + h[3]);
+#endif
+    }
+}
+
+/* sum[m] += products of a unit of x and of w_m. */
+ALWAYS_INLINE void NAME(add_products)(const REAL *restrict x, const REAL *restrict w,
+                                      int64_t stride, int n_models,
+                                      WIDE (*sum)[NAME(wides_per_unit)]) {
+    for (int v = 0; v < NAME(wides_per_unit); v++) {
+        const WIDE here = *(const WIDE *)(x + v * WIDE_LANES);
         for (int m = 0; m < n_models; m++)
-            for (int v = 0; v < NAME(wides_per_unit); v++)
-                sum[m][u][v] = chain[m][v];
+            sum[m][v] += here * *(const WIDE *)(w + m * stride + v * WIDE_LANES);
+    }
+}
+
+/* <x, w_m> but for the last steps of fold(), for packed x and w_m, these `stride` apart: the
+ * additions of dot() for each model, with one load of x for all of them, and as many of the four
+ * accumulators at once as there are registers for. n_models, at most MODELS_PER_TILE, is a
+ * constant. */
+ALWAYS_INLINE void NAME(model_dots)(const REAL *restrict x, const REAL *restrict w, int64_t stride,
+                                    int n_models, const struct NAME(layout) * layout,
+                                    REAL (*half)[ROWS_PER_BLOCK][LANES / 2]) {
+    enum { AT_ONCE = WIDE_BYTES == UNIT_BYTES ? 4 : 1 };
+    WIDE sum[4][MODELS_PER_TILE][NAME(wides_per_unit)];
+    const int64_t fours = layout->full_units / 4 * 4;
+    for (int first = 0; first < 4; first += AT_ONCE) {
+        WIDE chain[AT_ONCE][MODELS_PER_TILE][NAME(wides_per_unit)] = {{{{0}}}};
+        for (int64_t unit = first; unit < fours; unit += 4)
+            for (int u = 0; u < AT_ONCE; u++)
+                NAME(add_products)(x + (unit + u) * LANES, w + (unit + u) * LANES, stride, n_models,
+                                   chain[u]);
+        for (int64_t unit = fours; first == 0 && unit < layout->units; unit++)
+            NAME(add_products)(x + unit * LANES, w + unit * LANES, stride, n_models, chain[0]);
+        for (int u = 0; u < AT_ONCE; u++)
+            for (int m = 0; m < n_models; m++)
+                for (int v = 0; v < NAME(wides_per_unit); v++)
+                    sum[first + u][m][v] = chain[u][m][v];
     }
     for (int m = 0; m < n_models; m++) {
-        VECTOR unit[VECTORS_PER_UNIT];
         for (int v = 0; v < NAME(wides_per_unit); v++)
-            sum[m][0][v] = (sum[m][0][v] + sum[m][1][v]) + (sum[m][2][v] + sum[m][3][v]);
-        memcpy(unit, sum[m][0], UNIT_BYTES);
-        p[m] = NAME(fold)(unit);
+            sum[0][m][v] = (sum[0][m][v] + sum[1][m][v]) + (sum[2][m][v] + sum[3][m][v]);
+        NAME(fold_once)(sum[0][m], half[m][0]);
     }
 }
 
@@ -51,16 +88,17 @@ ALWAYS_INLINE void NAME(model_dots)(const REAL *restrict x, const REAL *restrict
 ALWAYS_INLINE void NAME(block_dots)(const REAL *x, const REAL *w, int64_t stride, int n_models,
                                     const struct NAME(layout) * layout, struct read_ahead *ahead,
                                     double (*p)[ROWS_PER_BLOCK]) {
+    REAL half[MODELS_PER_TILE][ROWS_PER_BLOCK][LANES / 2] __attribute__((aligned(UNIT_BYTES)));
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        REAL with[MODELS_PER_DOT];
         read_ahead(ahead);
-        NAME(model_dots)(x + i * stride, w, stride, n_models, layout, with);
-        for (int m = 0; m < n_models; m++)
-            p[m][i] = (double)with[m];
+        NAME(model_dots)(x + i * stride, w, stride, n_models, layout,
+                         (REAL(*)[ROWS_PER_BLOCK][LANES / 2]) half[0][i]);
     }
+    for (int m = 0; m < n_models; m++)
+        NAME(fold_rest)((const REAL(*)[LANES / 2]) half[m], p[m]);
 }
 
-/* The same for up to MODELS_PER_DOT models. */
+/* The same for up to MODELS_PER_TILE models. */
 static void NAME(tile_dots)(const REAL *x, const REAL *w, int64_t stride, int64_t n_models,
                             const struct NAME(layout) * layout, struct read_ahead *ahead,
                             double (*p)[ROWS_PER_BLOCK]) {
@@ -89,27 +127,43 @@ ALWAYS_INLINE void NAME(add_packed_rows)(const REAL *x, int64_t stride, const RE
     }
 }
 
-/* Adds what the packed rows of a block contribute to model k, and how often each; p: the products
- * of rows and weights. folds: of the block's rows, or NULL. */
+/* What the rows of a block are multiplied with in the sums of `n` models from `tile` on; p: the
+ * products of rows and weights. folds: of the block's rows, of which n_folds are there, or NULL. */
+static void NAME(models_factors)(const struct dense_rows *rows, const struct NAME(block) * block,
+                                 struct loss loss, const struct models *models, int64_t tile,
+                                 int64_t n, const int32_t *folds, int64_t n_folds,
+                                 double (*p)[ROWS_PER_BLOCK], REAL (*clipped)[ROWS_PER_BLOCK]) {
+    const int64_t dimension = rows->n_columns + rows->intercept;
+    double s[MODELS_PER_TILE][ROWS_PER_BLOCK], y[MODELS_PER_TILE][ROWS_PER_BLOCK];
+    double cap[ROWS_PER_BLOCK];
+    for (int64_t k = 0; k < n; k++) {
+        const double *w = models->w + (tile + k) * dimension;
+        const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            p[k][i] = block->scale[i] * (p[k][i] + intercept);
+        memcpy(y[k], block->y, sizeof y[k]);
+    }
+    loss_derivatives(loss, (int)n * ROWS_PER_BLOCK, p[0], y[0], s[0]);
+    for (int64_t k = 0; k < n; k++) {
+        const double *clip_in = models->clips_in + tile + k;
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            s[k][i] *= block->scale[i];
+        if (k == 0 || clip_in[0] != clip_in[-1])
+            NAME(find_caps)(ROWS_PER_BLOCK, block->norm, *clip_in, cap);
+        NAME(clamp_factors)(ROWS_PER_BLOCK, s[k], cap, clipped[k]);
+        for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
+            clipped[k][i] = folds[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
+    }
+}
+
+/* Adds what the packed rows of a block contribute to a model, and how often each. */
 static void NAME(add_to_model)(const struct dense_rows *rows, const struct NAME(block) * block,
-                               const REAL *packed, const int64_t *count, const int32_t *folds,
-                               int64_t n_folds, struct loss loss, const struct models *models,
-                               int64_t k, const struct NAME(layout) * layout, double *p,
-                               UNSIGNED *accumulator, int64_t *sum_out) {
-    const int64_t dimension = rows->n_columns + rows->intercept, stride = layout->units * LANES;
-    const double intercept = rows->intercept ? models->w[k * dimension + rows->n_columns] : 0.0;
-    const REAL shift = ROUNDING_SHIFT * (REAL)models->grids[k];
-    double s[ROWS_PER_BLOCK];
-    REAL clipped[ROWS_PER_BLOCK];
+                               const REAL *packed, int64_t stride, const int64_t *count,
+                               const REAL *clipped, REAL shift, UNSIGNED *accumulator,
+                               int64_t *sum_out) {
     int64_t rounded[ROWS_PER_BLOCK];
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        p[i] = block->scale[i] * (p[i] + intercept);
-    NAME(gradient_factors)(ROWS_PER_BLOCK, block, loss, p, s);
-    NAME(clip_factors)(ROWS_PER_BLOCK, s, block->norm, models->clips_in[k], clipped);
-    for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
-        clipped[i] = folds[i] == k ? (REAL)0 : clipped[i];
     for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
-        NAME(add_packed_rows)(packed + i * stride, stride, clipped + i, shift, layout->units,
+        NAME(add_packed_rows)(packed + i * stride, stride, clipped + i, shift, stride / LANES,
                               accumulator);
     if (rows->intercept)
         sum_out[rows->n_columns] += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
@@ -142,16 +196,20 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
         const int32_t *folds = models->folds ? models->folds + first : NULL;
         NAME(pack_rows)(&block, &layout, &ahead, packed);
-        for (int64_t tile = 0; tile < n_models; tile += MODELS_PER_DOT) {
-            double p[MODELS_PER_DOT][ROWS_PER_BLOCK];
+        for (int64_t tile = 0; tile < n_models; tile += MODELS_PER_TILE) {
+            double p[MODELS_PER_TILE][ROWS_PER_BLOCK];
+            REAL clipped[MODELS_PER_TILE][ROWS_PER_BLOCK];
             const int64_t left = n_models - tile;
-            const int64_t here = left < MODELS_PER_DOT ? left : MODELS_PER_DOT;
+            const int64_t here = left < MODELS_PER_TILE ? left : MODELS_PER_TILE;
             NAME(tile_dots)(packed, weights + tile * stride, stride, here, &layout, &ahead, p);
             ahead.lines_per_call = 0;
-            for (int64_t k = tile; k < tile + here; k++)
-                NAME(add_to_model)(rows, &block, packed, count, folds, end - first, loss, models, k,
-                                   &layout, p[k - tile], accumulators + k * stride,
-                                   sum_out + k * dimension);
+            NAME(models_factors)(rows, &block, loss, models, tile, here, folds, end - first, p,
+                                 clipped);
+            for (int64_t k = 0; k < here; k++)
+                NAME(add_to_model)(rows, &block, packed, stride, count, clipped[k],
+                                   ROUNDING_SHIFT * (REAL)models->grids[tile + k],
+                                   accumulators + (tile + k) * stride,
+                                   sum_out + (tile + k) * dimension);
         }
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {

@@ -50,6 +50,7 @@
 #include "live_rows.h"
 #include "tabular_rows.h"
 #include "tabular_passes.h"
+#include "tabular_models.h"
 #include "smooth_chunk.h"
 #include "sgd_update.h"
 #include "sgd_steps.template.h"
@@ -168,6 +169,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .sgd_steps = BOTH(sgd_steps),
     .tabular_workspace_bytes = tabular_workspace_bytes,
     .tabular_clipped_gradient_sum = tabular_clipped_gradient_sum,
+    .tabular_models_workspace_bytes = tabular_models_workspace_bytes,
+    .tabular_clipped_gradient_sums = tabular_clipped_gradient_sums,
     .tabular_clipped_loss_sums = tabular_clipped_loss_sums,
     .tabular_predictions = tabular_predictions,
     .columns_workspace_bytes = BOTH(columns_workspace_bytes),

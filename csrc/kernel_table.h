@@ -95,10 +95,11 @@ struct integer_rows {
 /* Several models of the same loss: clipped gradient sums that are made together. */
 struct models {
     int64_t n_models;
-    const double *w;        /* n_models * (n_columns + intercept) */
-    const double *clips_in; /* n_models */
-    const double *grids;    /* n_models */
-    const int32_t *folds;   /* n_rows: row i adds nothing to model folds[i]; or NULL */
+    const double *w;         /* n_models * (n_columns + intercept) */
+    const double *clips_in;  /* n_models */
+    const double *grids;     /* n_models */
+    const int32_t *folds;    /* n_rows: the row's fold; or NULL */
+    const int32_t *left_out; /* n_models: the fold whose rows add nothing to the model */
 };
 
 /* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to
@@ -252,6 +253,8 @@ typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
  * are those of the passes over dense rows of doubles, and so is every bit. */
 struct tabular_matrix;
 typedef int64_t tabular_workspace_bytes_fn(const struct tabular_matrix *table);
+typedef int64_t tabular_models_workspace_bytes_fn(const struct tabular_matrix *table,
+                                                  int64_t n_models);
 
 /* The same for a struct columns_matrix, rows->source->columns: no batch, no counts. Without norms
  * in `rows` each row's is found on the way. */
@@ -292,6 +295,8 @@ struct kernel_table {
     sgd_steps_fn *sgd_steps[N_REAL_TYPES];
     tabular_workspace_bytes_fn *tabular_workspace_bytes;
     clipped_gradient_sum_fn *tabular_clipped_gradient_sum;
+    tabular_models_workspace_bytes_fn *tabular_models_workspace_bytes;
+    clipped_gradient_sums_fn *tabular_clipped_gradient_sums;
     clipped_loss_sums_fn *tabular_clipped_loss_sums;
     predictions_fn *tabular_predictions;
     columns_workspace_bytes_fn *columns_workspace_bytes[N_REAL_TYPES];

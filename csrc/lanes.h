@@ -10,6 +10,10 @@
 
 #include <stdint.h>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #ifndef VECTOR_BYTES
 #error "VECTOR_BYTES must be 16, 32 or 64"
 #endif
@@ -37,6 +41,8 @@ typedef double wide_f64 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef float wide_half_f32 __attribute__((vector_size(WIDE_BYTES / 2), may_alias));
 typedef uint32_t wide_u32 __attribute__((vector_size(WIDE_BYTES), may_alias));
 typedef uint64_t wide_u64 __attribute__((vector_size(WIDE_BYTES), may_alias));
+typedef float loose_wide_f32 __attribute__((vector_size(WIDE_BYTES), aligned(4), may_alias));
+typedef double loose_wide_f64 __attribute__((vector_size(WIDE_BYTES), aligned(8), may_alias));
 
 /* Narrower vectors, to fold a wide one by halves. */
 typedef float vec16_f32 __attribute__((vector_size(16)));
@@ -47,9 +53,28 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define ROWS_PER_BLOCK 16 /* margins of a block are turned into residuals together */
 #define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
+#define MODELS_PER_TILE 4                      /* models that a block of rows meets together */
 #define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
-#define MODELS_PER_DOT 4 /* weight vectors multiplied with one load of a row */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#if WIDE_BYTES == 64
+/* Halves of a vector, without a way round through memory. */
+ALWAYS_INLINE vec32_f64 low_half_f64(wide_f64 all) {
+    return _mm512_castpd512_pd256((__m512d)all);
+}
+
+ALWAYS_INLINE vec32_f64 high_half_f64(wide_f64 all) {
+    return _mm512_extractf64x4_pd((__m512d)all, 1);
+}
+
+ALWAYS_INLINE vec32_f32 low_half_f32(wide_f32 all) {
+    return _mm512_castps512_ps256((__m512)all);
+}
+
+ALWAYS_INLINE vec32_f32 high_half_f32(wide_f32 all) {
+    return _mm512_extractf32x8_ps((__m512)all, 1);
+}
+#endif
 
 /* Memory to ask for while arithmetic keeps the bus idle, a few lines at a time: a processor forgets
  * what it cannot fetch at once. */

@@ -8,6 +8,7 @@
 #undef VECTOR
 #undef UNSIGNED_VECTOR
 #undef WIDE
+#undef LOOSE_WIDE
 #undef UNSIGNED_WIDE
 #undef NAME
 #undef LANES
@@ -26,6 +27,7 @@
 #define VECTOR vec_f32
 #define UNSIGNED_VECTOR vec_u32
 #define WIDE wide_f32
+#define LOOSE_WIDE loose_wide_f32
 #define UNSIGNED_WIDE wide_u32
 #define NAME(x) x##_f32
 #define ROUNDING_SHIFT 12582912.0F /* 1.5 * 2^23 */
@@ -42,6 +44,7 @@
 #define VECTOR vec_f64
 #define UNSIGNED_VECTOR vec_u64
 #define WIDE wide_f64
+#define LOOSE_WIDE loose_wide_f64
 #define UNSIGNED_WIDE wide_u64
 #define NAME(x) x##_f64
 #define ROUNDING_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */

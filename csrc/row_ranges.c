@@ -19,6 +19,7 @@ enum {
     TABLE_ROWS_PER_RANGE = 4096,
     MOST_RANGES = 1024,
     MOST_EXACT_RANGES = 256,
+    MODELS_ROWS_PER_RANGE = 4096,
     MOST_COLUMNS_RANGES = 64 /* of a chunk of a file */
 };
 /* See open_softmax_ranges(). */
@@ -307,20 +308,35 @@ static struct models models_from(const struct models *models, int64_t first) {
     return here;
 }
 
-/* Sums of several models are large: one for each thread. */
+/* Sums of several models are large: one for each thread, and long ranges, as each packs the weights
+ * of all models. */
+static int open_models_ranges(struct ranges *ranges, const struct kernel_table *kernels,
+                              enum real_type type, const struct dense_rows *rows, int n_threads,
+                              const struct models *models) {
+    const struct tabular_matrix *table = table_of(rows);
+    const int64_t long_ranges = rows->n_rows / MODELS_ROWS_PER_RANGE;
+    int64_t most_ranges = long_ranges < MOST_EXACT_RANGES ? long_ranges : MOST_EXACT_RANGES;
+    most_ranges = most_ranges < FEWEST_RANGES ? FEWEST_RANGES : most_ranges;
+    const int64_t workspace_bytes =
+        table ? kernels->tabular_models_workspace_bytes(table, models->n_models)
+              : kernels->models_workspace_bytes(rows->n_columns, models->n_models);
+    cut_rows(ranges, rows, n_threads, most_ranges);
+    return allocate(ranges, type, ranges->n_threads,
+                    models->n_models * (rows->n_columns + rows->intercept), workspace_bytes,
+                    table ? 0 : block_scratch_bytes(type, rows));
+}
+
 int all_clipped_gradient_sums(const struct kernel_table *kernels, enum real_type type,
                               const struct dense_rows *rows, int n_threads, struct loss loss,
                               const struct models *models, int64_t *sum_out) {
     struct ranges ranges;
-    const int64_t size = models->n_models * (rows->n_columns + rows->intercept);
-    cut_rows(&ranges, rows, n_threads, MOST_RANGES);
-    int status = allocate(&ranges, type, ranges.n_threads, size,
-                          kernels->models_workspace_bytes(rows->n_columns, models->n_models),
-                          block_scratch_bytes(type, rows));
+    clipped_gradient_sums_fn *sums = table_of(rows) ? kernels->tabular_clipped_gradient_sums
+                                                    : kernels->clipped_gradient_sums[type];
+    int status = open_models_ranges(&ranges, kernels, type, rows, n_threads, models);
     if (status == 0) {
-        FOR_EACH_RANGE(
-            ranges, int64_t, const struct models here = models_from(models, first - begin);
-            kernels->clipped_gradient_sums[type](rows, begin, end, loss, &here, partial, workspace))
+        FOR_EACH_RANGE(ranges, int64_t,
+                       const struct models here = models_from(models, first - begin);
+                       sums(rows, begin, end, loss, &here, partial, workspace))
         add_integers(&ranges, sum_out);
     }
     close_ranges(&ranges);

@@ -90,6 +90,20 @@ def test_folds(kind):
             assert same(own, seen.clipped_gradient_sum(w[k], 0.3))
 
 
+@pytest.mark.parametrize("kind", ["dense", "softmax", "tabular", "aggregated", "sparse"])
+def test_models_that_leave_the_same_fold_out(kind):
+    x, y, keywords = records(kind)
+    objective = Objective(X=x, y=y, row_norm=2.0, **keywords)
+    folds = np.random.default_rng(4).integers(-1, 3, objective._n_rows)
+    w, left_out = several(objective), [2, 0, 2, -1, 7]
+    made = objective.separate_gradient_sums(w, 0.3, folds=folds, left_out=left_out)
+    for own, fold, part in zip(w, left_out, made, strict=True):
+        alone = objective.separate_gradient_sums(own[None], 0.3, folds=np.where(folds == fold, 0, -1))[0]
+        assert same(part, alone) == (fold != -1)
+        if fold in (-1, 7):  # no record is left out, not even one of no fold
+            assert same(part, objective.clipped_gradient_sum(own, 0.3))
+
+
 def test_a_radius_for_each():
     x, y, *_ = awkward_arrays.ordinary(50, 3, np.float64)
     objective = Objective("logistic", x, y)
@@ -111,6 +125,8 @@ WRONG = {
     "radius": ({"weights": np.ones((2, 3)), "radius": 1.0}, "public radius"),
     "folds": ({"folds": np.zeros(19, int)}, "folds must hold an integer for each of 20 records"),
     "float folds": ({"folds": np.zeros(20)}, "folds must hold an integer"),
+    "folds left out": ({"left_out": [0, 1]}, "give folds"),
+    "left out": ({"folds": np.zeros(20, int), "left_out": [0]}, "left_out must hold the number of a fold"),
     "far clips": ({"clip": [1.0, 2.0**-12]}, "no common grid"),
 }
 

@@ -283,12 +283,13 @@ class Objective:
         *,
         radius: ArrayLike = math.inf,
         folds: ArrayLike | None = None,
+        left_out: ArrayLike | None = None,
     ) -> Bounded:
         """`clipped_gradient_sum` at K weight vectors, for a release of all sums together.
 
         Parameters
         ----------
-        weights, clip, radius, folds
+        weights, clip, radius, folds, left_out
             See `separate_gradient_sums`. Clips differ by a factor of at most 256.
 
         Returns
@@ -299,7 +300,9 @@ class Objective:
             Frobenius norm at most ``sqrt(sum_k clip_k^2)``, which is ``sqrt(K) clip`` for one clip, and
             ``replace_one`` moves the sum by at most twice that.
         """
-        return Bounded.stacked(self.separate_gradient_sums(weights, clip, radius=radius, folds=folds))
+        return Bounded.stacked(
+            self.separate_gradient_sums(weights, clip, radius=radius, folds=folds, left_out=left_out)
+        )
 
     def separate_gradient_sums(
         self,
@@ -308,10 +311,12 @@ class Objective:
         *,
         radius: ArrayLike = math.inf,
         folds: ArrayLike | None = None,
+        left_out: ArrayLike | None = None,
     ) -> list[Bounded]:
         """`clipped_gradient_sum` at K weight vectors, for K independent fits that are charged one by one.
 
-        Dense rows under a loss of one prediction are read once; other records are passed over K times.
+        Dense rows and tables under a loss of one prediction are read once; other records are passed over K
+        times.
 
         Parameters
         ----------
@@ -320,8 +325,11 @@ class Objective:
         clip, radius : float or (K,) array_like
             As for `clipped_gradient_sum`, for all sums or for each.
         folds : (n_samples,) array_like of int, optional
-            Record i is left out of sum ``folds[i]``, as cross-validation wants it; -1 for none. Drawn
-            independently of the data, and public.
+            The fold of each record, as cross-validation wants them; -1 for none. Drawn independently of the
+            data, and public.
+        left_out : (K,) array_like of int, optional
+            Sum k leaves the records of fold ``left_out[k]`` out; -1 for a sum over all records. By default
+            sum k leaves out fold k.
 
         Returns
         -------
@@ -351,13 +359,30 @@ class Objective:
             np.array([clip_before_rounding for _, clip_before_rounding, _, _ in bounds]),
             np.array([grid for _, _, grid, _ in bounds]),
             self._threads(len(models)),
-            None if folds is None else self._folds(folds),
+            None if folds is None else self.public_folds(folds),
+            _left_out(left_out, folds is not None, len(models)),
             self.n_public,
         )
         return [
             Bounded(integers, grid=grid, contribution=own_clip, replacement=replacement)
             for integers, (own_clip, _, grid, replacement) in zip(sums, bounds, strict=True)
         ]
+
+    def public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
+        """Folds as `separate_gradient_sums` takes them, checked.
+
+        Raises
+        ------
+        ValueError
+            Unless there is an integer for each record.
+        """
+        numbers = np.asarray(folds)
+        if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
+            raise ValueError(
+                f"folds must hold an integer for each of {self._n_rows} records, got shape {numbers.shape} "
+                f"of {numbers.dtype}"
+            )
+        return np.ascontiguousarray(np.clip(numbers, -1, 2**31 - 1), dtype=np.int32)
 
     def mapped_gradient_sum(self, w: ArrayLike, clip: float, linear_map: LinearMap) -> Bounded:
         """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
@@ -790,15 +815,6 @@ class Objective:
     def _threads(self, n_models: int = 1) -> int:
         return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1) * n_models)
 
-    def _folds(self, folds: ArrayLike) -> NDArray[np.int32]:
-        numbers = np.asarray(folds)
-        if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
-            raise ValueError(
-                f"folds must hold an integer for each of {self._n_rows} records, got shape {numbers.shape} "
-                f"of {numbers.dtype}"
-            )
-        return np.ascontiguousarray(np.clip(numbers, -1, 2**31 - 1), dtype=np.int32)
-
     def _known_bounds(self, w: Array, clip: float, radius: float) -> tuple[float, float, float, float]:
         """`_bound_gradients` for weights inside the ball, kept from call to call."""
         if radius < math.inf and not np.linalg.norm(w) <= radius * (1.0 + 1e-12):
@@ -875,6 +891,22 @@ def _one_each(value: ArrayLike, count: int, name: str) -> list[float]:
     if values.shape not in ((), (count,)):
         raise ValueError(f"{name} must be a number or {count} of them, one for each row of weights")
     return [float(each) for each in np.broadcast_to(values, (count,))]
+
+
+def _left_out(left_out: ArrayLike | None, folds: bool, count: int) -> NDArray[np.int32]:
+    """The fold that each of several models does not see; -2 for a model that sees all records."""
+    if left_out is None:
+        return np.arange(count, dtype=np.int32)
+    numbers = np.asarray(left_out)
+    if not folds:
+        raise ValueError("left_out names folds: give folds, an integer for each record, too")
+    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
+        raise ValueError(
+            f"left_out must hold the number of a fold for each of {count} rows of weights, got shape "
+            f"{numbers.shape} of {numbers.dtype}"
+        )
+    known = np.clip(numbers, -1, 2**31 - 1)
+    return np.where(known < 0, -2, known).astype(np.int32)
 
 
 def _check_clip(clip: float) -> None:

@@ -307,6 +307,45 @@ def test_fits_together_charge_their_own_ledgers():
         noisy_gd_many(objective(), [{"epsilon": 5.0, "delta": 1e-6, "ledger": ledgers[0]}])
 
 
+def crossed(budgets, n_folds):
+    return [
+        {"epsilon": epsilon, "delta": 1e-6, "steps": 6, "random_state": 1, "fold": fold}
+        for epsilon in budgets
+        for fold in range(n_folds)
+    ]
+
+
+def test_cross_validation_over_budgets():
+    """A fit that leaves a fold out is that of the other records, of whose number it is not told."""
+    rng = np.random.default_rng(0)
+    x, y, folds = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300), rng.integers(-1, 3, 300)
+    obj = Objective("logistic", x, y, row_norm=2.0)
+    fits = [*crossed((0.5, 2.0), 3), {"epsilon": 1.0, "delta": 1e-6, "steps": 9, "random_state": 1}]
+    made = noisy_gd_many(obj, fits, folds=folds)
+    for own, result in zip(fits, made, strict=True):
+        fold = own.pop("fold", None)
+        seen = folds != fold if fold is not None else np.ones(300, bool)
+        part = Objective("logistic", x[seen], y[seen], row_norm=2.0, n_public=300)
+        assert result.coef.tolist() == noisy_gd(part, **own).coef.tolist()
+
+
+@pytest.mark.parametrize(
+    ("folds", "fold", "message"),
+    [
+        (None, 0, "give folds"),
+        (np.zeros(3, int), 0, "folds must hold an integer for each"),
+        (np.zeros(50), 0, "folds must hold an integer for each"),
+        (np.zeros(50, int), 0.5, "fold must be the number of a fold"),
+    ],
+)
+def test_folds_are_checked_before_anything_is_charged(folds, fold, message):
+    ledger = Ledger(1.0, 1e-5)
+    obj = Objective("logistic", np.ones((50, 2)), np.ones(50), row_norm=2.0)
+    with pytest.raises(ValueError, match=message):
+        noisy_gd_many(obj, [{"epsilon": 0.1, "delta": 1e-6, "ledger": ledger, "fold": fold}], folds=folds)
+    assert not ledger.history()
+
+
 def test_a_step_of_fits_together_is_one_pass(monkeypatch):
     obj, calls = objective(), []
     sums = Objective.separate_gradient_sums

@@ -15,11 +15,12 @@
 
 #include "columns_matrix.h"
 #include "distinct_records.h"
+#include "kept_rows.h"
 #include "kernel_table.h"
 #include "row_blocks.h"
 #include "sgd_steps.h"
 
-enum { MOST = 33, ARENA_PAGES = 96, N_STEPS = 6 };
+enum { MOST = 96, ARENA_PAGES = 96, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -129,14 +130,15 @@ static void run_models(const struct kernel_table *kernels, enum real_type type,
     double *w = doubles(size, place), *clips = doubles(N_MODELS, place);
     double *grids = doubles(N_MODELS, place);
     int32_t *folds = guarded(n * sizeof *folds, place);
+    int32_t *left_out = guarded(N_MODELS * sizeof *left_out, place);
     int64_t *sums = guarded(size * sizeof *sums, place);
     void *workspace = guarded(kernels->models_workspace_bytes(d, N_MODELS), place);
     for (int k = 0; k < N_MODELS; k++)
-        clips[k] = 0.25, grids[k] = 0x1p-24;
+        clips[k] = 0.25, grids[k] = 0x1p-24, left_out[k] = k;
     for (int64_t i = 0; i < n; i++)
         folds[i] = (int32_t)(i % 7);
     memset(sums, 0, size * sizeof *sums);
-    struct models models = {N_MODELS, w, clips, grids, folds};
+    struct models models = {N_MODELS, w, clips, grids, folds, left_out};
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
     models.folds = NULL;
     kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
@@ -358,6 +360,57 @@ static void run_steps(const struct kernel_table *kernels, enum real_type type, i
     kernels->sgd_steps[type](&rows, &settings, &block, w, w_sum, workspace);
 }
 
+static enum place place_of_rooms;
+
+static void *room(size_t bytes) {
+    return guarded(bytes, place_of_rooms);
+}
+
+static double number(void) {
+    return 2.0 * noise();
+}
+
+static void forget_integers(const char *what, const int64_t *values, int64_t count) {
+    (void)what, (void)values, (void)count;
+}
+
+static void forget_reals(const char *what, const double *values, int64_t count) {
+    (void)what, (void)values, (void)count;
+}
+
+static const struct program guards = {room, number, forget_integers, forget_reals};
+
+/* Rows that are not kept dense: n rows, about d columns. The passes have memory of their own. */
+static void run_other_rows(const struct kernel_table *kernels, int64_t n, int64_t d, int variant,
+                           enum place place) {
+    static struct kept_rows kept;
+    const enum real_type type = (enum real_type)(variant % 2);
+    place_of_rooms = place;
+    arenas_used = 0;
+    make_sparse(&guards, type, (enum index_type)(variant / 2 % 2), n, d, &kept);
+    run_kept_rows(&guards, kernels, &kept, variant % 2, 1);
+    arenas_used = 0;
+    make_columns(&guards, kernels, type, n, d, &kept);
+    run_kept_rows(&guards, kernels, &kept, variant % 2, 1);
+    arenas_used = 0;
+    make_table(&guards, (enum numeric_type)(variant / 2), 1 + variant % 2, n, d % 11, d % 4 + 1,
+               &kept);
+    run_kept_rows(&guards, kernels, &kept, variant % 2, 1);
+    close_table(&kept);
+}
+
+static long run_other_shapes(const struct kernel_table *kernels) {
+    static const int64_t widths[] = {1, 2, 7, 8, 9, 17, 31, 33};
+    long passes = 0;
+    for (int variant = 0; variant < 8; variant++)
+        for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+            for (int64_t n = 1; n <= 40; n += n % 16 == 2 ? 12 : 1, passes++) {
+                run_other_rows(kernels, n, widths[i], variant, AT_END);
+                run_other_rows(kernels, n, widths[i], variant, AT_START);
+            }
+    return passes;
+}
+
 static long run_shapes(const struct kernel_table *kernels) {
     static const int64_t wide[] = {63, 64, 65, 120, 127, 128, 129, 131};
     long passes = 0;
@@ -391,7 +444,15 @@ int main(int argc, char **argv) {
             run_records(n, d, AT_START);
             run_records(n, d, AT_END);
         }
+    for (int64_t n = 1; n <= 40; n++)
+        for (int end = 0; end < 2; end++) {
+            arenas_used = 0;
+            place_of_rooms = end ? AT_END : AT_START;
+            run_record_index(&guards, n);
+        }
     for (int i = 0; kernels_available(i) != NULL; i++)
-        printf("%s %ld\n", kernels_available(i), run_shapes(kernels_choose(kernels_available(i))));
+        printf("%s %ld\n", kernels_available(i),
+               run_shapes(kernels_choose(kernels_available(i))) +
+                   run_other_shapes(kernels_choose(kernels_available(i))));
     return 0;
 }

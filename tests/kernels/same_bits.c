@@ -16,6 +16,7 @@
 #include "discrete_laplace.h"
 #include "exponential_mechanism.h"
 #include "half_normal.h"
+#include "kept_rows.h"
 #include "kernel_table.h"
 #include "noisy_selection.h"
 #include "norm_laplace.h"
@@ -328,6 +329,52 @@ static void run_kernels(void) {
     run_smoothing(1000);
 }
 
+/* -- rows that are not kept dense, and records -- */
+
+static char memory[1 << 24];
+static size_t memory_used;
+
+static void *room(size_t bytes) {
+    void *array = memory + memory_used;
+    memory_used += (bytes + 63) / 64 * 64;
+    check(memory_used > sizeof memory);
+    return array;
+}
+
+static const struct program same_bits = {room, number, print_integers, print_reals};
+
+static struct kept_rows kept_rows;
+
+static void run_kept(const char *kind, int variant) {
+    snprintf(name_of_case, sizeof name_of_case, "%s %d of %lld columns ", kind, variant,
+             (long long)kept_rows.n_columns);
+    run_kept_rows(&same_bits, kernels, &kept_rows, variant % 2, n_threads);
+    memory_used = 0;
+}
+
+static void run_other_rows(void) {
+    enum { SOME_ROWS = 5 * 512 + 77 };
+    static const int64_t widths[] = {1, 6, 19, 70};
+    for (int variant = 0; variant < 4; variant++) {
+        const enum real_type type = (enum real_type)(variant % 2);
+        make_sparse(&same_bits, type, (enum index_type)(variant / 2), SOME_ROWS, widths[variant],
+                    &kept_rows);
+        run_kept("sparse", variant);
+        make_columns(&same_bits, kernels, type, SOME_ROWS, widths[variant], &kept_rows);
+        run_kept("columns", variant);
+    }
+    for (int variant = 0; variant < 8; variant++) {
+        make_table(&same_bits, (enum numeric_type)(variant / 2), 1 + variant % 2, SOME_ROWS,
+                   variant * 5 % 8, variant + 1, &kept_rows);
+        run_kept("table", variant);
+        close_table(&kept_rows);
+    }
+    name_of_case[0] = 0;
+    for (int64_t n = 1; n < 300; n += 97)
+        run_record_index(&same_bits, n);
+    memory_used = 0;
+}
+
 /* -- samplers -- */
 
 static int fill(void *context, uint8_t *buffer, size_t size) {
@@ -417,6 +464,7 @@ int main(int argc, char **argv) {
     if (!kernels || !table)
         return 3;
     run_kernels();
+    run_other_rows();
     static uint8_t buffer[4096];
     struct random_bits bits;
     random_bits_init(&bits, buffer, sizeof buffer, fill, NULL);

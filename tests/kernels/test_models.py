@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 from dperm._kernels import row_kernels
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import bind, spec, weights
+from reference.tabular_data import NUMERIC_DTYPES, one_hot, random_table
 
 GRID = 2.0**-23
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
+
+
+def source(table):
+    layout = table.layout
+    return row_kernels.TabularSource(
+        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
+    )
 
 
 def several(w, k):
@@ -26,8 +34,12 @@ def grids(k):
     return GRID * 2.0 ** -(np.arange(k) % 2)
 
 
-def together(rows, loss, w, threads=1, folds=None):
-    return rows.clipped_gradient_sums(spec(loss), w, clips(len(w)), grids(len(w)), threads, folds).tolist()
+def together(rows, loss, w, threads=1, folds=None, left_out=None):
+    if folds is not None and left_out is None:
+        left_out = np.arange(len(w), dtype=np.int32)
+    return rows.clipped_gradient_sums(
+        spec(loss), w, clips(len(w)), grids(len(w)), threads, folds, left_out
+    ).tolist()
 
 
 def one_by_one(rows, loss, w):
@@ -79,9 +91,10 @@ def test_a_model_does_not_see_its_fold(n_rows, k, width, single, seed):
     y = rng.choice([-1.0, 1.0], n_rows).astype(dtype)
     models = rng.standard_normal((k, width))
     folds = rng.integers(-1, k + 1, n_rows).astype(np.int32)
-    made = together(bind(x, y), "logistic", models, folds=folds)
+    left_out = rng.integers(0, k, k).astype(np.int32)
+    made = together(bind(x, y), "logistic", models, folds=folds, left_out=left_out)
     for own in range(k):
-        seen = folds != own
+        seen = folds != left_out[own]
         expected = [0] * width
         if seen.any():
             expected = (
@@ -111,3 +124,46 @@ def test_against_exact_arithmetic(dtype):
         exact = numpy_kernels.clipped_gradient_sum("logistic", x, y, own, clip, intercept=True, row_norm=1.5)
         slack = 300 * (GRID + (1e-5 if dtype == np.float32 else 1e-13))
         assert np.abs(total - exact.astype(float)).max() < slack
+
+
+TABLE_LAYOUTS = {
+    "numbers": (0,) * 11,
+    "categories": (3, 9, 1, 40),
+    "both": (0, 3, 0, 0, 4, 1, 0, 70, 0),
+}
+
+
+def assert_tables_agree(table, y, k, threads=1, counts=None, folds=None, loss="logistic"):
+    """Sums over a table against those of single passes over it, and of the dense rows."""
+    rows = row_kernels.DenseRows(source(table), y, True, 1.5, 1, counts)
+    dense = row_kernels.DenseRows(one_hot(table), y, True, 1.5, 1, counts)
+    models = several(np.random.default_rng(k).normal(size=table.n_columns + 1), k)
+    left_out = (np.arange(k, dtype=np.int32) * 2 + 1) % 4
+    made = together(rows, loss, models, threads, folds, left_out)
+    assert made == together(dense, loss, models, threads, folds, left_out)
+    if folds is None:
+        assert made == one_by_one(rows, loss, models)
+
+
+@pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("parts", TABLE_LAYOUTS.values(), ids=TABLE_LAYOUTS)
+def test_tables(instruction_set, dtype, parts):
+    table = random_table(133, parts, dtype)
+    y = np.random.default_rng(1).choice([-1.0, 1.0, np.nan], 133, p=[0.5, 0.4, 0.1])
+    for k in (1, 2, 8, 9):
+        assert_tables_agree(table, y, k)
+
+
+@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+def test_tables_with_counts_and_folds(loss):
+    rng = np.random.default_rng(2)
+    table, y = random_table(200, TABLE_LAYOUTS["both"]), rng.choice([-1.0, 1.0], 200)
+    folds = rng.integers(-1, 4, 200).astype(np.int32)
+    assert_tables_agree(table, y, 9, counts=rng.integers(1, 5, 200), folds=folds, loss=loss)
+
+
+def test_tables_in_threads():
+    table, y = random_table(9001, TABLE_LAYOUTS["both"], np.uint8), np.ones(9001)
+    folds = np.random.default_rng(3).integers(-1, 4, 9001).astype(np.int32)
+    for threads in (1, 2, 3):
+        assert_tables_agree(table, y, 5, threads=threads, folds=folds)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "distinct_records.h"
+#include "kept_rows.h"
 #include "row_ranges.h"
 
 static _Thread_local int thread_number;
@@ -111,7 +112,7 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     const double models_w[N_MODELS * DIMENSION] = {0.5, -1.0, 2.0, 0.1, 3.0, 0.3},
                                      clips[N_MODELS] = {0.5, 0.25, 0.5},
                                      grids[N_MODELS] = {0x1p-30, 0x1p-31, 0x1p-30};
-    const struct models models = {N_MODELS, models_w, clips, grids, NULL};
+    const struct models models = {N_MODELS, models_w, clips, grids, NULL, NULL};
     failed |= all_clipped_gradient_sums(kernels, REAL_F64, &rows, n_threads, loss, &models,
                                         sums.gradients);
     failed |=
@@ -160,6 +161,58 @@ static int64_t find_distinct(int n_threads) {
     return sum;
 }
 
+/* Rows that are not kept dense: a fingerprint of all passes over them. */
+static char memory[1 << 23];
+static size_t memory_used;
+static uint64_t fingerprint;
+
+static void *room(size_t bytes) {
+    void *array = memory + memory_used;
+    memory_used += (bytes + 63) / 64 * 64;
+    if (memory_used > sizeof memory)
+        exit(2);
+    return array;
+}
+
+static double number(void) {
+    return 2.0 * (rand() / (double)RAND_MAX) - 1.0;
+}
+
+static void add_integers(const char *what, const int64_t *values, int64_t count) {
+    (void)what;
+    for (int64_t i = 0; i < count; i++)
+        fingerprint =
+            (fingerprint ^ (uint64_t)values[i]) * UINT64_C(0x100000001b3) ^ fingerprint >> 29;
+}
+
+static void add_reals(const char *what, const double *values, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        int64_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        add_integers(what, &bits, 1);
+    }
+}
+
+static uint64_t run_other_rows(const struct kernel_table *kernels, int kind, int n_threads) {
+    static const struct program races = {room, number, add_integers, add_reals};
+    static struct kept_rows kept;
+    enum { SOME_ROWS = 3000 };
+    memory_used = 0;
+    fingerprint = 1;
+    srand(1);
+    if (kind == 0)
+        make_sparse(&races, REAL_F64, INDEX_I32, SOME_ROWS, 20, &kept);
+    else if (kind == 1)
+        make_columns(&races, kernels, REAL_F32, SOME_ROWS, 5, &kept);
+    else
+        make_table(&races, NUMERIC_U8, 1, SOME_ROWS, 3, 4, &kept);
+    run_kept_rows(&races, kernels, &kept, 1, n_threads);
+    run_record_index(&races, 100);
+    if (kind == 2)
+        close_table(&kept);
+    return fingerprint;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "race") == 0) {
         GOMP_parallel(race, NULL, 4, 0);
@@ -179,6 +232,13 @@ int main(int argc, char **argv) {
                 return 1;
             }
         }
+        for (int kind = 0; kind < 3; kind++)
+            for (int n_threads = 2; n_threads <= 8; n_threads += 3)
+                if (run_other_rows(kernels, kind, n_threads) != run_other_rows(kernels, kind, 1)) {
+                    printf("%s: rows of kind %d: %d threads differ\n", kernels->instruction_set,
+                           kind, n_threads);
+                    return 1;
+                }
     }
     for (int i = 0; i < N_ROWS; i++)
         counts[i] = rand() % 5000;

@@ -49,6 +49,7 @@ cdef extern from "kernel_table.h" nogil:
         const double *clips_in
         const double *grids
         const int32_t *folds
+        const int32_t *left_out
 
     ctypedef void clipped_gradient_sum_fn(
         const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,

@@ -98,6 +98,7 @@ class DenseRows:
         grids: NDArray[np.float64],
         n_threads: int,
         folds: NDArray[np.int32] | None = None,
+        left_out: NDArray[np.int32] | None = None,
     ) -> NDArray[np.int64]: ...
     def gram_sum(
         self,

@@ -285,19 +285,20 @@ cdef class DenseRows:
         return result
 
     def clipped_gradient_sums(self, tuple loss_spec, const double[:, ::1] w, const double[::1] clips_in,
-                              const double[::1] grids, int n_threads, const int32_t[::1] folds=None):
+                              const double[::1] grids, int n_threads, const int32_t[::1] folds=None,
+                              const int32_t[::1] left_out=None):
         """Integers (n_models, n_columns + intercept): row k as of `clipped_gradient_sum` at ``w[k]``.
 
-        ``clips_in``, ``grids`` (n_models,). Row i adds nothing to model ``folds[i]``, if ``folds`` (n_rows,) is
-        given.
+        ``clips_in``, ``grids`` (n_models,). Row i adds nothing to the models whose ``left_out`` (n_models,) is
+        ``folds[i]``, if ``folds`` (n_rows,) and ``left_out`` are given.
         """
         result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
         cdef int64_t[:, ::1] sum_out = result
         cdef loss kernel_loss = loss_of(loss_spec)
-        cdef models kernel_models = models(w.shape[0], &w[0, 0], &clips_in[0], &grids[0], NULL)
+        cdef models kernel_models = models(w.shape[0], &w[0, 0], &clips_in[0], &grids[0], NULL, NULL)
         cdef int status
         if folds is not None:
-            kernel_models.folds = &folds[0]
+            kernel_models.folds, kernel_models.left_out = &folds[0], &left_out[0]
         with nogil:
             status = all_clipped_gradient_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
                                                &kernel_models, &sum_out[0, 0])

@@ -41,8 +41,17 @@ def alone(objective: Objective, fit: Fit) -> FitResult:
         return result
 
 
-def in_lockstep(objective: Objective, fits: Sequence[Fit]) -> list[FitResult]:
-    """Run fits on the same objective to their ends; results in the order of `fits`."""
+def in_lockstep(
+    objective: Objective,
+    fits: Sequence[Fit],
+    folds: NDArray[np.int32] | None = None,
+    left_out: Sequence[int] | None = None,
+) -> list[FitResult]:
+    """Run fits on the same objective to their ends; results in the order of `fits`.
+
+    With `folds`, fit k does not see the records of fold ``left_out[k]``: see
+    :meth:`dperm.Objective.separate_gradient_sums`.
+    """
     results: dict[int, FitResult] = {}
     requests: dict[int, GradientRequest] = {}
     sums: dict[int, Bounded | None] = dict.fromkeys(range(len(fits)))
@@ -55,7 +64,10 @@ def in_lockstep(objective: Objective, fits: Sequence[Fit]) -> list[FitResult]:
         sums = {}
         if requests:
             weights, clips, radii = zip(*requests.values(), strict=True)
-            made = objective.separate_gradient_sums(np.stack(weights), clips, radius=radii)
+            unseen = None if folds is None or left_out is None else [left_out[k] for k in requests]
+            made = objective.separate_gradient_sums(
+                np.stack(weights), clips, radius=radii, folds=folds, left_out=unseen
+            )
             sums = dict(zip(requests, made, strict=True))
         requests = {}
     return [results[k] for k in range(len(fits))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease
@@ -216,18 +216,24 @@ def noisy_gd(
     return alone(objective, fit)
 
 
-def noisy_gd_many(objective: Objective, fits: Iterable[Mapping[str, Any]]) -> list[FitResult]:
+def noisy_gd_many(
+    objective: Objective, fits: Iterable[Mapping[str, Any]], *, folds: ArrayLike | None = None
+) -> list[FitResult]:
     """Several fits of `noisy_gd` on the same records, which are read once for a step of all of them.
 
-    For repetitions: seeds, budgets, settings. Fits with fewer steps end earlier. Every fit charges its own
-    ledger, and its result is that of ``noisy_gd(objective, **settings)``, bit for bit for the same seed.
+    For repetitions: seeds, budgets, settings, folds of a cross-validation. Fits with fewer steps end earlier.
+    Every fit charges its own ledger, and its result is that of ``noisy_gd(objective, **settings)``, bit for
+    bit for the same seed.
 
     Parameters
     ----------
     objective : Objective
-        Any loss. Dense rows under a loss of one prediction profit.
+        Any loss. Dense rows and tables under a loss of one prediction profit.
     fits : iterable of mappings
-        The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least.
+        The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least. With
+        `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.
+    folds : (n_samples,) array_like of int, optional
+        The fold of each record, drawn independently of the data, and public; -1 for none.
 
     Returns
     -------
@@ -238,14 +244,39 @@ def noisy_gd_many(objective: Objective, fits: Iterable[Mapping[str, Any]]) -> li
     Raises
     ------
     ValueError, BudgetExceededError
-        As `noisy_gd`, at the first fit that is refused. Those before it stay charged.
+        As `noisy_gd`, at the first fit that is refused. Those before it stay charged. Also, before any is
+        charged, where `folds` or a ``"fold"`` is none.
+
+    Notes
+    -----
+    A cross-validation over budgets reads the data once for a step of all its fits; scikit-learn's
+    ``GridSearchCV`` trains one model at a time and cannot. Steps are those of `n_public` records, of which
+    a fit that leaves a fold out sees fewer. Scores on the records that were left out are not private:
+    release them with noise, or keep them to research on public data.
 
     Examples
     --------
     >>> settings = [{"epsilon": epsilon, "delta": 1e-6} for epsilon in (0.1, 0.4, 1.6)]
     >>> results = noisy_gd_many(objective, settings)  # doctest: +SKIP
+
+    Three budgets on five folds, fifteen models:
+
+    >>> folds = np.random.default_rng(0).integers(5, size=objective.n_public)  # doctest: +SKIP
+    >>> crossed = [own | {"fold": fold} for own in settings for fold in range(5)]
+    >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
     """
-    return in_lockstep(objective, [_fit(objective, **settings) for settings in fits])
+    settings = [dict(own) for own in fits]
+    left_out = [_fold(own.pop("fold", -1), folds is not None) for own in settings]
+    public_folds = None if folds is None else objective.public_folds(folds)
+    return in_lockstep(objective, [_fit(objective, **own) for own in settings], public_folds, left_out)
+
+
+def _fold(fold: Any, known: bool) -> int:
+    if fold != -1 and not known:
+        raise ValueError(f"a fit leaves out fold {fold!r}: give folds, an integer for each record, too")
+    if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool):
+        raise ValueError(f"fold must be the number of a fold, got {fold!r}")
+    return int(fold)
 
 
 def _fit(

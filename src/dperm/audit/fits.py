@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,6 +24,11 @@ Array = NDArray[np.float64]
 
 #: A fit with all its settings but the data and the seed.
 Run = Callable[[Objective, int], FitResult]
+#: The same for several seeds, in their order.
+RunMany = Callable[[Objective, Sequence[int]], Sequence[FitResult]]
+
+# As many as gain by a common pass and still share the caches.
+_MODELS_TOGETHER = 32
 
 
 class Coefficients:
@@ -33,19 +38,38 @@ class Coefficients:
     ----------
     run : callable
         ``run(objective, seed) -> FitResult``.
+    run_many : callable, optional
+        ``run_many(objective, seeds)``: the results of ``run`` for several seeds, made together.
 
     Examples
     --------
-    >>> from dperm.algorithms import noisy_gd
-    >>> fit = Coefficients(lambda objective, seed: noisy_gd(objective, 1.0, 1e-6, random_state=seed))
+    >>> from dperm.algorithms import noisy_gd, noisy_gd_many
+    >>> claim = {"epsilon": 1.0, "delta": 1e-6}
+    >>> fit = Coefficients(lambda objective, seed: noisy_gd(objective, **claim, random_state=seed))
+
+    The same, several trainings at a time: a step of all of them is one pass over the data.
+
+    >>> fit = Coefficients(
+    ...     lambda objective, seed: noisy_gd(objective, **claim, random_state=seed),
+    ...     lambda objective, seeds: noisy_gd_many(
+    ...         objective, [claim | {"random_state": seed} for seed in seeds]
+    ...     ),
+    ... )
     """
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, run_many: RunMany | None = None) -> None:
+        self.run, self.run_many = run, run_many
 
     def __call__(self, data: LinearData, seed: int) -> Array:
         """Weights of one fit, shape ``(dimension,)``."""
         return self.run(data.objective, seed).coef
+
+    def together(self, data: LinearData, seeds: Sequence[int]) -> list[Array]:
+        """Weights of one fit for each seed."""
+        if self.run_many is None:
+            return [self(data, seed) for seed in seeds]
+        groups = [seeds[start : start + _MODELS_TOGETHER] for start in range(0, len(seeds), _MODELS_TOGETHER)]
+        return [result.coef for group in groups for result in self.run_many(data.objective, group)]
 
 
 class Transcript:

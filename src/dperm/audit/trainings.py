@@ -35,7 +35,8 @@ def observe(
     ----------
     fit : callable
         ``fit(data, seed)``; with more than one process it and the data must be picklable (functions
-        defined in a session are).
+        defined in a session are). If it has a method ``together(data, seeds)``, that makes several
+        observations at once, in the order of the seeds.
     neighbours : pair
         The two data sets.
     runs : int
@@ -65,8 +66,10 @@ def observe(
 
 def _train(fit: Fit, neighbours: Sequence[Any], seeds: NDArray[np.int64]) -> Array:
     """Observations, shape (2, runs, size)."""
+    together = getattr(fit, "together", None) or (lambda data, own: [fit(data, seed) for seed in own])
     rows = [
-        [np.ravel(fit(data, int(seed))) for seed in own] for data, own in zip(neighbours, seeds, strict=True)
+        [np.ravel(observation) for observation in together(data, own.tolist())]
+        for data, own in zip(neighbours, seeds, strict=True)
     ]
     return np.asarray(rows, dtype=np.float64)
 

@@ -314,20 +314,22 @@ def sums_of_models(
     grids: Array,
     n_threads: int,
     folds: NDArray[np.int32] | None,
+    left_out: NDArray[np.int32],
     n_public: int,
 ) -> list[Integers]:
     """Clipped gradient sums at ``w[0], w[1], ..``: in one pass where the rows have one, else one by one.
 
-    Record i adds nothing to sum ``folds[i]``. See ``clipped_gradient_sums`` of ``kernel_table.h``.
+    Record i adds nothing to the sums k whose ``left_out[k]`` is ``folds[i]``. See ``clipped_gradient_sums``
+    of ``kernel_table.h``.
     """
     kernels: Any = rows
     several = len(w) > 1 or folds is not None
     in_one_pass = w.ndim == 2 and getattr(rows, "clipped_gradient_sums", None) is not None
     if several and in_one_pass and (folds is None or folds.size == kernels.norms.size):  # a fold for each row
-        return list(kernels.clipped_gradient_sums(loss_spec, w, clips_in, grids, n_threads, folds))
+        return list(kernels.clipped_gradient_sums(loss_spec, w, clips_in, grids, n_threads, folds, left_out))
     sums = []
     for k, (weights, clip_in, grid) in enumerate(zip(w, clips_in, grids, strict=True)):
-        batch = None if folds is None else rows.drawn(_outside(folds, k), n_public)
+        batch = None if folds is None else rows.drawn(_outside(folds, int(left_out[k])), n_public)
         sums.append(rows.clipped_gradient_sum(loss_spec, weights, clip_in, grid, n_threads, batch))
     return sums
 

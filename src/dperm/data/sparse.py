@@ -46,14 +46,16 @@ class SparseMatrixRows(DenseMatrixRows):
         grids: Array,
         n_threads: int,
         folds: NDArray[np.int32] | None = None,
+        left_out: NDArray[np.int32] | None = None,
     ) -> Integers:
-        """Clipped gradients at several weights, row i adding nothing at weights ``folds[i]``: one by one.
+        """Clipped gradients at several weights, without the rows of fold ``left_out[k]``: one by one.
 
         Rows are short; what a pass waits for are weights and sums, which are no fewer in a common pass.
         """
         sums = []
         for k, (weights, clip_in, grid) in enumerate(zip(w, clips_in, grids, strict=True)):
-            batch = None if folds is None else self._repeated(np.flatnonzero(folds != k))
+            seen = None if folds is None or left_out is None else np.flatnonzero(folds != left_out[k])
+            batch = None if seen is None else self._repeated(seen)
             sums.append(self.clipped_gradient_sum(loss_spec, weights, clip_in, grid, n_threads, batch))
         return np.stack(sums)
 
