@@ -29,7 +29,7 @@ struct table_models_scratch {
 
 static struct table_models_scratch
 table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int64_t n_models) {
-    struct table_models_scratch scratch = {.rows = table_scratch_in(workspace, table),
+    struct table_models_scratch scratch = {.rows = table_scratch_in(workspace, table, NULL),
                                            .n_groups = (n_models + GROUP - 1) / GROUP};
     struct table_scratch *rows = &scratch.rows;
     scratch.slots = table_piece(rows, workspace, ROWS_TOGETHER * SLOTS * UNIT_BYTES);

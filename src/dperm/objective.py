@@ -795,7 +795,8 @@ class Objective:
         weights = np.ascontiguousarray(w, dtype=np.float64)
         if weights.shape != self.shape:
             raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
-        # A finite square tells it in a third of the time; that of finite weights may overflow.
+        # A finite sum tells it in less time; that of finite weights may overflow. No product of
+        # linear algebra: its threads would spin on, and take a core from the pass that follows.
         if not (math.isfinite(np.add.reduce(weights, axis=None)) or np.isfinite(weights).all()):
             raise ValueError(f"{name} must be finite")
         return weights
