@@ -2,7 +2,7 @@
 #include "sparse_rows.h"
 
 enum {
-    SPARSE_WEIGHTS_AHEAD = 64,     /* entries between asking for a weight and its product */
+    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between asking for a weight and its product */
     SPARSE_ENTRIES_AHEAD = 512,    /* between asking for an entry and reading it */
     SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
     SPARSE_SGD_VECTORS = 4
