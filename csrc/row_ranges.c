@@ -42,6 +42,12 @@ int most_threads(void) {
 #endif
 }
 
+void end_threads(void) {
+#ifdef HAVE_OMP_PAUSE
+    omp_pause_resource_all(omp_pause_soft);
+#endif
+}
+
 static int this_thread(void) {
 #ifdef _OPENMP
     return omp_get_thread_num();

@@ -188,6 +188,7 @@ cdef extern from "row_ranges.h" nogil:
                       const sgd_block *, double *w, double *w_sum)
     int has_threads()
     int most_threads()
+    void end_threads()
     int all_row_norms(const kernel_table *, real_type, const dense_rows *, int n_threads,
                       double *norms_out)
     int all_clipped_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,

@@ -62,6 +62,11 @@ def openmp_threads():
     return most_threads()
 
 
+def end_openmp_threads():
+    """Ends the threads of the last pass, which would spin for the next one and hold their cores."""
+    end_threads()
+
+
 cdef class MatrixSource:
     """A design matrix that is not kept dense; stands for the array where rows are bound."""
 

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._kernels.row_kernels import end_openmp_threads
 from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows
 from dperm.errors import DataError
 from dperm.secret_rows import SecretRows
@@ -232,7 +233,9 @@ class ChunkedRows:
                 here = slice(start, start + part.rows.n_rows)
                 if here.stop > self.n_rows:
                     break
-                yield apply(part, here)
+                result = apply(part, here)
+                end_openmp_threads()  # they would spin, and the reader needs their cores
+                yield result
                 start = here.stop
                 del part  # not kept while the next one is waited for
         if start != self.n_rows:
