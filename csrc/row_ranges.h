@@ -86,8 +86,8 @@ int has_threads(void);
 /* How many the OpenMP library would take if it was not told; 1 without it. */
 int most_threads(void);
 
-/* Ends the threads of the last pass, which would spin for the next one: what is read meanwhile needs
- * their cores. The next pass starts threads of its own. Does nothing where OpenMP cannot. */
+/* Ends the threads of the last pass, which would spin for the next one: what is read meanwhile
+ * needs their cores. The next pass starts threads of its own. Does nothing where OpenMP cannot. */
 void end_threads(void);
 
 #endif

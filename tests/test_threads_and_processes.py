@@ -100,6 +100,28 @@ print(new_threads(3))
 """
 
 
+END_THREADS = """
+import os, numpy as np
+from dperm import Objective
+from dperm._kernels.row_kernels import end_openmp_threads
+objective = Objective("logistic", np.ones((20_000, 100)), np.ones(20_000), n_threads=3)
+for _ in range(2):
+    total = objective.clipped_gradient_sum(np.zeros(100), 1.0)._integers
+    print(int(total[0]), len(os.listdir("/proc/self/task")))
+    end_openmp_threads()
+    print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@needs_openmp
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_threads_end_when_told_and_start_again():
+    total, running, left, again, restarted, at_last = map(int, run_python(END_THREADS))
+    assert total == again != 0
+    assert running == restarted == left + 2
+    assert at_last == left
+
+
 @needs_openmp
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
 def test_limits_hold_for_the_threads_that_exist():
