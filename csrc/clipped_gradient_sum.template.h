@@ -122,7 +122,7 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(block) * 
         int64_t unit = 0;
         for (int i = first; i < first + ROWS_PER_LOAD; i++) {
             const int64_t end = layout->units * (i + 1 - first) / ROWS_PER_LOAD;
-            product[i] = (double)NAME(dot_asking)(next->row[i], w, layout, ahead[i]);
+            product[i] = (double)NAME(dot_asking)(1, next->row[i], w, layout, ahead[i]);
             if (exact)
                 NAME(add_rounded_rows)(&added, shift, layout, unit, end, accumulator);
             else

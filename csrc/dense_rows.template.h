@@ -233,23 +233,25 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #endif
 }
 
-/* <x, w> for packed w, four units at a time, each with its own partial sums. Asks for the memory at
- * `next` meanwhile, which may be x, as evenly as it reads: a processor that is asked for much at
- * once has to wait. */
-ALWAYS_INLINE REAL NAME(dot_asking)(const REAL *restrict x, const REAL *restrict w,
+/* <x, w> for packed w, four units at a time, each with its own partial sums. If it `asks`, which is
+ * a constant, it asks for the memory at `next` meanwhile as evenly as it reads: a processor that is
+ * asked for much at once has to wait. */
+ALWAYS_INLINE REAL NAME(dot_asking)(int asks, const REAL *restrict x, const REAL *restrict w,
                                     const struct NAME(layout) * layout, const REAL *next) {
     VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
     int64_t unit = 0;
     for (; unit + 4 <= layout->full_units; unit += 4)
         for (int u = 0; u < 4; u++) {
-            __builtin_prefetch(next + (unit + u) * LANES, 0, 3);
+            if (asks)
+                __builtin_prefetch(next + (unit + u) * LANES, 0, 3);
             for (int v = 0; v < VECTORS_PER_UNIT; v++) {
                 const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
                 sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
             }
         }
     for (; unit < layout->units; unit++) {
-        __builtin_prefetch(next + unit * LANES, 0, 3);
+        if (asks)
+            __builtin_prefetch(next + unit * LANES, 0, 3);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
             sum[0][v] +=
@@ -261,26 +263,9 @@ ALWAYS_INLINE REAL NAME(dot_asking)(const REAL *restrict x, const REAL *restrict
     return NAME(fold)(sum[0]);
 }
 
-/* <x, w> for packed w, four units at a time, each with its own partial sums. */
 ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
                              const struct NAME(layout) * layout) {
-    VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
-    int64_t unit = 0;
-    for (; unit + 4 <= layout->full_units; unit += 4)
-        for (int u = 0; u < 4; u++)
-            for (int v = 0; v < VECTORS_PER_UNIT; v++) {
-                const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
-                sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
-            }
-    for (; unit < layout->units; unit++)
-        for (int v = 0; v < VECTORS_PER_UNIT; v++) {
-            const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
-            sum[0][v] +=
-                *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
-        }
-    for (int v = 0; v < VECTORS_PER_UNIT; v++)
-        sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
-    return NAME(fold)(sum[0]);
+    return NAME(dot_asking)(0, x, w, layout, NULL);
 }
 
 /* <x, w> and <x, v> with one read of x; the bits are those of two dots. */
