@@ -18,6 +18,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.algorithms import dp_lssgd, dp_sgd
 from dperm.bounded import Bounded
 from dperm.data.rows import RowsInMemory
+from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.batches import secret_batches
 from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
@@ -183,7 +184,7 @@ def private_sum(d=5, contribution=1.0):
     return Bounded(np.arange(d, dtype=np.int64), grid=2.0**-10, contribution=contribution)
 
 
-def test_noise_ahead_is_that_of_the_next_release_and_costs_nothing_by_itself():
+def test_noise_ahead_is_that_of_the_next_release_and_is_charged_once_before_it_is_drawn():
     budget = ScheduledBudget(GaussianRelease(2.0), 3, "pld")
     ahead, plain = door(budget), door(ScheduledBudget(GaussianRelease(2.0), 3, "pld"))
     assert ahead.noise_ahead() == ()  # like what?
@@ -191,14 +192,19 @@ def test_noise_ahead_is_that_of_the_next_release_and_costs_nothing_by_itself():
         np.testing.assert_array_equal(
             ahead.gaussian_sum(private_sum(), 2.0), plain.gaussian_sum(private_sum(), 2.0)
         )
-        (draw,) = ahead.noise_ahead()
-        assert ahead.noise_ahead() == (draw,)
         assert budget.spent_units == released
+        (draw,) = ahead.noise_ahead()
+        assert budget.spent_units == released + 1
+        assert ahead.noise_ahead() == (draw,)
+        assert budget.spent_units == released + 1
         draw._result()
     np.testing.assert_array_equal(
         ahead.gaussian_sum(private_sum(), 2.0), plain.gaussian_sum(private_sum(), 2.0)
     )
     assert ahead.noise_ahead() == ()  # none is left on the schedule
+    assert budget.spent_units == 3
+    with pytest.raises(BudgetExceededError):
+        ahead.gaussian_sum(private_sum(), 2.0)
 
 
 def test_noise_for_another_release_is_not_used():
@@ -207,7 +213,9 @@ def test_noise_for_another_release_is_not_used():
         releaser.gaussian_sum(private_sum(), 100.0)
         releaser.noise_ahead()
     noise = gaussian_integers(random_bits(4), 100.0, -10, 12)
+    before = one.budget.spent_units
     larger = one.gaussian_sum(private_sum(7), 100.0) * 1024 - np.arange(7)
+    assert one.budget.spent_units > before  # what was charged for the other noise does not pay for this
     np.testing.assert_array_equal(larger[:2], noise[10:])  # 5 used, 5 for nothing
     same = other.gaussian_sum(private_sum(), 100.0) * 1024 - np.arange(5)
     np.testing.assert_array_equal(same, noise[5:10])

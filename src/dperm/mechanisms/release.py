@@ -75,11 +75,10 @@ def _watched(method: Release) -> Release:
 class Releaser:
     """Releases the sums of one fit within one budget.
 
-    Opening it charges the fit's whole (epsilon, delta) to the ledger, before any noise is drawn; each release
-    is then checked against the fit's own budget and recorded there *before* its noise is drawn, or, where
-    it was drawn ahead (`noise_ahead`), before it is added. A release that does not fit raises and reveals
-    nothing. Together all releases, also when each is chosen from earlier
-    ones, are (epsilon, delta)-DP.
+    Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked against
+    the fit's own budget and recorded there *before* its noise is drawn, be it drawn ahead (`noise_ahead`) or
+    not. A release that does not fit raises and reveals nothing. Together all releases, also when each is
+    chosen from earlier ones, are (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -123,7 +122,7 @@ class Releaser:
         self._bits = RandomBits(source)
         self._source = source
         self._last_gaussian: tuple[GaussianRelease, _Noise] | None = None
-        self._noise_ahead: tuple[_Noise, Draw] | None = None
+        self._noise_ahead: tuple[GaussianRelease, _Noise, Draw] | None = None
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {
@@ -167,31 +166,35 @@ class Releaser:
             raise TypeError("scores are released through select()")
         sigma = noise_multiplier * private.sensitivity(self.neighbors)
         event = _gaussian_release(noise_multiplier)
-        self.budget.spend(event)
         kind = sigma, _grid_exponent(private.grid), private.shape
+        noise = self._charged_noise(event, kind)
         self._last_gaussian = event, kind
-        return (private._integers + self._gaussian_noise(kind)) * np.float64(private.grid)
+        return (private._integers + noise) * np.float64(private.grid)
 
     def noise_ahead(self) -> tuple[Draw, ...]:
         """Noise for one more release like the last `gaussian_sum`, for a pass over the data to draw.
 
-        None where there was no such release, or where the budget has no room for another. It is that
-        release which is charged, and only after the charge is the noise added; by itself it tells nothing.
-        The numbers are those that the release would have drawn, unless one of another kind comes first.
+        None where there was no such release, or where the budget has no room for another. That release is
+        charged here, before the noise is drawn, and not again when it is made; a charge for noise that no
+        release takes is lost. The numbers are those that the release would have drawn, unless one of
+        another kind comes first.
         """
         if self._noise_ahead is None and self._last_gaussian is not None:
             event, kind = self._last_gaussian
             if not self.budget.fits(event):
                 return ()
-            self._noise_ahead = kind, gaussian_draw(self._bits, *kind)
-        return () if self._noise_ahead is None else (self._noise_ahead[1],)
+            self.budget.spend(event)
+            self._noise_ahead = event, kind, gaussian_draw(self._bits, *kind)
+        return () if self._noise_ahead is None else (self._noise_ahead[2],)
 
-    def _gaussian_noise(self, kind: _Noise) -> NDArray[np.int64]:
+    def _charged_noise(self, event: GaussianRelease, kind: _Noise) -> NDArray[np.int64]:
+        """Noise for a release whose charge was made before it was drawn."""
         if self._noise_ahead is not None:
-            (drawn, draw), self._noise_ahead = self._noise_ahead, None
-            noise = draw._result()  # for another kind of release, too: it has its place in the stream
-            if drawn == kind:
+            (*charged, draw), self._noise_ahead = self._noise_ahead, None
+            noise: NDArray[np.int64] = draw._result()  # of another kind, too: it has its place in the stream
+            if charged == [event, kind]:
                 return noise
+        self.budget.spend(event)
         return gaussian_integers(self._bits, *kind)
 
     @_watched
