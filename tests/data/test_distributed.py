@@ -13,6 +13,7 @@ import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import wait
 from distributed.comm import tcp
 from scipy.stats import binom
 
@@ -325,11 +326,11 @@ def test_a_worker_that_dies_between_passes(two_workers):
     there, here = both("logistic", X, y, CUTS["even"])
     w = weights(here)
     expected = here.clipped_gradient_sum(w, 0.3)._integers
-    for wait in (0.0, 0.5):
+    for pause in (0.0, 0.5):
         clusters.wait_for_workers(two_workers)
         victim = clusters.holders_of(there)[0]
         os.kill(clusters.process_ids(two_workers)[victim], signal.SIGKILL)
-        time.sleep(wait)
+        time.sleep(pause)
         start = time.monotonic()
         assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
@@ -477,10 +478,15 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
 
 def test_persisted_collections_are_read_where_they_are(two_workers):
     X, y = random_records(2000, 6)
-    lazy_X, lazy_y = (each.persist() for each in partitioned(X, y, (500,) * 4))
-    there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
-    places = two_workers.who_has(lazy_X)
-    assert all(len(workers) == 1 for workers in places.values())  # no block was sent to another worker
+    workers = sorted(clusters.process_ids(two_workers))
+    lazy_X, lazy_y = partitioned(X, y, (500,) * 4)
+    lazy_X = two_workers.persist(lazy_X, workers=workers[0])
+    lazy_y = two_workers.persist(lazy_y, workers=workers[1])
+    wait([lazy_X, lazy_y])
+    with clusters.without_stealing(two_workers):
+        there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
+    assert set(two_workers.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
+    assert clusters.holders_of(there) == [workers[0]]
     w = weights(here)
     got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
     assert np.array_equal(got._integers, expected._integers)

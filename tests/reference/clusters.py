@@ -42,6 +42,22 @@ def holders_of(objective):
     return sorted(set(objective._rows._holders.values()))
 
 
+async def switch_stealing(on, dask_scheduler):
+    """Whether idle workers take tasks from busy ones: a function for the scheduler."""
+    stealing = dask_scheduler.extensions["stealing"]
+    await (stealing.start() if on else stealing.stop())
+
+
+@contextmanager
+def without_stealing(client):
+    """Tasks run where the scheduler put them first."""
+    client.run_on_scheduler(switch_stealing, False)
+    try:
+        yield
+    finally:
+        client.run_on_scheduler(switch_stealing, True)
+
+
 def set_trap(passes, work_first, how):
     """Let the worker die in one of its next passes: a worker's function, see `trap`."""
     from dperm.data import partition

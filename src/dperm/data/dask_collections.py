@@ -28,8 +28,8 @@ class Blocks:
     X, y : list of dask.delayed.Delayed
     dtype : dtype or None
         float32 or float64, in which the blocks of the matrix are read; None for matrices that know.
-    placed : bool
-        Whether workers hold the matrix already.
+    held : list of distributed.Future
+        What workers hold of the matrix already.
     encode : callable or None
         Makes matrices of the blocks.
     """
@@ -37,8 +37,13 @@ class Blocks:
     X: list[Any]
     y: list[Any]
     dtype: Any
-    placed: bool
+    held: list[Any]
     encode: Callable[[Any], Any] | None = None
+
+    @property
+    def placed(self) -> bool:
+        """Whether workers hold the matrix already."""
+        return bool(self.held)
 
 
 @dataclass(frozen=True)
@@ -97,10 +102,10 @@ def blocks_of(X: Any, y: Any, encode: Callable[[Any], Any] | None = None) -> Blo
     dtype = _dtype(X) if encode is None else None
     X, y = _whole_rows(X), _in_one_column(y)
     y = _cut_alike(X, y)
-    placed = bool(futures_of(X))
+    held = futures_of(X)
     if not (_is_frame(X) or _is_frame(y)):
         X, y = dask.optimize(X, y)  # together, so that they share what they have in common
-    return Blocks(_delayed(X), _delayed(y), dtype, placed, encode)
+    return Blocks(_delayed(X), _delayed(y), dtype, held, encode)
 
 
 def _is_frame(X: Any) -> bool:

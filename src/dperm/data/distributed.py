@@ -325,23 +325,31 @@ class DistributedRows:
             )
             for number, (X, y) in enumerate(zip(blocks.X, blocks.y, strict=True))
         ]  # fmt: skip
-        if blocks.placed:
-            kept = self._client.persist(made, optimize_graph=False)
-        else:
-            kept = []
-            for worker, share in self._shares(len(made)):
-                kept += self._client.persist(
-                    made[share], optimize_graph=False, workers=[worker], allow_other_workers=True
-                )
-        return dict(enumerate(futures_of(kept)))
+        kept: dict[int, Any] = {}
+        for worker, numbers in self._places(blocks):
+            wished = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            futures = self._client.persist([made[i] for i in numbers], optimize_graph=False, **wished)
+            kept.update(zip(numbers, futures_of(futures), strict=True))
+        return kept
 
-    def _shares(self, n_partitions: int) -> list[tuple[str, slice]]:
+    def _places(self, blocks: Blocks) -> list[tuple[str | None, Sequence[int]]]:
+        """Partitions for each worker: those of its blocks, or neighbours. None: wherever Dask wants."""
+        if not blocks.placed:
+            return list(self._shares(len(blocks.X)))
+        # Dask would rather send a small block than wait for a worker that it thinks is busy.
+        holders = self._client.who_has(blocks.held)
+        places = defaultdict(list)
+        for number, block in enumerate(blocks.X):
+            places[next(iter(holders.get(block.key, ())), None)].append(number)
+        return list(places.items())
+
+    def _shares(self, n_partitions: int) -> list[tuple[str, range]]:
         """Neighbouring partitions for each worker, in proportion to its threads."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         threads = np.cumsum([0, *(worker["nthreads"] for worker in workers.values())])
         cuts = np.rint(threads * (n_partitions / threads[-1])).astype(int).tolist()
-        shares = [slice(start, stop) for start, stop in pairwise(cuts)]
-        return [each for each in zip(workers, shares, strict=True) if each[1].stop > each[1].start]
+        shares = [range(start, stop) for start, stop in pairwise(cuts)]
+        return [each for each in zip(workers, shares, strict=True) if each[1]]
 
     def _locate(self, numbers: Iterable[int]) -> None:
         """Find out who holds these partitions, when Dask has made them."""
