@@ -9,7 +9,7 @@ scikit-learn downloads the data into its cache.
 
 Text files are parsed once: the encoded records are kept in the user's cache, found by the checksums of the
 files and by the description. That is ``$XDG_CACHE_HOME/dperm`` or ``~/.cache/dperm``, on macOS
-``~/Library/Caches/dperm``, on Windows ``%LOCALAPPDATA%/dperm/cache``. ``DPERM_CACHE`` names another folder;
+``~/Library/Caches/dperm``, on Windows ``%LOCALAPPDATA%/dperm/Cache``. ``DPERM_CACHE`` names another folder;
 where it is set and empty nothing is kept. The folder of the files is never written to, and their checksums
 are compared in every call.
 """

@@ -18,6 +18,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from dperm._kernels.build_record import BUILD_RECORD
 from dperm.data.tabular import TabularMatrix
@@ -41,12 +42,7 @@ def cache_folder() -> Path | None:
     named = os.environ.get(CACHE_VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "dperm" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "dperm"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "dperm"
+    return user_cache_path("dperm", appauthor=False)
 
 
 def entry_path(folder: Path, description: Description, numeric_dtype: str) -> Path:
