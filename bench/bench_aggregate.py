@@ -13,7 +13,7 @@ import pandas as pd
 
 import dperm
 from dperm.data import aggregate
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from ratios import CLIP, STEPS, ratio, show
 from reference import numpy_algorithms as twin
@@ -54,7 +54,7 @@ def line_search(objective: dperm.Objective, w: np.ndarray) -> object:
 
 def passes(full: dperm.Objective, merged: dperm.Objective, w: np.ndarray, rounds: int) -> None:
     """Aggregated dense: passes over all records, over the passes over rows with counts."""
-    batches = [secret_batches("poisson", random_bits(1), 40_000, each.n_public) for each in (full, merged)]
+    batches = [SecretBatches("poisson", random_bits(1), 40_000, each.n_public) for each in (full, merged)]
 
     def sampled(objective: dperm.Objective, which: int) -> object:
         return objective.clipped_gradient_sum(w, CLIP, rows=next(batches[which]))

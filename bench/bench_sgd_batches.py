@@ -21,7 +21,7 @@ import dperm
 from dperm import Objective
 from dperm.algorithms import dp_sgd
 from dperm.mechanisms import laplacian_smoothing
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import poisson_sample
 from ratios import ratio, seconds, show
@@ -124,7 +124,7 @@ def sampling_share(objective: Objective, rounds: int) -> None:
     """Time of drawing a batch over the time of its gradient sum."""
     bits = random_bits(None)
     weights = np.full(D, 0.1)
-    batches = secret_batches("poisson", bits, BATCH, N)
+    batches = SecretBatches("poisson", bits, BATCH, N)
 
     def draw() -> object:
         return [poisson_sample(bits, BATCH / N, N) for _ in range(50)]

@@ -16,7 +16,7 @@ from dperm.data import aggregate
 from dperm.data.record_files import scan_csv
 from dperm.errors import DataError
 from dperm.linear_map import LinearMap
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
@@ -369,7 +369,7 @@ def test_samples_are_those_of_the_records(instruction_set, dtype, sampling, n_pu
     x, y, counts, w, _ = rows_and_counts(300, 9, dtype)
     one, many = pair("logistic", x, y, counts, n_public=n_public)
     w = w[:9]
-    streams = [secret_batches(sampling, random_bits(7), 200, each.n_public) for each in (one, many)]
+    streams = [SecretBatches(sampling, random_bits(7), 200, each.n_public) for each in (one, many)]
     for _ in range(8):
         sums = [
             each.clipped_gradient_sum(w, 0.5, rows=next(batch))

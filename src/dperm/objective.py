@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.samplers import Draw
+from dperm._kernels.samplers import GaussianDraw
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.bounded import Bounded
 from dperm.data.counts import RecordCounts
@@ -33,7 +32,7 @@ from dperm.second_moments import (
     row_grid,
     symmetric_matrix,
 )
-from dperm.secret_rows import SecretRows
+from dperm.secret_rows import SecretBatches, SecretRows
 from dperm.stochastic_descent import (
     Batches,
     CyclicBatches,
@@ -51,6 +50,7 @@ _GRID_BITS = {np.dtype(np.float32): 22, np.dtype(np.float64): 32}
 _SUM_BITS = 51  # n * clip / grid <= 2^51: sums are exact doubles, too
 _OVERFLOW_BITS = 62
 _MOST_KNOWN_BOUNDS = 1024
+_INSIDE_BALL = 1.0 + 1e-12  # rounding of a projection
 
 
 class Objective:
@@ -223,7 +223,6 @@ class Objective:
         radius: float = math.inf,
         rows: SecretRows | None = None,
         keep_predictions: bool = False,
-        meanwhile: Sequence[SecretRows | Draw] = (),
     ) -> Bounded:
         """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
 
@@ -247,9 +246,6 @@ class Objective:
             Sum over these records only, each of which adds what it adds to the full sum. The bound is that
             of a record in the sample, and under replace_one twice that, which accounting of samples counts
             on.
-        meanwhile : sequence, optional
-            The next sample, noise that a release will want: drawn by the threads of this pass where that
-            is possible, else when they are used. Of streams of their own, so that it changes no number.
 
         Returns
         -------
@@ -265,16 +261,40 @@ class Objective:
         weights = self._weights(w, "w")
         clip, clip_before_rounding, grid, replacement = self._known_bounds(weights, clip, radius)
         kernel, bounds = self.loss.kernel, (clip_before_rounding, grid)
-        options = self._draws(meanwhile)
         if rows is None:
-            if keep_predictions and weights.ndim == 1:
-                options["keep_predictions"] = True
+            options = {"keep_predictions": True} if keep_predictions and weights.ndim == 1 else {}
             integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, self._threads(), **options)
             return Bounded(integers, grid=grid, contribution=clip, replacement=replacement)
         batch = self._rows.drawn(rows, self.n_public)
-        threads = threads_for(self.n_threads, int(rows.rate * self.n_public * weights.size))
-        integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch, **options)
+        threads = self._threads_of_sample(rows.rate)
+        integers = self._rows.clipped_gradient_sum(kernel, weights, *bounds, threads, batch)
         return Bounded(integers, grid=grid, contribution=clip)
+
+    def batch_sum_bounds(self, clip: float, radius: float = math.inf) -> tuple[float, float]:
+        """Contribution and grid of :meth:`clipped_gradient_sum` over a sample: public numbers."""
+        clip, _, grid, _ = self._known_bounds(np.zeros(()), clip, radius)
+        return clip, grid
+
+    def _noisy_batch_sums(
+        self, batches: SecretBatches, noise: GaussianDraw, steps: int, clip: float, radius: float
+    ) -> Callable[[Array], Array] | None:
+        """`noise` made again and again, added to :meth:`clipped_gradient_sum` over one batch after the other.
+
+        Called with the weights, `steps` times. For mechanisms, which have charged for it. None for records
+        that this process does not hold together.
+        """
+        _, clip_in, grid, _ = self._known_bounds(np.zeros(()), clip, radius)
+        return self._rows.noisy_batch_sums(
+            self.loss.kernel,
+            clip_in,
+            grid,
+            self._threads_of_sample(batches.rate),
+            batches,
+            self.n_public,
+            noise,
+            steps,
+            radius * _INSIDE_BALL,
+        )
 
     def clipped_gradient_sums(
         self,
@@ -801,24 +821,15 @@ class Objective:
             raise ValueError(f"{name} must be finite")
         return weights
 
-    def _draws(self, meanwhile: Sequence[SecretRows | Draw]) -> dict[str, Any]:
-        """What a pass is told of draws that it makes on the side."""
-        if not (meanwhile and self._rows.draws_meanwhile):
-            return {}
-        draws: list[Draw] = []
-        for each in meanwhile:
-            if isinstance(each, Draw):
-                draws.append(each)
-            else:
-                draws += each._to_be_drawn(self._n_rows, self.n_public)
-        return {"draws": tuple(draws)}
-
     def _threads(self, n_models: int = 1) -> int:
         return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1) * n_models)
 
+    def _threads_of_sample(self, rate: float) -> int:
+        return threads_for(self.n_threads, int(rate * self.n_public * self.dimension))
+
     def _known_bounds(self, w: Array, clip: float, radius: float) -> tuple[float, float, float, float]:
         """`_bound_gradients` for weights inside the ball, kept from call to call."""
-        if radius < math.inf and not np.linalg.norm(w) <= radius * (1.0 + 1e-12):
+        if radius < math.inf and not np.linalg.norm(w) <= radius * _INSIDE_BALL:
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
         known = self._gradient_bounds.get((clip, radius))
         if known is None:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn, SupportsIndex
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Protocol, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm._kernels import samplers
+from dperm._kernels.samplers import PoissonDraw
 from dperm.errors import DataError
 
 #: ``draw(start, stop)``: ascending indices of the records of ``start .. stop - 1`` that are in the sample.
 Draw = Callable[[int, int], NDArray[np.integer[Any]]]
+
+
+class SecretBatches(Protocol):
+    """Secret samples without end, all at one rate."""
+
+    @property
+    def rate(self) -> float:
+        """Probability that a record is in a sample."""
+
+    def __iter__(self) -> Iterator[SecretRows]:
+        """One after the other."""
+
+    def _draws_in_turn(self, n: int) -> tuple[PoissonDraw, PoissonDraw] | None:
+        """Two draws that, made again in turn, give all samples of `n` records; None where there are none."""
 
 
 class SecretRows:
@@ -32,8 +46,6 @@ class SecretRows:
     draw_apart : callable, optional
         Another sample of the same law, for records in partitions that the process does not see: what the
         rows of the partitions take for it.
-    order : callable, optional
-        ``order(n)``: the draw that ``draw(0, n)`` makes, to be made later.
 
     Attributes
     ----------
@@ -41,20 +53,17 @@ class SecretRows:
         Probability that a record is in. Public.
     """
 
-    __slots__ = ("_draw", "_draw_apart", "_drawn", "_indices", "_order", "_ordered", "rate")
+    __slots__ = ("_draw", "_draw_apart", "_drawn", "_indices", "rate")
 
     def __init__(
         self,
         draw: Draw,
         rate: float,
         draw_apart: Callable[[], Any] | None = None,
-        order: Callable[[int], samplers.Draw] | None = None,
     ) -> None:
         self.rate = rate
         self._draw = draw
         self._draw_apart = draw_apart
-        self._order = order
-        self._ordered: tuple[int, samplers.Draw] | None = None  # for that many records
         self._drawn = 0  # number of records whose fate is known
         self._indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -65,9 +74,6 @@ class SecretRows:
         the source of random bits does not depend on their private number.
         """
         wanted = max(n_rows, n_public)
-        if self._ordered is not None:
-            self._drawn, draw = self._ordered
-            self._indices, self._ordered = draw._result(), None
         if wanted > self._drawn:
             more = self._draw(self._drawn, wanted).astype(np.int64, copy=False)
             self._indices = np.concatenate([self._indices, more]) if self._drawn else more
@@ -75,15 +81,6 @@ class SecretRows:
         if n_rows < self._drawn:
             return self._indices[: np.searchsorted(self._indices, n_rows)]
         return self._indices
-
-    def _to_be_drawn(self, n_rows: int, n_public: int) -> tuple[samplers.Draw, ...]:
-        """The draw that `_among` would make, for a pass to make on the side; none where it has to wait."""
-        if self._order is None or self._drawn:
-            return ()
-        if self._ordered is None:
-            wanted = max(n_rows, n_public)
-            self._ordered = wanted, self._order(wanted)
-        return (self._ordered[1],)
 
     def _in_partitions(self) -> Any:
         """What tells the workers that hold the records which ones are in."""

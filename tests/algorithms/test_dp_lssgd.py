@@ -119,17 +119,20 @@ def test_seeded_runs_repeat_on_any_number_of_threads(algorithm):
 
 @both
 def test_all_that_was_planned_is_spent(monkeypatch, algorithm):
-    doors = []
-    original = release.Releaser.gaussian_sum
-    monkeypatch.setattr(
-        release.Releaser,
-        "gaussian_sum",
-        lambda self, *args: doors.append(self) or original(self, *args),
-    )
+    doors, steps = [], []
+    original = release.Releaser.noisy_batch_sums
+
+    def counted(self, *args, **kwargs):
+        doors.append(self)
+        noisy_sum = original(self, *args, **kwargs)
+        return lambda w: steps.append(w) or noisy_sum(w)
+
+    monkeypatch.setattr(release.Releaser, "noisy_batch_sums", counted)
     ledger = Ledger(0.7, 1e-7)
     algorithm(objective(), 0.7, 1e-7, ledger=ledger, **SHORT)
-    assert len(doors) == 30
-    assert doors[-1].budget.spent_units == doors[-1].budget.total_units == 30
+    (door,) = doors
+    assert len(steps) == 30
+    assert door.budget.spent_units == door.budget.total_units == 30
     assert ledger.spent == 0.7
     with pytest.raises(BudgetExceededError):
         algorithm(objective(), 0.7, 1e-7, ledger=ledger, **SHORT)

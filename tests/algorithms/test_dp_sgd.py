@@ -176,18 +176,21 @@ def test_an_empty_batch_is_released_like_any_other():
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
 def test_all_that_was_planned_is_spent(monkeypatch, sampling, neighbors):
-    doors = []
-    original = release.Releaser.gaussian_sum
-    monkeypatch.setattr(
-        release.Releaser,
-        "gaussian_sum",
-        lambda self, *args: doors.append(self) or original(self, *args),
-    )
+    doors, steps = [], []
+    original = release.Releaser.noisy_batch_sums
+
+    def counted(self, *args, **kwargs):
+        doors.append(self)
+        noisy_sum = original(self, *args, **kwargs)
+        return lambda w: steps.append(w) or noisy_sum(w)
+
+    monkeypatch.setattr(release.Releaser, "noisy_batch_sums", counted)
     dp_sgd(objective(), 0.7, 1e-7, sampling=sampling, neighbors=neighbors, **SHORT)
-    assert len(doors) == 30
-    assert doors[-1].budget.spent_units == doors[-1].budget.total_units == 30
+    (door,) = doors
+    assert len(steps) == 30
+    assert door.budget.spent_units == door.budget.total_units == 30
     with pytest.raises(BudgetExceededError):
-        doors[-1].budget.spend(doors[-1].budget.event)
+        door.budget.spend(door.budget.event)
 
 
 def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):

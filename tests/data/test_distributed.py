@@ -40,7 +40,7 @@ from dperm.data.targets import Targets
 from dperm.errors import DataError
 from dperm.linear_map import LinearMap
 from dperm.losses import Softmax, SquaredError
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from reference import clusters
 from reference.clusters import partitioned, random_records
@@ -199,8 +199,8 @@ def test_secret_trainings_and_optima(client):
 
 
 def test_samples_are_drawn_by_partition_from_streams_of_one_key():
-    run, other = (next(secret_batches("poisson", random_bits(seed), 20, 100)) for seed in (0, 1))
-    again = next(secret_batches("poisson", random_bits(0), 20, 100))
+    run, other = (next(SecretBatches("poisson", random_bits(seed), 20, 100)) for seed in (0, 1))
+    again = next(SecretBatches("poisson", random_bits(0), 20, 100))
     samples = run._in_partitions()
     assert np.array_equal(samples.for_partition(3, 5000), again._in_partitions().for_partition(3, 5000))
     assert run._in_partitions() == samples
@@ -210,7 +210,7 @@ def test_samples_are_drawn_by_partition_from_streams_of_one_key():
 
 
 def test_samples_of_steps_and_partitions_are_independent_and_of_the_right_size():
-    batches = secret_batches("poisson", random_bits(0), 250, 1000)
+    batches = SecretBatches("poisson", random_bits(0), 250, 1000)
     steps = [next(batches)._in_partitions() for _ in range(40)]
     assert len({each.key for each in steps}) == 1
     n = 2000
@@ -234,7 +234,7 @@ def test_a_sum_over_a_sample_is_that_of_its_records(client):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
-    rows = next(secret_batches("poisson", random_bits(3), N / 5, N))
+    rows = next(SecretBatches("poisson", random_bits(3), N / 5, N))
     got = there.clipped_gradient_sum(w, 0.3, rows=rows)
     samples, starts = rows._in_partitions(), np.cumsum([0, *CUTS["uneven"]])
     members = np.concatenate([samples.for_partition(k, n) + starts[k] for k, n in enumerate(CUTS["uneven"])])
@@ -370,7 +370,7 @@ def test_no_block_comes_to_the_process_that_leads(two_workers, monkeypatch):
     monkeypatch.setattr(Partition, "__init__", refuse)
     there = Objective("logistic", X, y, fit_intercept=True)
     result = preconditioned_gd(there, 1.0, 1e-6, steps=5)
-    batches = secret_batches("poisson", random_bits(0), 4000, n)
+    batches = SecretBatches("poisson", random_bits(0), 4000, n)
     there.clipped_gradient_sum(result.coef, 0.3, rows=next(batches))
     assert result.coef.shape == (d + 1,)
     assert 0 < sum(received) < 2e6

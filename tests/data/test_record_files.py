@@ -19,7 +19,7 @@ from dperm.accounting import Ledger
 from dperm.data import scan_csv, scan_parquet
 from dperm.errors import DataError, PrivacyWarning
 from dperm.linear_map import LinearMap
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 
 pa = pytest.importorskip("pyarrow")
@@ -117,7 +117,7 @@ def test_chunks_threads_and_samples(tmp_path_factory, chunk_rows, threads, rate)
     memory, files = objectives(in_files(folder, *records()), chunk_rows, n_threads=threads)
     w = np.full(D, 0.2)
     assert same(memory.clipped_gradient_sum(w, 0.3), files.clipped_gradient_sum(w, 0.3))
-    batches = [secret_batches("poisson", random_bits(3), max(1.0, rate * N), N) for _ in range(2)]
+    batches = [SecretBatches("poisson", random_bits(3), max(1.0, rate * N), N) for _ in range(2)]
     for _ in range(2):
         sums = [
             objective.clipped_gradient_sum(w, 0.3, rows=next(batch))

@@ -11,13 +11,13 @@ from scipy.stats import binom
 
 import dperm
 from dperm import Objective
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.secret_rows import SecretRows
 
 
 def batches(sampling, size, n, seed=0):
-    return secret_batches(sampling, random_bits(seed), size, n)
+    return SecretBatches(sampling, random_bits(seed), size, n)
 
 
 def test_poisson_batches_hold_each_record_independently():

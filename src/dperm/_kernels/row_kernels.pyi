@@ -1,10 +1,10 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm._kernels.samplers import Draw
+from dperm._kernels.samplers import GaussianDraw, PoissonDraw
 
 LossSpec = tuple[int, float, float]  # kind, parameter, curvature
 
@@ -89,7 +89,6 @@ class DenseRows:
         batch: NDArray[np.int64] | None = None,
         clip_norms: NDArray[np.float64] | None = None,
         keep_predictions: bool = False,
-        draws: tuple[Draw, ...] = (),
     ) -> NDArray[np.int64]: ...
     def clipped_gradient_sums(
         self,
@@ -165,3 +164,18 @@ class DenseRows:
     ) -> None: ...
 
 class SoftmaxRows(DenseRows): ...
+
+class NoisyBatchSums:
+    def __init__(
+        self,
+        rows: DenseRows,
+        loss_spec: LossSpec,
+        clip_in: float,
+        grid: float,
+        n_threads: int,
+        samples: tuple[PoissonDraw, PoissonDraw] | Iterator[NDArray[np.int64]],
+        noise: GaussianDraw,
+        steps: int,
+        longest: float,
+    ) -> None: ...
+    def __call__(self, w: NDArray[np.float64]) -> NDArray[np.float64]: ...

@@ -8,16 +8,14 @@ import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.math cimport isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 
-from dperm._kernels.samplers cimport Draw, errand
+from dperm._kernels.samplers cimport Draw, GaussianDraw, PoissonDraw, errand
 
 ctypedef fused real:
     float
     double
-
-cdef enum:
-    MOST_DRAWS = 4  # on the side of a pass; more are left to be made when they are asked for
 
 (
     LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
@@ -242,25 +240,28 @@ cdef class DenseRows:
 
     cdef dense_rows among(self, const int64_t[::1] batch) except *:
         """All rows, or those of a batch: ascending indices, each of which counts for one record."""
-        cdef dense_rows rows = self.rows
         if batch is None:
-            return rows
-        rows.counts = NULL
-        if batch.shape[0] > 0 and (batch[0] < 0 or batch[batch.shape[0] - 1] >= rows.n_rows):
+            return self.rows
+        if batch.shape[0] > 0 and (batch[0] < 0 or batch[batch.shape[0] - 1] >= self.rows.n_rows):
             raise IndexError("a batch holds indices of rows that are not there")
-        rows.batch = &batch[0]
-        rows.n_rows = batch.shape[0]
+        return self.batch_of(&batch[0], batch.shape[0])
+
+    cdef dense_rows batch_of(self, const int64_t *batch, int64_t n_rows) noexcept:
+        """Those of a batch that has been checked."""
+        cdef dense_rows rows = self.rows
+        rows.counts = NULL
+        rows.batch = batch
+        rows.n_rows = n_rows
         return rows
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
                              int n_threads, const int64_t[::1] batch=None,
-                             const double[::1] clip_norms=None, bint keep_predictions=False,
-                             tuple draws=()):
+                             const double[::1] clip_norms=None, bint keep_predictions=False):
         """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
 
         With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
         norms of the gradients' rows when they are clipped. ``keep_predictions`` saves a line search from
-        the same weights their products with the rows. ``draws``: of `samplers.Draw`, made on the side.
+        the same weights their products with the rows.
         """
         result = np.empty(w.shape[0], dtype=np.int64)
         cdef int64_t[::1] sum_out = result
@@ -273,15 +274,9 @@ cdef class DenseRows:
         if keep_predictions:
             predictions = np.empty(rows.n_rows)
             rows.predictions = &predictions[0]
-        cdef errand errands[MOST_DRAWS]
-        cdef list begun = begin_draws(draws, errands)
-        rows.errands, rows.n_errands = errands, <int>len(begun)
-        try:
-            with nogil:
-                status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss,
-                                                  &w[0], clip_in, grid, &sum_out[0])
-        finally:
-            end_draws(begun)
+        with nogil:
+            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss, &w[0],
+                                              clip_in, grid, &sum_out[0])
         check(status)
         if keep_predictions:  # never changed again: a line search in another thread may hold the last ones
             newest = np.array(w), np.asarray(predictions)
@@ -475,27 +470,18 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
     def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False,
-                             tuple draws=()):
+                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False):
         """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
 
-        With ``batch``, ascending indices, the sum over these rows only. ``draws``: of `samplers.Draw`, made on
-        the side.
+        With ``batch``, ascending indices, the sum over these rows only.
         """
         result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
         cdef int64_t[:, ::1] sum_out = result
         cdef dense_rows rows = self.among(batch)
         cdef int status
-        cdef errand errands[MOST_DRAWS]
-        cdef list begun = begin_draws(draws, errands)
-        rows.errands, rows.n_errands = errands, <int>len(begun)
-        try:
-            with nogil:
-                status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads,
-                                                          w.shape[1], &w[0, 0], clip_in, grid,
-                                                          &sum_out[0, 0])
-        finally:
-            end_draws(begun)
+        with nogil:
+            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads, w.shape[1],
+                                                      &w[0, 0], clip_in, grid, &sum_out[0, 0])
         check(status)
         return result
 
@@ -539,6 +525,134 @@ cdef class SoftmaxRows(DenseRows):
         return result
 
 
+cdef class NoisyBatchSums:
+    """Clipped gradient sums over one secret batch after the other, with noise: ``noisy_sum(w)``, `steps` times.
+
+    What ``clipped_gradient_sum`` gives over the batch, plus the noise, in units of ``grid``; as float64. Whoever
+    makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by the
+    threads of the pass.
+
+    samples: two `PoissonDraw` that take turns, or an iterator of ascending indices. Indices of rows that are
+    not there, at the end, are left out. noise: integers in the shape of the weights. longest: of weights.
+    """
+
+    cdef DenseRows rows
+    cdef loss kernel_loss
+    cdef double clip_in, grid, longest
+    cdef int n_threads
+    cdef int64_t steps_left, n_classes  # of softmax, else 0
+    cdef PoissonDraw sample, next_sample
+    cdef object batches, shape
+    cdef GaussianDraw noise
+    cdef int64_t[::1] sums
+    cdef bint busy
+
+    def __init__(self, DenseRows rows not None, tuple loss_spec, double clip_in, double grid, int n_threads,
+                 samples, GaussianDraw noise not None, int64_t steps, double longest):
+        self.rows, self.clip_in, self.grid, self.n_threads = rows, clip_in, grid, n_threads
+        if loss_spec[0] != SOFTMAX:
+            self.kernel_loss = loss_of(loss_spec)
+        self.noise, self.steps_left, self.longest = noise, steps, longest
+        self.shape = noise.out.shape
+        self.n_classes = self.shape[1] if loss_spec[0] == SOFTMAX else 0
+        self.sums = np.empty(noise.work.count, dtype=np.int64)
+        if isinstance(samples, tuple):
+            self.sample, self.next_sample = samples
+        else:
+            self.batches = samples
+
+    def __call__(self, w):
+        """The next sum, at weights `w` of the shape of the noise."""
+        weights = np.ascontiguousarray(w, dtype=np.float64)
+        if weights.shape != self.shape:
+            raise ValueError(f"w must have shape {self.shape}, got {weights.shape}")
+        cdef const double[::1] flat = weights.reshape(-1)
+        self.check_weights(flat)
+        with cython.critical_section(self):
+            if self.busy or self.steps_left == 0:
+                raise RuntimeError("no noisy sums are left, or another thread is making one")
+            self.busy = True
+        result = np.empty(self.shape)
+        try:
+            self.make(&flat[0], result.reshape(-1))
+        except BaseException:
+            self.steps_left = 0
+            raise
+        finally:
+            self.busy = False
+        return result
+
+    cdef int check_weights(self, const double[::1] w) except -1:
+        cdef double squares = 0.0
+        for value in w:
+            squares += value * value
+        if not isfinite(squares) and not np.isfinite(w).all():
+            raise ValueError("w must be finite")
+        if not sqrt(squares) <= self.longest:
+            raise ValueError(f"w must be in the ball of the public radius {self.longest!r}")
+        return 0
+
+    cdef int make(self, const double *w, double[::1] out) except -1:
+        """One step."""
+        cdef const int64_t[::1] batch
+        cdef dense_rows rows
+        if self.sample is None:
+            batch = next(self.batches)
+            rows = self.rows.among(batch)
+        else:
+            self.sample._result()
+            rows = self.rows.batch_of(self.sample.work.out, self.rows_in(self.sample))
+        self.steps_left -= 1
+        self.add_up(&rows, w)
+        self.noise._result()
+        cdef const int64_t *noise = self.noise.work.out
+        for j in range(out.shape[0]):
+            out[j] = <double>(self.sums[j] + noise[j]) * self.grid
+        self.noise.restart()
+        if self.sample is not None:
+            self.sample, self.next_sample = self.next_sample, self.sample
+            self.next_sample.restart()
+        return 0
+
+    cdef int64_t rows_in(self, PoissonDraw sample) noexcept:
+        """Number of the indices that are of rows which are there."""
+        cdef int64_t n_rows = sample.count()
+        while n_rows > 0 and sample.work.out[n_rows - 1] >= self.rows.rows.n_rows:
+            n_rows -= 1
+        return n_rows
+
+    cdef int add_up(self, dense_rows *rows, const double *w) except -1:
+        """The pass, and draws on its side."""
+        cdef errand errands[2]
+        cdef list begun = []
+        cdef int status
+        try:
+            for draw in (self.next_sample if self.steps_left else None, self.noise):
+                if draw is not None and (<Draw>draw).begin(False):
+                    errands[len(begun)] = (<Draw>draw).errand
+                    begun.append(draw)
+            rows.errands, rows.n_errands = errands, <int>len(begun)
+            with nogil:
+                if self.n_classes:
+                    status = all_clipped_softmax_gradient_sum(
+                        chosen, self.rows.type, rows, self.n_threads, self.n_classes, w, self.clip_in,
+                        self.grid, &self.sums[0])
+                else:
+                    status = all_clipped_gradient_sum(
+                        chosen, self.rows.type, rows, self.n_threads, self.kernel_loss, w, self.clip_in,
+                        self.grid, &self.sums[0])
+        finally:
+            for draw in begun:
+                (<Draw>draw).end()
+        return check(status)
+
+    def __reduce__(self):
+        raise TypeError("noisy sums cannot be copied or pickled: the copy would repeat their noise")
+
+    def __repr__(self):
+        return f"<NoisyBatchSums, {self.steps_left} left>"
+
+
 def smooth_rows(const double[:, ::1] v, double sigma, int n_threads):
     """Every row of ``v`` smoothed on a ring: see circulant_solve.h. ``v`` is not empty."""
     result = np.empty((v.shape[0], v.shape[1]))
@@ -559,20 +673,4 @@ cdef loss loss_of(tuple loss_spec):
 cdef int check(int status) except -1:
     if status != 0:
         raise MemoryError("no memory for the partial sums of a pass over the data")
-    return 0
-
-
-cdef list begin_draws(tuple draws, errand *errands):
-    """Those of the draws that can be begun; fills in their errands."""
-    cdef list begun = []
-    for draw in draws[:MOST_DRAWS]:
-        if (<Draw?>draw).begin(False):
-            errands[len(begun)] = (<Draw>draw).errand
-            begun.append(draw)
-    return begun
-
-
-cdef int end_draws(list begun) except -1:
-    for draw in begun:
-        (<Draw>draw).end()
     return 0

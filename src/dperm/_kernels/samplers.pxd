@@ -152,6 +152,7 @@ cdef class Draw:
     cdef bint is_made(self) noexcept
     cdef int status(self) noexcept
     cdef int make_room(self) except -1
+    cdef void restart(self) noexcept
 
 
 cdef struct gaussian_work:

@@ -172,6 +172,9 @@ cdef class Draw:
         """Call before the errand where it may not be the first."""
         return 0
 
+    cdef void restart(self) noexcept:
+        """Draw anew, in place of what was drawn: for whoever has not let anybody see the array."""
+
     def _result(self):
         """What was drawn; the same array each time.
 
@@ -221,12 +224,18 @@ cdef class GaussianDraw(Draw):
         self.bits = bits
         self.out = (np.empty if numerator else np.zeros)(size, dtype=np.int64)
         cdef int64_t[::1] flat = self.out.reshape(-1)
-        self.work.made = numerator == 0 or flat.shape[0] == 0
+        self.work.count = flat.shape[0]
+        self.work.out = &flat[0] if self.work.count else NULL
+        self.work.made = numerator == 0 or self.work.count == 0
         if self.work.made:
             return
         self.work.scale = checked_scale(numerator, log2_denominator)
-        self.work.stream, self.work.out, self.work.count = &bits.stream, &flat[0], flat.shape[0]
+        self.work.stream = &bits.stream
         self.errand.run, self.errand.context = run_gaussian, &self.work
+
+    cdef void restart(self) noexcept:
+        if self.work.status == RANDOM_BITS_OK:  # else the array is gone
+            self.work.made = self.work.scale.numerator == 0 or self.work.count == 0
 
     cdef bint is_made(self) noexcept:
         return self.work.made
@@ -472,6 +481,10 @@ cdef class PoissonDraw(Draw):
             self.out = np.concatenate([self.out[:self.count()], np.empty_like(self.out)])
             self.point_at_room()
         return 0
+
+    cdef void restart(self) noexcept:
+        self.work.records.next_row = self.work.blocks.next_row = 0
+        self.work.records.count = self.work.blocks.count = 0
 
     def _result(self):
         """The indices."""

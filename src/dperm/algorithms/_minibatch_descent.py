@@ -15,14 +15,13 @@ other. `rule` and `smooth` see released values only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm._kernels.samplers import Draw
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.ledger import PrivacyLedger
@@ -35,12 +34,11 @@ from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.settings import check_positive, check_positive_integer
 from dperm.algorithms.step_rules import StepRule
 from dperm.losses import Loss
-from dperm.mechanisms.batches import secret_batches
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-from dperm.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -191,9 +189,10 @@ def private_minibatch_fit(
         description=name,
         statement={"clip": schedule.clip, "steps": schedule.steps, "sampling": str(sampling), **public},
     )
-    coef, history, sensitivity = _descend(
+    coef, history = _descend(
         objective, releaser, event.noise_multiplier, sampling, schedule, rule, smooth, radius, callback
     )
+    sensitivity = objective.batch_sum_bounds(schedule.clip, radius)[0] * relation.sum_factor
     privacy = PrivacyStatement(
         epsilon=epsilon,
         delta=delta,
@@ -226,20 +225,22 @@ def _descend(
     smooth: Callable[[Array], Array],
     radius: float,
     callback: Callback | None,
-) -> tuple[Array, list[dict[str, Any]], float]:
+) -> tuple[Array, list[dict[str, Any]]]:
     w = np.zeros(objective.shape)
     averaged = max(1, math.ceil(schedule.tail * (schedule.steps + 1)))
     total = np.zeros_like(w)  # of the iterates averaged; w_0 = 0 adds nothing
     history: list[dict[str, Any]] = []
-    batches = secret_batches(sampling, releaser.sampling_bits(), schedule.batch_size, objective.n_public)
-    batch: SecretRows | None = next(batches)
+    batches = SecretBatches(sampling, releaser.sampling_bits(), schedule.batch_size, objective.n_public)
+    noisy_sum = releaser.noisy_batch_sums(
+        objective,
+        batches,
+        multiplier,
+        clip=schedule.clip,
+        steps=schedule.steps,
+        radius=radius,
+    )
     for t in range(1, schedule.steps + 1):
-        upcoming = next(batches) if t < schedule.steps else None
-        batch_sum = objective.clipped_gradient_sum(
-            w, schedule.clip, radius=radius, rows=batch, meanwhile=_draws_ahead(upcoming, releaser)
-        )
-        batch = upcoming
-        gradient = releaser.gaussian_sum(batch_sum, multiplier) / schedule.batch_size
+        gradient = noisy_sum(w) / schedule.batch_size
         if objective.l2 > 0.0:
             gradient += objective.penalty_gradient(w)
         gradient = smooth(gradient)
@@ -249,12 +250,7 @@ def _descend(
         history.append({"gradient_norm": math.sqrt(np.vdot(gradient, gradient))})
         if callback is not None:
             callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
-    return total / averaged, history, batch_sum.sensitivity(releaser.neighbors)
-
-
-def _draws_ahead(upcoming: SecretRows | None, releaser: Releaser) -> Sequence[SecretRows | Draw]:
-    """Nothing of it depends on the weights: the next sample, and noise for the sum that is being made."""
-    return releaser.noise_ahead() if upcoming is None else (upcoming, *releaser.noise_ahead())
+    return total / averaged, history
 
 
 def _project(w: Array, radius: float) -> Array:

@@ -94,11 +94,6 @@ class ChunkedRows:
         return self._sum(lambda rows, _: rows.class_counts(n_classes))
 
     @property
-    def draws_meanwhile(self) -> bool:
-        """Not while it waits for files."""
-        return False
-
-    @property
     def n_partitions(self) -> int:
         """None: this process reads the records."""
         return 0
@@ -133,6 +128,9 @@ class ChunkedRows:
             return rows.clipped_gradient_sum(loss_spec, w, clip_in, grid, n_threads, **options)
 
         return self._sum(of_part)
+
+    def noisy_batch_sums(self, *arguments: Any) -> None:
+        """None: parts come one after the other."""
 
     def gradient_sum(
         self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False

@@ -83,8 +83,6 @@ class DistributedRows:
         Without a client, or with another version of the package on the workers.
     """
 
-    draws_meanwhile = False
-
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
         if settings.counts is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")
@@ -148,6 +146,9 @@ class DistributedRows:
         return np.asarray(
             self._sum("clipped_gradient_sum", loss_spec, w, clip_in, grid, self._threads, **options)
         )
+
+    def noisy_batch_sums(self, *arguments: Any) -> None:
+        """None: workers draw their batches."""
 
     def gradient_sum(
         self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False

@@ -86,6 +86,20 @@ class GuardedRows:
 
         return checked
 
+    def noisy_batch_sums(
+        self, *arguments: Any
+    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
+        """Clipped gradients of one batch after the other with noise: the file is checked at each."""
+        noisy_sum = self._rows.noisy_batch_sums(*arguments)
+        if noisy_sum is None:
+            return None
+
+        def checked(w: NDArray[np.float64]) -> NDArray[np.float64]:
+            with self._files.unchanged():
+                return noisy_sum(w)
+
+        return checked
+
 
 def guarded_rows(array: MappedArray, make: Callable[[NDArray[Any]], Rows]) -> Rows:
     """Rows that `make` makes of the array, guarded from the start."""

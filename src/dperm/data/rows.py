@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._kernels.row_kernels import DenseRows, NoisyBatchSums
+from dperm._kernels.samplers import GaussianDraw
 from dperm.data.counts import RecordCounts
 from dperm.data.targets import Targets
 from dperm.errors import DataError
-from dperm.secret_rows import SecretRows
+from dperm.secret_rows import SecretBatches, SecretRows
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -134,10 +136,6 @@ class Rows(Protocol):
         not to be had.
         """
 
-    @property
-    def draws_meanwhile(self) -> bool:
-        """Whether ``clipped_gradient_sum`` takes ``draws``, of `samplers.Draw`, to make on the side."""
-
     def label_sum(self) -> int:
         """Sum of the labels of the finite records."""
 
@@ -162,6 +160,23 @@ class Rows(Protocol):
         keep_predictions: bool = False,
     ) -> Integers:
         """Clipped gradients in units of the grid."""
+
+    def noisy_batch_sums(
+        self,
+        loss_spec: LossSpec,
+        clip_in: float,
+        grid: float,
+        n_threads: int,
+        batches: SecretBatches,
+        n_public: int,
+        noise: GaussianDraw,
+        steps: int,
+        longest: float,
+    ) -> Callable[[Array], Array] | None:
+        """Clipped gradients of one batch after the other with `noise`, `steps` times; see `NoisyBatchSums`.
+
+        None for rows in several parts.
+        """
 
     def gradient_sum(
         self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False
@@ -236,7 +251,6 @@ class RowsInMemory:
     norms: Array
     norms_through: Any
     n_partitions = 0
-    draws_meanwhile = True
     _counts: RecordCounts | None = None
 
     def stand_for(self, counts: RecordCounts | None) -> None:
@@ -269,6 +283,33 @@ class RowsInMemory:
 
     def _rows_of(self, records: Integers) -> Integers:
         return records if self._counts is None else self._counts.rows_of(records)
+
+    def noisy_batch_sums(
+        self,
+        loss_spec: LossSpec,
+        clip_in: float,
+        grid: float,
+        n_threads: int,
+        batches: SecretBatches,
+        n_public: int,
+        noise: GaussianDraw,
+        steps: int,
+        longest: float,
+    ) -> Callable[[Array], Array]:
+        """Clipped gradients of one batch after the other with noise."""
+        own_rows = self._counts is None
+        samples = batches._draws_in_turn(max(self.n_rows, n_public)) if own_rows else None
+        return NoisyBatchSums(
+            cast(DenseRows, self),
+            loss_spec,
+            clip_in,
+            grid,
+            n_threads,
+            samples or (self.drawn(rows, n_public) for rows in batches),
+            noise,
+            steps,
+            longest,
+        )
 
     def mapped_lengths(self, images: RowImages, n_threads: int) -> Array:
         """Lengths of the rows' images."""

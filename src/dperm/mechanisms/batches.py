@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm._kernels.samplers import RandomBits, uniform_words
+from dperm._kernels.samplers import PoissonDraw, RandomBits, uniform_words
 from dperm.accounting.subsampling import Sampling
 from dperm.errors import DataError
 from dperm.mechanisms.random_source import DerivedSource
@@ -41,10 +42,8 @@ def watch_batches(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def secret_batches(
-    sampling: Sampling | str, bits: RandomBits, batch_size: float, n_public: int
-) -> Iterator[SecretRows]:
-    """Endless batches, drawn as the accounting of ``sampling`` takes for granted.
+class SecretBatches:
+    """Endless batches, drawn as the accounting of ``sampling`` takes for granted: an iterator of SecretRows.
 
     Parameters
     ----------
@@ -58,14 +57,37 @@ def secret_batches(
         Public number of records. Batches of fixed size are drawn among that many places, of which those
         without a record stay empty: a null record, whose gradient is 0.
 
-    Yields
-    ------
-    SecretRows
+    Attributes
+    ----------
+    rate : float
+        ``batch_size / n_public``.
     """
-    draw = _SCHEMES[Sampling(sampling)]
-    for rows in draw(bits, batch_size, n_public):
+
+    def __init__(self, sampling: Sampling | str, bits: RandomBits, batch_size: float, n_public: int) -> None:
+        self._sampling, self._bits = Sampling(sampling), bits
+        self.rate = batch_size / n_public
+        self._batches = _SCHEMES[self._sampling](bits, batch_size, n_public)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> SecretRows:
+        rows = next(self._batches)
         watcher = _watcher.get()
-        yield rows if watcher is None else watcher(rows)
+        return rows if watcher is None else watcher(rows)
+
+    def _draws_in_turn(self, n: int) -> tuple[PoissonDraw, PoissonDraw] | None:
+        """Two draws of a batch of `n` records, which give all batches if they are made again in turn.
+
+        In place of the iterator; None where the batches depend on one another, or somebody watches them.
+        """
+        if (
+            self._sampling is not Sampling.POISSON
+            or _watcher.get() is not None
+            or poisson_rate(self.rate) == 1
+        ):
+            return None
+        return poisson_draw(self._bits, self.rate, n), poisson_draw(self._bits, self.rate, n)
 
 
 def poisson_batches(bits: RandomBits, batch_size: float, n_public: int) -> Iterator[SecretRows]:
@@ -80,11 +102,9 @@ def poisson_batches(bits: RandomBits, batch_size: float, n_public: int) -> Itera
         sample = poisson_sample(bits, rate, stop - start)
         return sample + start if start else sample
 
-    exact_rate = float(poisson_rate(rate))
-    order = functools.partial(poisson_draw, bits, rate) if exact_rate < 1.0 else None
     for step in itertools.count():
         apart = functools.partial(_poisson_samples, key, step, rate)
-        yield SecretRows(draw, exact_rate, apart, order)
+        yield SecretRows(draw, float(poisson_rate(rate)), apart)
 
 
 def _poisson_samples(key: Callable[[], bytes], step: int, rate: float) -> PartitionSamples:

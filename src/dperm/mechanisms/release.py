@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.samplers import Draw, RandomBits, normals_float
+from dperm._kernels.samplers import RandomBits, normals_float
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
@@ -34,10 +34,11 @@ from dperm.mechanisms.noise import (
 )
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
+from dperm.objective import Objective
+from dperm.secret_rows import SecretBatches
 from dperm.stochastic_descent import Descended, NoiseSource, StochasticDescent
 
 Array = NDArray[np.float64]
-_Noise = tuple[float, int, tuple[int, ...]]  # sigma, log2 of the grid, shape
 Release = TypeVar("Release", bound=Callable[..., Any])
 
 #: Called in place of a release with ``(releaser, method, private, *arguments)``; what it returns is what
@@ -76,9 +77,9 @@ class Releaser:
     """Releases the sums of one fit within one budget.
 
     Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked against
-    the fit's own budget and recorded there *before* its noise is drawn, be it drawn ahead (`noise_ahead`) or
-    not. A release that does not fit raises and reveals nothing. Together all releases, also when each is
-    chosen from earlier ones, are (epsilon, delta)-DP.
+    the fit's own budget and recorded there *before* its noise is drawn. A release that does not fit raises
+    and reveals nothing. Together all releases, also when each is chosen from earlier ones, are (epsilon,
+    delta)-DP.
 
     Parameters
     ----------
@@ -121,8 +122,6 @@ class Releaser:
         self.random: str = source.kind
         self._bits = RandomBits(source)
         self._source = source
-        self._last_gaussian: tuple[GaussianRelease, _Noise] | None = None
-        self._noise_ahead: tuple[GaussianRelease, _Noise, Draw] | None = None
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {
@@ -165,37 +164,60 @@ class Releaser:
         if private.scores:
             raise TypeError("scores are released through select()")
         sigma = noise_multiplier * private.sensitivity(self.neighbors)
-        event = _gaussian_release(noise_multiplier)
-        kind = sigma, _grid_exponent(private.grid), private.shape
-        noise = self._charged_noise(event, kind)
-        self._last_gaussian = event, kind
+        self.budget.spend(_gaussian_release(noise_multiplier))
+        noise = gaussian_integers(self._bits, sigma, _grid_exponent(private.grid), private.shape)
         return (private._integers + noise) * np.float64(private.grid)
 
-    def noise_ahead(self) -> tuple[Draw, ...]:
-        """Noise for one more release like the last `gaussian_sum`, for a pass over the data to draw.
+    def noisy_batch_sums(
+        self,
+        objective: Objective,
+        batches: SecretBatches,
+        noise_multiplier: float,
+        *,
+        clip: float,
+        steps: int,
+        radius: float = math.inf,
+    ) -> Callable[[Array], Array]:
+        """Release sums of clipped gradients over one secret batch after the other, with noise.
 
-        None where there was no such release, or where the budget has no room for another. That release is
-        charged here, before the noise is drawn, and not again when it is made; a charge for noise that no
-        release takes is lost. The numbers are those that the release would have drawn, unless one of
-        another kind comes first.
+        ``noisy_sum(w)`` is what :meth:`gaussian_sum` makes of ``objective.clipped_gradient_sum(w, clip,
+        radius=radius, rows=next(batches))``, bit for bit. Where this process holds the records, all `steps`
+        of them are charged here, before the first number is drawn; a step is then one call of compiled code,
+        which draws the noise and the next batch on the side of the pass over this one.
+
+        Parameters
+        ----------
+        objective : Objective
+        batches : SecretBatches
+            Nobody else's.
+        noise_multiplier : float
+            Standard deviation of the noise over the sensitivity of a batch's sum.
+        clip, radius : float
+            See :meth:`dperm.Objective.clipped_gradient_sum`.
+        steps : int
+            Number of sums.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the cost does not fit; nothing is drawn.
         """
-        if self._noise_ahead is None and self._last_gaussian is not None:
-            event, kind = self._last_gaussian
-            if not self.budget.fits(event):
-                return ()
-            self.budget.spend(event)
-            self._noise_ahead = event, kind, gaussian_draw(self._bits, *kind)
-        return () if self._noise_ahead is None else (self._noise_ahead[2],)
+        if _watcher.get() is None:
+            event = _gaussian_release(noise_multiplier)
+            contribution, grid = objective.batch_sum_bounds(clip, radius)
+            sigma = noise_multiplier * contribution * self.neighbors.sum_factor
+            noise = gaussian_draw(self._bits, sigma, _grid_exponent(grid), objective.shape)
+            noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius)
+            if noisy_sum is not None:
+                self.budget.spend(event, count=steps)
+                return noisy_sum
+        samples = iter(batches)
 
-    def _charged_noise(self, event: GaussianRelease, kind: _Noise) -> NDArray[np.int64]:
-        """Noise for a release whose charge was made before it was drawn."""
-        if self._noise_ahead is not None:
-            (*charged, draw), self._noise_ahead = self._noise_ahead, None
-            noise: NDArray[np.int64] = draw._result()  # of another kind, too: it has its place in the stream
-            if charged == [event, kind]:
-                return noise
-        self.budget.spend(event)
-        return gaussian_integers(self._bits, *kind)
+        def one_by_one(w: Array) -> Array:
+            private = objective.clipped_gradient_sum(w, clip, radius=radius, rows=next(samples))
+            return self.gaussian_sum(private, noise_multiplier)
+
+        return one_by_one
 
     @_watched
     def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
