@@ -32,7 +32,7 @@ from dperm.second_moments import (
     row_grid,
     symmetric_matrix,
 )
-from dperm.secret_rows import SecretBatches, SecretRows
+from dperm.secret_rows import SecretRows, SecretSamples
 from dperm.stochastic_descent import (
     Batches,
     CyclicBatches,
@@ -276,7 +276,7 @@ class Objective:
         return clip, grid
 
     def _noisy_batch_sums(
-        self, batches: SecretBatches, noise: GaussianDraw, steps: int, clip: float, radius: float
+        self, batches: SecretSamples, noise: GaussianDraw, steps: int, clip: float, radius: float
     ) -> Callable[[Array], Array] | None:
         """`noise` made again and again, added to :meth:`clipped_gradient_sum` over one batch after the other.
 

@@ -15,7 +15,7 @@ from dperm.errors import DataError
 Draw = Callable[[int, int], NDArray[np.integer[Any]]]
 
 
-class SecretBatches(Protocol):
+class SecretSamples(Protocol):
     """Secret samples without end, all at one rate."""
 
     @property

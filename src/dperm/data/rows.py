@@ -14,7 +14,7 @@ from dperm._kernels.samplers import GaussianDraw
 from dperm.data.counts import RecordCounts
 from dperm.data.targets import Targets
 from dperm.errors import DataError
-from dperm.secret_rows import SecretBatches, SecretRows
+from dperm.secret_rows import SecretRows, SecretSamples
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -167,7 +167,7 @@ class Rows(Protocol):
         clip_in: float,
         grid: float,
         n_threads: int,
-        batches: SecretBatches,
+        batches: SecretSamples,
         n_public: int,
         noise: GaussianDraw,
         steps: int,
@@ -290,7 +290,7 @@ class RowsInMemory:
         clip_in: float,
         grid: float,
         n_threads: int,
-        batches: SecretBatches,
+        batches: SecretSamples,
         n_public: int,
         noise: GaussianDraw,
         steps: int,

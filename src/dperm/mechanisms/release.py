@@ -25,6 +25,7 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.bounded import Bounded
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.noise import (
     check_norm_laplace,
     gaussian_draw,
@@ -35,7 +36,6 @@ from dperm.mechanisms.noise import (
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
 from dperm.objective import Objective
-from dperm.secret_rows import SecretBatches
 from dperm.stochastic_descent import Descended, NoiseSource, StochasticDescent
 
 Array = NDArray[np.float64]
