@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from dperm import Objective
-from dperm.data import aggregate
+from dperm import Categorical, Numeric, Objective, Schema
+from dperm.algorithms import noisy_gd_many
+from dperm.data import aggregate, scan_parquet
+from dperm.data.record_files import FileParts
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 from reference.tabular_data import random_table
@@ -145,3 +147,46 @@ def test_wide_sparse_records_are_not_made_dense():
     single = objective.clipped_gradient_sum(w[0], 0.3)
     assert all(same(each, single) for each in objective.separate_gradient_sums(w, 0.3))
     assert not objective.reads_whole_rows
+
+
+# -- records in files ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("kind", ["float32", "float64", "table", "softmax"])
+def test_files_are_read_once_for_all_models(tmp_path, kind, folded, monkeypatch):
+    parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    x, n = rng.normal(size=(503, 4)).astype("float32" if kind == "float32" else float), 503
+    y = rng.integers(0, 3, n).astype(float) if kind == "softmax" else rng.choice([-1.0, 1.0], n)
+    columns = {f"x{j}": x[:, j] for j in range(4)}
+    if kind == "table":
+        columns["letter"] = rng.choice(list("abc"), n)
+    parquet.write_table(pa.table({**columns, "y": y}), tmp_path / "records.parquet", row_group_size=90)
+    schema = None
+    if kind == "table":
+        schema = Schema([Numeric(f"x{j}", -4, 4) for j in range(4)] + [Categorical("letter", list("abc"))])
+    source = scan_parquet(tmp_path / "records.parquet", label="y", schema=schema, chunk_rows=71)
+    loss = "softmax" if kind == "softmax" else "logistic"
+    settings = {"n_classes": 3} if kind == "softmax" else {}
+    files = Objective(loss, source, **settings)
+    memory = Objective(loss, x if schema is None else schema.encode(columns), y, **settings)
+    weights = rng.normal(size=(3, *files.shape))
+    folds = rng.integers(0, 3, n) if folded else None
+    reads, original = [], FileParts.read
+    monkeypatch.setattr(FileParts, "read", lambda self: reads.append(self) or original(self))
+    many = files.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds)
+    assert len(reads) == 1
+    for one, other in zip(
+        many, memory.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds), strict=True
+    ):
+        np.testing.assert_array_equal(one._integers, other._integers)
+        assert (one.grid, one.contribution) == (other.grid, other.contribution)
+
+
+def test_a_fold_that_no_record_is_in_is_refused():
+    """A slip would give a score on the data that were trained on."""
+    x, y = np.ones((6, 2)), np.ones(6)
+    fits = [{"epsilon": 1.0, "delta": 1e-5, "fold": 3}]
+    with pytest.raises(ValueError, match=r"leaves out fold 3, which no record is in; the folds are 0, 1, 2"):
+        noisy_gd_many(Objective("logistic", x, y), fits, folds=np.arange(6) % 3)

@@ -245,7 +245,7 @@ def noisy_gd_many(
     ------
     ValueError, BudgetExceededError
         As `noisy_gd`, at the first fit that is refused. Those before it stay charged. Also, before any is
-        charged, where `folds` or a ``"fold"`` is none.
+        charged, where `folds` or a ``"fold"`` is none, or no record is in that fold.
 
     Notes
     -----
@@ -266,16 +266,23 @@ def noisy_gd_many(
     >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
     """
     settings = [dict(own) for own in fits]
-    left_out = [_fold(own.pop("fold", -1), folds is not None) for own in settings]
     public_folds = None if folds is None else objective.public_folds(folds)
-    return in_lockstep(objective, [_fit(objective, **own) for own in settings], public_folds, left_out)
+    known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
+    left_out = [_fold(own.pop("fold", -1), known) for own in settings]
+    runs = [_fit(objective, fold=fold, **own) for fold, own in zip(left_out, settings, strict=True)]
+    return in_lockstep(objective, runs, public_folds, left_out)
 
 
-def _fold(fold: Any, known: bool) -> int:
-    if fold != -1 and not known:
-        raise ValueError(f"a fit leaves out fold {fold!r}: give folds, an integer for each record, too")
+def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:
     if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool):
         raise ValueError(f"fold must be the number of a fold, got {fold!r}")
+    if fold == -1:
+        return -1
+    if known is None:
+        raise ValueError(f"a fit leaves out fold {fold!r}: give folds, an integer for each record, too")
+    if fold not in known:  # a slip would give a score on the records that were trained on
+        names = ", ".join(map(str, known[:10])) + (", .." if known.size > 10 else "")
+        raise ValueError(f"a fit leaves out fold {fold!r}, which no record is in; the folds are {names}")
     return int(fold)
 
 
@@ -284,6 +291,7 @@ def _fit(
     epsilon: float,
     delta: float,
     *,
+    fold: int = -1,
     steps: int | None = None,
     clip: float | None = None,
     step_size: float | None = None,
@@ -296,7 +304,7 @@ def _fit(
     random_state: RandomState = None,
     callback: Callback | None = None,
 ) -> Fit:
-    """A fit that asks for its gradient sums: see `in_lockstep`."""
+    """A fit that asks for its gradient sums: see `in_lockstep`. It does not see the records of a fold."""
     relation = Neighbours.parse(neighbors)
     mu = gdp_mu(epsilon, delta)
     schedule = override(
@@ -324,6 +332,7 @@ def _fit(
         tail=schedule.tail,
         radius=radius,
         calibration=calibration,
+        **({} if fold == -1 else {"left_out_fold": fold}),
     )
     releaser = Releaser(
         epsilon,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.row_kernels import end_openmp_threads
-from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows
+from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows, sums_of_models
 from dperm.errors import DataError
 from dperm.secret_rows import SecretRows
 
@@ -126,6 +126,27 @@ class ChunkedRows:
             if batch is not None:
                 options["batch"] = _share(batch, here)
             return rows.clipped_gradient_sum(loss_spec, w, clip_in, grid, n_threads, **options)
+
+        return self._sum(of_part)
+
+    def sums_of_models(
+        self,
+        loss_spec: LossSpec,
+        w: Array,
+        clips_in: Array,
+        grids: Array,
+        n_threads: int,
+        folds: NDArray[np.int32] | None,
+        left_out: NDArray[np.int32],
+    ) -> Integers:
+        """Clipped gradients at ``w[0], w[1], ..``: all parts are read once, whatever the number of models."""
+
+        def of_part(rows: Rows, here: slice) -> Integers:
+            own_folds = None if folds is None else folds[here]
+            n_rows = here.stop - here.start
+            return np.stack(
+                sums_of_models(rows, loss_spec, w, clips_in, grids, n_threads, own_folds, left_out, n_rows)
+            )
 
         return self._sum(of_part)
 

@@ -360,13 +360,17 @@ def sums_of_models(
 ) -> list[Integers]:
     """Clipped gradient sums at ``w[0], w[1], ..``: in one pass where the rows have one, else one by one.
 
+    Rows that come in parts have each part add to all sums.
+
     Record i adds nothing to the sums k whose ``left_out[k]`` is ``folds[i]``. See ``clipped_gradient_sums``
     of ``kernel_table.h``.
     """
     kernels: Any = rows
+    if (in_parts := getattr(rows, "sums_of_models", None)) is not None:
+        return list(in_parts(loss_spec, w, clips_in, grids, n_threads, folds, left_out))
     several = len(w) > 1 or folds is not None
     in_one_pass = w.ndim == 2 and getattr(rows, "clipped_gradient_sums", None) is not None
-    if several and in_one_pass and (folds is None or folds.size == kernels.norms.size):  # a fold for each row
+    if several and in_one_pass and (folds is None or folds.size == kernels.y.size):  # a fold for each row
         return list(kernels.clipped_gradient_sums(loss_spec, w, clips_in, grids, n_threads, folds, left_out))
     sums = []
     for k, (weights, clip_in, grid) in enumerate(zip(w, clips_in, grids, strict=True)):
