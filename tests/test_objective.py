@@ -1,22 +1,26 @@
 """The objective: values, conventions, errors, threads, forks."""
 
+import ctypes
 import math
 import multiprocessing
 import re
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
+from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from dperm import Objective
+from dperm import Numeric, Objective, Schema
 from dperm._kernels import row_kernels
 from dperm.errors import DataError
 from dperm.losses import Huber
+from dperm.stochastic_descent import CyclicBatches, DescentPlan
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 
@@ -268,37 +272,53 @@ def test_passes_in_many_python_threads():
 
 
 def progress_during(call):
-    """Steps of another Python thread that happen while ``call`` runs."""
+    """Steps of another Python thread that happen while ``call`` runs: none unless it lets go of the GIL."""
     counted, stop, started = [0], threading.Event(), threading.Event()
 
     def count():
         started.set()
         while not stop.is_set():
             counted[0] += 1
+            time.sleep(0)  # or nobody else would get the GIL
 
     before = sys.getswitchinterval()
     thread = threading.Thread(target=count)
+    # Before there is another thread, as a wait that has begun keeps its interval: nobody is made to let go.
+    sys.setswitchinterval(1000.0)
     try:
         thread.start()
         started.wait()
-        # A long interval: the other thread runs only where this one lets go of the GIL by itself.
-        sys.setswitchinterval(0.3)
         at_start = counted[0]
         call()
         return counted[0] - at_start
     finally:
-        sys.setswitchinterval(before)
         stop.set()
+        sys.setswitchinterval(before)
         thread.join()
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="this Python has no lock")
 def test_the_gil_is_released_during_a_pass():
     x, y, w, direction = awkward_arrays.ordinary(200_000, 15, np.float64)
-    objective = Objective("logistic", x, y, fit_intercept=True, n_threads=1)
+    settings = {"fit_intercept": True, "n_threads": 1}
+    objective = Objective("logistic", x, y, **settings)
+    sparse = Objective("logistic", csr_array(x), y, **settings)
+    softmax = Objective("softmax", x, y > 0, n_classes=2, **settings)
+    schema = Schema([Numeric(f"x{j}", -1, 1) for j in range(15)])
+    table = Objective(
+        "logistic", schema.encode({f"x{j}": x[:, j] for j in range(15)}, "float64"), y, **settings
+    )
+    plan = DescentPlan(objective.loss, 100, 1000, 0.1, 1.0)
     steps = np.zeros(20)
     calls = {
         "loss sums": lambda: objective.clipped_loss_sums(w, direction, steps, 1.0),
         "gradient": lambda: objective.clipped_gradient_sum(w, 1.0),
+        "sparse": lambda: sparse.clipped_gradient_sum(w, 1.0),
+        "table": lambda: table.clipped_gradient_sum(w, 1.0),
+        "softmax": lambda: softmax.clipped_gradient_sum(np.stack([w, w], axis=1), 1.0),
+        "models": lambda: objective.separate_gradient_sums(np.stack([w] * 4), 1.0),
+        "gram": lambda: objective.gram_sum(),
+        "sgd": lambda: objective._descent(plan, 1.0, 0.0).make(CyclicBatches(np.arange(200_000), 1000)),
         "axes": lambda: objective.coordinate_loss_sums(w, 0.1),
         "value": lambda: objective.value(w),
         "norms": lambda: row_kernels.DenseRows(x, y, True, 1.0, 1),
@@ -307,6 +327,11 @@ def test_the_gil_is_released_during_a_pass():
     for name, call in calls.items():
         # A busy machine may not run the other thread at once.
         assert any(progress_during(call) > 0 for _ in range(300)), name
+
+
+def test_a_call_that_keeps_the_gil_would_be_noticed():
+    keeps_it = ctypes.PyDLL(None).usleep
+    assert all(progress_during(lambda: keeps_it(10_000)) == 0 for _ in range(20))
 
 
 def _send_integers(connection):

@@ -22,7 +22,7 @@ if platform.machine() in ("x86_64", "AMD64"):
     LEVELS["avx512"] = ["-DVECTOR_BYTES=32", "-march=x86-64-v4", "-mprefer-vector-width=512"]
 
 
-def run(*command, timeout=300, **keywords):
+def run(*command, timeout=1200, **keywords):
     return subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=timeout, **keywords
     )
