@@ -103,7 +103,7 @@ static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, i
                                  const struct NAME(layout) * layout,
                                  const struct NAME(scratch) * scratch, struct NAME(block) * block,
                                  double *product) {
-    for (int i = 0; i < ROWS_IN_FLIGHT + BATCH_ROWS_AHEAD; i++)
+    for (int i = 0; i < ROWS_IN_FLIGHT + layout->rows_later; i++)
         NAME(prefetch_row)(rows, begin + i);
     NAME(take_rows)(rows, begin, end, 0, layout, scratch, block);
     for (int i = 0; i < ROWS_IN_FLIGHT; i++)
@@ -119,6 +119,7 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, enum asking asking,
                                           void *accumulator, const struct dense_rows *rows,
                                           int64_t second, const struct NAME(block) * next,
                                           const REAL **ahead, const REAL *w, double *product) {
+    const int64_t soon = second + layout->rows_soon, later = second + layout->rows_later;
     for (int first = 0; first < ROWS_IN_FLIGHT; first += ROWS_PER_LOAD) {
         const struct NAME(rows_to_add) added =
             NAME(rows_to_add)(block->row + first, factor + first);
@@ -127,7 +128,7 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, enum asking asking,
             const int64_t end = layout->units * (i + 1 - first) / ROWS_PER_LOAD;
             struct NAME(asked) asked = {ahead[i], NULL};
             if (asking == ASK_BATCH)
-                asked = NAME(asked_of_batch)(rows, second + i, next->row[i]);
+                asked = NAME(asked_of_batch)(rows, soon + i, later + i, next->row[i]);
             product[i] = (double)NAME(dot_asking)(asking, next->row[i], w, layout, asked);
             if (exact)
                 NAME(add_rounded_rows)(&added, shift, layout, unit, end, accumulator);

@@ -8,6 +8,8 @@
 struct NAME(layout) {
     int64_t n_columns, width; /* width = max(n_columns, LANES) */
     int64_t full_units, units;
+    /* From a row of a batch that is multiplied to those asked for: see asked_of_batch(). */
+    int64_t rows_soon, rows_later;
 };
 
 ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
@@ -16,6 +18,9 @@ ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
     layout.width = n_columns < LANES ? LANES : n_columns;
     layout.full_units = layout.width / LANES;
     layout.units = (layout.width + LANES - 1) / LANES;
+    const int64_t fit = BATCH_BYTES_AHEAD / (layout.width * (int64_t)sizeof(REAL));
+    layout.rows_later = fit > BATCH_ROWS_AHEAD ? BATCH_ROWS_AHEAD : fit < 3 ? 3 : fit;
+    layout.rows_soon = layout.rows_later / 3;
     return layout;
 }
 
@@ -167,17 +172,17 @@ struct NAME(asked) {
     const REAL *soon, *later;
 };
 
-/* While row i of a batch, at `there`, is multiplied; `there` in place of rows past the last. Asks
- * for a norm and a target here: for those of a whole block at once the processor would have to
- * wait. */
-ALWAYS_INLINE struct NAME(asked)
-    NAME(asked_of_batch)(const struct dense_rows *rows, int64_t i, const REAL *there) {
+/* Rows `soon` and `later` of a batch while one at `there` is multiplied, which stands for those
+ * past the last. Asks for a norm and a target here: for those of a whole block at once the
+ * processor would have to wait. */
+ALWAYS_INLINE struct NAME(asked) NAME(asked_of_batch)(const struct dense_rows *rows, int64_t soon,
+                                                      int64_t later, const REAL *there) {
     struct NAME(asked) asked = {there, there};
     const REAL *x = rows->x;
-    if (i + BATCH_ROWS_SOON < rows->n_rows)
-        asked.soon = x + rows->batch[i + BATCH_ROWS_SOON] * rows->n_columns;
-    if (i + BATCH_ROWS_AHEAD < rows->n_rows) {
-        const int64_t place = rows->batch[i + BATCH_ROWS_AHEAD];
+    if (soon < rows->n_rows)
+        asked.soon = x + rows->batch[soon] * rows->n_columns;
+    if (later < rows->n_rows) {
+        const int64_t place = rows->batch[later];
         asked.later = x + place * rows->n_columns;
         __builtin_prefetch(rows->norms + place, 0, 3);
         __builtin_prefetch((const REAL *)rows->y + place, 0, 3);

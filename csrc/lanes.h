@@ -55,8 +55,8 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define MODELS_PER_TILE 4                      /* models that a block of rows meets together */
 #define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
-#define BATCH_ROWS_SOON 8                      /* the same in a batch, into the nearest cache */
-#define BATCH_ROWS_AHEAD 24                    /* and, before that, into the next one */
+#define BATCH_BYTES_AHEAD (24 << 10)           /* the same in a batch, where rows are long */
+#define BATCH_ROWS_AHEAD 24                    /* and where they are short */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #if WIDE_BYTES == 64
