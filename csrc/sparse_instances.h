@@ -4,6 +4,7 @@
 enum {
     SPARSE_WEIGHTS_AHEAD = 128,    /* entries between asking for a weight and its product */
     SPARSE_ENTRIES_AHEAD = 512,    /* between asking for an entry and reading it */
+    SPARSE_ROWS_AHEAD = 64,        /* between asking for what is known of a row and reading it */
     SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
     SPARSE_SGD_VECTORS = 4
 };

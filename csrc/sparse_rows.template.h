@@ -7,7 +7,8 @@ struct SPARSE(row) {
     int64_t count;
 };
 
-/* Row i of a pass for block place b: without entries and with norm NaN unless it counts. */
+/* Row i of a pass for block place b: without entries and with norm NaN unless it counts.
+ * Its scale is still to be found. */
 ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *sparse, int64_t i,
                                                   int64_t end, int b, struct NAME(block) * block) {
     const struct dense_rows *rows = &sparse->rows;
@@ -19,7 +20,6 @@ ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *spar
     const int64_t start = sparse->matrix->starts[place];
     block->y[b] = counts ? target : 0.0;
     block->norm[b] = counts ? norm : NAN;
-    block->scale[b] = block->norm[b] <= rows->row_norm ? 1.0 : rows->row_norm / block->norm[b];
     struct SPARSE(row) row;
     row.x = (const VALUE *)rows->x + start;
     row.column = (const INDEX *)sparse->matrix->columns + start;
@@ -46,18 +46,33 @@ ALWAYS_INLINE void SPARSE(ask_sum)(const struct SPARSE(ahead) * ahead, int64_t c
 
 /* A whole pass looks ahead in the array of columns, over the ends of rows, unless all that they
  * lead to stays in the cache. */
-ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse,
-                                         const struct SPARSE(row) * row) {
-    const INDEX *end = (const INDEX *)sparse->matrix->columns + sparse->matrix->n_entries;
+ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse, int64_t first,
+                                         int64_t end) {
+    const struct sparse_matrix *matrix = sparse->matrix;
     return !sparse->rows.batch && sparse->rows.n_columns > SPARSE_NEAR_COLUMNS &&
-           end - row->column >= row->count + SPARSE_WEIGHTS_AHEAD;
+           first + ROWS_PER_BLOCK <= end &&
+           matrix->n_entries - matrix->starts[first + ROWS_PER_BLOCK] >= SPARSE_WEIGHTS_AHEAD;
 }
 
-/* A row asks for as many entries of the rows to come. */
-ALWAYS_INLINE void SPARSE(ask_for_entries)(const struct SPARSE(row) * row) {
+/* A block asks for what is known of rows to come. */
+ALWAYS_INLINE void SPARSE(ask_for_rows)(const struct sparse_rows *sparse, int64_t first) {
+    const struct dense_rows *rows = &sparse->rows;
+    const VALUE *y = rows->y;
+    ask_beyond(sparse->matrix->starts + first, SPARSE_ROWS_AHEAD * sizeof(int64_t),
+               ROWS_PER_BLOCK * sizeof(int64_t), 1);
+    ask_beyond(rows->norms + first, SPARSE_ROWS_AHEAD * sizeof(double),
+               ROWS_PER_BLOCK * sizeof(double), 1);
+    ask_beyond(y + first, SPARSE_ROWS_AHEAD * sizeof *y, ROWS_PER_BLOCK * sizeof *y, 1);
+}
+
+/* A row asks for as many entries of the rows to come, which are read again when they are added to
+ * sums. */
+ALWAYS_INLINE void SPARSE(ask_for_entries)(const struct SPARSE(row) * row,
+                                           const struct SPARSE(ahead) * ahead) {
     const int64_t count = row->count < SPARSE_ENTRIES_AHEAD ? row->count : SPARSE_ENTRIES_AHEAD;
-    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE));
-    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX));
+    const int once = !ahead->sums;
+    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE), once);
+    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX), once);
 }
 
 /* A batch asks for what its rows need some rows ahead, in three stages, each of which needs what
@@ -127,6 +142,18 @@ ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
     }
 }
 
+/* product[v][i] = <x_i, w_v> with the bits of dot(). */
+ALWAYS_INLINE void SPARSE(multiply_row)(const struct SPARSE(row) * row, int i,
+                                        const struct SPARSE(ahead) * ahead, int look,
+                                        const struct NAME(slot_map) * map, int width,
+                                        double **product) {
+    _Alignas(UNIT_BYTES) REAL slot[2][SLOTS];
+    memset(slot, 0, width * sizeof slot[0]);
+    SPARSE(add_products)(&row[i], ahead, look, map, width, slot);
+    for (int v = 0; v < width; v++)
+        product[v][i] = (double)NAME(fold_slots)(slot[v]);
+}
+
 /* Whether a zero that is not stored meets an infinite weight. */
 static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE(row) * row,
                                                              const struct SPARSE(ahead) * ahead,
@@ -139,28 +166,27 @@ static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE
     return infinite > 0;
 }
 
-/* Reads a block, and product[v][i] = <x_i, w_v> with the bits of dot(), for the `width` vectors of
- * weights. */
+/* Reads a block, and the products of its rows with the `width` vectors of weights. */
 ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int64_t first,
                                           int64_t end, const struct SPARSE(ahead) * ahead,
                                           const struct NAME(slot_map) * map, int width,
                                           int64_t infinite, struct SPARSE(row) * row,
                                           struct NAME(block) * block, double **product) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        _Alignas(UNIT_BYTES) REAL slot[2][SLOTS];
-        memset(slot, 0, width * sizeof slot[0]);
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)
         row[i] = SPARSE(read_row)(sparse, first + i, end, i, block);
-        if (SPARSE(can_look_ahead)(sparse, &row[i])) {
-            SPARSE(ask_for_entries)(&row[i]);
-            SPARSE(add_products)(&row[i], ahead, 1, map, width, slot);
-        } else {
+    NAME(read_scales)(&sparse->rows, ROWS_PER_BLOCK, block);
+    if (SPARSE(can_look_ahead)(sparse, first, end)) {
+        SPARSE(ask_for_rows)(sparse, first);
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            SPARSE(ask_for_entries)(&row[i], ahead);
+            SPARSE(multiply_row)(row, i, ahead, 1, map, width, product);
+        }
+    } else
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             if (sparse->rows.batch)
                 SPARSE(ask_for_batch_row)(sparse, ahead, first + i);
-            SPARSE(add_products)(&row[i], ahead, 0, map, width, slot);
+            SPARSE(multiply_row)(row, i, ahead, 0, map, width, product);
         }
-        for (int v = 0; v < width; v++)
-            product[v][i] = (double)NAME(fold_slots)(slot[v]);
-    }
     for (int i = 0; i < ROWS_PER_BLOCK && infinite > 0; i++)
         for (int v = 0; v < width && SPARSE(misses_infinite)(&row[i], ahead, infinite); v++)
             product[v][i] = NAN;

@@ -18,8 +18,8 @@ ALWAYS_INLINE void NAME(add_entries)(const struct column_strips *strips, int64_t
     const REAL *x = strips->values;
     int64_t k = begin;
     for (; k + AT_ONCE <= end; k += AT_ONCE) {
-        ask_beyond(places + k, SPARSE_ENTRIES_AHEAD * sizeof *places, AT_ONCE * sizeof *places);
-        ask_beyond(x + k, SPARSE_ENTRIES_AHEAD * sizeof *x, AT_ONCE * sizeof *x);
+        ask_beyond(places + k, SPARSE_ENTRIES_AHEAD * sizeof *places, AT_ONCE * sizeof *places, 1);
+        ask_beyond(x + k, SPARSE_ENTRIES_AHEAD * sizeof *x, AT_ONCE * sizeof *x, 1);
 #pragma GCC unroll 16
         for (int i = 0; i < AT_ONCE; i++)
             NAME(add_entry)(places[k + i], x[k + i], factors, shift, sums);
