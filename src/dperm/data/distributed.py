@@ -34,8 +34,10 @@ from dperm.data.partition import (
     NotKept,
     Partition,
     PartitionFacts,
+    PartitionState,
     Pass,
     Reply,
+    Share,
     WorkerSample,
     WorkerThreads,
     partition_key,
@@ -106,6 +108,7 @@ class DistributedRows:
         self._placement = Placement(self._client, self._name)
         self._futures = self._hold(blocks, replace(settings, n_threads=1))
         self._holders: dict[int, str] = {}  # addresses of workers
+        self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
         self._images: weakref.WeakValueDictionary[str, MappedLengths] = weakref.WeakValueDictionary()
         self._locate(self._futures)
         self._placement.lift(self._keys(self._futures))
@@ -113,9 +116,9 @@ class DistributedRows:
         self._check(facts)
         full = [each for each in facts if each.n_rows]
         self._futures = {each.number: self._futures[each.number] for each in full}
-        self._lengths = [each.n_rows for each in full]
+        self._states.update((each.number, each.state) for each in full)
         self.n_partitions = len(full)
-        self.n_rows = sum(self._lengths)
+        self.n_rows = sum(each.n_rows for each in full)
         self.n_columns: int = full[0].n_columns
         self.dtype: np.dtype[Any] = full[0].dtype
         self.n_entries = sum(each.n_entries for each in full)
@@ -221,8 +224,10 @@ class DistributedRows:
 
         predict = delayed(predictions_of, pure=False, traverse=False)
         blocks = [
-            dask.array.from_delayed(predict(future, w, self._threads), (n_rows, *w.shape[1:]), np.float64)
-            for future, n_rows in zip(self._futures.values(), self._lengths, strict=True)
+            dask.array.from_delayed(
+                predict(self._futures[number], state, w, self._threads), (state[0], *w.shape[1:]), np.float64
+            )
+            for number, state in self._states.items()
         ]
         return dask.array.concatenate(blocks)
 
@@ -269,9 +274,9 @@ class DistributedRows:
 
     def _ask(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """One call to each worker; the results of those that gave one."""
-        shares: dict[str, list[int]] = defaultdict(list)
+        shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
-            shares[self._holders[number]].append(number)
+            shares[self._holders[number]][number] = self._states.get(number)
         replies = self._replies(asked, dict(shares))
         results = {}
         for worker, share in shares.items():
@@ -286,7 +291,7 @@ class DistributedRows:
                 results[tuple(share)] = reply.result
         return results
 
-    def _replies(self, asked: Pass, shares: dict[str, list[int]]) -> dict[str, Any]:
+    def _replies(self, asked: Pass, shares: dict[str, Share]) -> dict[str, Any]:
         """What the workers answer; nothing at all if one of them has left the cluster.
 
         To a worker that died a while ago Dask would try to connect for half a minute: so the call is made by
@@ -302,7 +307,7 @@ class DistributedRows:
                 if not (call.done() or set(shares) <= set(present)):
                     return {}
 
-    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, list[int]]) -> None:
+    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, Share]) -> None:
         try:
             workers = list(shares)
             replies = self._client.run(
@@ -323,6 +328,8 @@ class DistributedRows:
         if not versions:
             raise RuntimeError("the Dask cluster has no workers: start some, or wait for them")
         for worker, version in versions.items():
+            if isinstance(version, OSError):  # the worker is gone
+                continue
             if version != dperm.__version__:
                 found = repr(version) if isinstance(version, Exception) else version
                 raise RuntimeError(
