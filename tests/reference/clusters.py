@@ -107,9 +107,15 @@ def dying_once(marker, value):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def wishes(dask_scheduler):
-    """Addresses of workers that tasks are bound to: a function for the scheduler."""
-    return {key: task.worker_restrictions for key, task in dask_scheduler.tasks.items()}
+def wishes(name, dask_scheduler):
+    """Workers that tasks so named, and what they are made of, are bound to: a function for the scheduler."""
+    found = {key: task for key, task in dask_scheduler.tasks.items() if str(key).startswith(name)}
+    todo = list(found.values())
+    while todo:
+        new = {task.key: task for task in todo.pop().dependencies if task.key not in found}
+        found.update(new)
+        todo.extend(new.values())
+    return {key: task.worker_restrictions for key, task in found.items()}
 
 
 def process_ids(client):
