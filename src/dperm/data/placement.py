@@ -1,7 +1,8 @@
 """Where Dask makes partitions: wishes for workers, which must not outlive them.
 
-Dask keeps the wish for a worker with the task. When no worker is left but new ones, it does not hand out
-tasks that wish for one that is gone, although any other would do: they wait for ever. So wishes are lifted.
+Dask keeps the wish for a worker with the task. When all workers are gone and new ones come, these are not
+offered the tasks that wish for an old one, although any would do: such tasks wait for ever. So wishes are
+lifted when partitions are made, and until then tasks that wait are offered to the new workers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Placement:
         self._ask(_lift(), keys)
 
     def prospects(self, keys: Sequence[str]) -> Prospects:
-        """Whether these partitions can be made; wishes for workers that are gone are lifted."""
+        """Whether these partitions can be made; tasks whose wishes nobody meets any more go to others."""
         found = self._ask(_prospects(), keys)
         if found is None:
             return Prospects(len(self._client.scheduler_info(n_workers=-1)["workers"]), 0, frozenset())
@@ -106,14 +107,11 @@ def _prospects() -> Callable[..., tuple[int, int, list[str]]]:
             return False
 
         waiting = [task for task in dask_scheduler.unrunnable if is_needed(task)]
-        present = {worker.address for worker in dask_scheduler.running}
-        for task in waiting:
-            if task.loose_restrictions and present.isdisjoint(task.worker_restrictions or ()):
-                task.worker_restrictions = None
-        if present:
+        n_workers = len(dask_scheduler.running)
+        if n_workers:  # each may go to a worker that it did not wish for, but has to be offered anew
             again = {task.key: "processing" for task in waiting}
             dask_scheduler.transitions(again, stimulus_id=f"placement-{name}")
         n_stuck = sum(task.state == "no-worker" for task in waiting)
-        return len(present), n_stuck, [key for key in keys if key not in dask_scheduler.tasks]
+        return n_workers, n_stuck, [key for key in keys if key not in dask_scheduler.tasks]
 
     return prospects
