@@ -57,16 +57,16 @@ CUTS = {"one": (N,), "even": (1000,) * 3, "uneven": (1, 517, 2, 1980, 500)}
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
     with clusters.cluster_of_processes() as client:
         yield client
 
 
 @pytest.fixture
-def two_workers(client):
-    """The client, with both workers alive."""
-    clusters.wait_for_workers(client)
-    return client
+def client(cluster):
+    """A client of a cluster of two workers, both of them alive."""
+    clusters.wait_for_workers(cluster)
+    return cluster
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_sums_of_real_targets_and_of_classes(client):
     assert there.value(w) == pytest.approx(here.value(w), rel=1e-12)
 
 
-def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(two_workers):
+def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(client):
     X, y = random_records(N, D, np.float32)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
@@ -152,7 +152,7 @@ def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(two_wor
     assert value == pytest.approx(here.value(w), rel=1e-6)
     np.testing.assert_allclose(gradient, here.gradient(w), rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(there.gradient(w), here.gradient(w), rtol=1e-12, atol=1e-15)
-    clusters.trap(two_workers, clusters.holders_of(there)[0])
+    clusters.trap(client, clusters.holders_of(there)[0])
     assert there.value_and_gradient(w)[0] == value
     assert np.array_equal(there.value_and_gradient(w)[1], gradient)
 
@@ -315,11 +315,11 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 
 
 @pytest.mark.parametrize(("how", "work_first"), [("kill", True), ("exit", False)])
-def test_a_worker_that_dies_in_a_pass_changes_nothing(two_workers, how, work_first):
+def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
-    clusters.trap(two_workers, clusters.holders_of(there)[0], how=how, work_first=work_first)
+    clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
     got = there.clipped_gradient_sum(w, 0.3)
     assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
 
@@ -328,43 +328,43 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(two_workers, how, work_fir
     "algorithm",
     [preconditioned_gd, dp_sgd, *(pytest.param(f, marks=pytest.mark.slow) for f in (noisy_gd, dp_agd))],
 )
-def test_a_fit_whose_worker_dies_is_charged_once_and_ends_the_same(two_workers, algorithm):
+def test_a_fit_whose_worker_dies_is_charged_once_and_ends_the_same(client, algorithm):
     X, y = random_records(N, D)
     there = Objective("logistic", *partitioned(X, y, CUTS["uneven"]), row_norm=2.0)
     options = {"random_state": 5, **({} if algorithm is dp_agd else {"steps": 12})}
     expected = algorithm(there, 1.0, 1e-6, **options)
-    pids = clusters.process_ids(two_workers)
-    clusters.trap(two_workers, clusters.holders_of(there)[-1], passes=3)
+    pids = clusters.process_ids(client)
+    clusters.trap(client, clusters.holders_of(there)[-1], passes=3)
     ledger = Ledger(10.0, 1e-3)
     got = algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert np.array_equal(got.coef, expected.coef)
     assert len(ledger.history()) == 1
-    assert clusters.process_ids(two_workers) != pids  # one did die
+    assert clusters.process_ids(client) != pids  # one did die
 
 
-def test_a_worker_that_dies_between_passes(two_workers):
+def test_a_worker_that_dies_between_passes(client):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["even"])
     w = weights(here)
     expected = here.clipped_gradient_sum(w, 0.3)._integers
     for pause in (0.0, 0.5):
-        clusters.wait_for_workers(two_workers)
+        clusters.wait_for_workers(client)
         victim = clusters.holders_of(there)[0]
-        os.kill(clusters.process_ids(two_workers)[victim], signal.SIGKILL)
+        os.kill(clusters.process_ids(client)[victim], signal.SIGKILL)
         time.sleep(pause)
         start = time.monotonic()
         assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
 
 
-def test_records_that_cannot_be_made_again_are_missed(two_workers):
+def test_records_that_cannot_be_made_again_are_missed(client):
     X, y = random_records(300, D)
-    blocks = two_workers.scatter([X[:150], X[150:]], broadcast=False)
+    blocks = client.scatter([X[:150], X[150:]], broadcast=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
     )
     there = Objective("logistic", there_X, dask.array.from_array(y, chunks=150))
-    clusters.trap(two_workers, clusters.holders_of(there)[0])
+    clusters.trap(client, clusters.holders_of(there)[0])
     with pytest.raises(Exception, match=r"lost|scatter|[Cc]ancelled"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
@@ -373,9 +373,9 @@ def test_records_that_cannot_be_made_again_are_missed(two_workers):
 
 
 @pytest.mark.parametrize("when", ["between passes", "in a pass"])
-@pytest.mark.parametrize("cluster", ["lone_worker", "two_workers"])
-def test_a_fit_whose_workers_all_die_is_charged_once_and_ends_the_same(request, cluster, when):
-    client = request.getfixturevalue(cluster)
+@pytest.mark.parametrize("workers", ["lone_worker", "client"])
+def test_a_fit_whose_workers_all_die_is_charged_once_and_ends_the_same(request, workers, when):
+    client = request.getfixturevalue(workers)
     there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     ledger, options = Ledger(10.0, 1e-3), {"steps": 4, "random_state": 5}
     expected = noisy_gd(here, 1.0, 1e-6, **options)
@@ -446,14 +446,14 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
         assert np.array_equal(got._integers, expected._integers)
 
 
-def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(two_workers, monkeypatch):
+def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
     X, y = partitioned(*random_records(N, D), CUTS["even"])
-    victim = sorted(clusters.process_ids(two_workers))[0]
-    X = two_workers.persist(X, workers=victim, allow_other_workers=False)
+    victim = sorted(clusters.process_ids(client))[0]
+    X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
     monkeypatch.setattr("dperm.data.distributed._PATIENCE", 1.0)
-    clusters.kill_all(two_workers)
+    clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
@@ -542,7 +542,7 @@ def test_checksums_tell_records_apart():
 # -- what travels ----------------------------------------------------------------------------------------
 
 
-def test_no_block_comes_to_the_process_that_leads(two_workers, monkeypatch):
+def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
     """The records are made on the workers: 32 MB; the fit reads them there, and sends sums."""
     n, d = 40_000, 100
     X = dask.array.random.default_rng(0).uniform(-0.1, 0.1, (n, d), chunks=(5000, d))
@@ -667,16 +667,16 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
     assert np.array_equal(got._integers, expected._integers)
 
 
-def test_persisted_collections_are_read_where_they_are(two_workers):
+def test_persisted_collections_are_read_where_they_are(client):
     X, y = random_records(2000, 6)
-    workers = sorted(clusters.process_ids(two_workers))
+    workers = sorted(clusters.process_ids(client))
     lazy_X, lazy_y = partitioned(X, y, (500,) * 4)
-    lazy_X = two_workers.persist(lazy_X, workers=workers[0])
-    lazy_y = two_workers.persist(lazy_y, workers=workers[1])
+    lazy_X = client.persist(lazy_X, workers=workers[0])
+    lazy_y = client.persist(lazy_y, workers=workers[1])
     wait([lazy_X, lazy_y])
-    with clusters.without_stealing(two_workers):
+    with clusters.without_stealing(client):
         there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
-    assert set(two_workers.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
+    assert set(client.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
     assert clusters.holders_of(there) == [workers[0]]
     w = weights(here)
     got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
