@@ -89,6 +89,11 @@ def both(loss, X, y, lengths, **settings):
     return Objective(loss, *partitioned(X, y, lengths), **settings), Objective(loss, X, y, **settings)
 
 
+def refuse_functions(*_, **__):
+    """What a scheduler answers whose configuration forbids functions of clients."""
+    raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
+
+
 def weights(objective, seed=1):
     return np.random.default_rng(seed).normal(size=objective.shape)
 
@@ -357,7 +362,10 @@ def test_a_worker_that_dies_between_passes(client):
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
 
 
-def test_records_that_cannot_be_made_again_are_missed(client):
+@pytest.mark.parametrize("runs_functions", [True, False])
+def test_records_that_cannot_be_made_again_are_missed(client, monkeypatch, runs_functions):
+    if not runs_functions:
+        monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     X, y = random_records(300, D)
     blocks = client.scatter([X[:150], X[150:]], broadcast=False)
     there_X = dask.array.concatenate(
@@ -447,7 +455,7 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
 
 
 def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
-    X, y = partitioned(*random_records(N, D), CUTS["even"])
+    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask knows equal ones by one name
     victim = sorted(clusters.process_ids(client))[0]
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
@@ -459,16 +467,16 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
 
 
 def test_a_scheduler_that_runs_no_functions(client, monkeypatch):
-    def refuse(*_, **__):
-        raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
-
-    monkeypatch.setattr(client, "run_on_scheduler", refuse)
+    monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
     monkeypatch.undo()
     assert not any(client.run_on_scheduler(clusters.wishes, there._rows._name).values())
     w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    clusters.kill_all(client)
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr(client, "run_on_scheduler", refuse_functions)
+        got = there.clipped_gradient_sum(w, 0.3)
+    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
 
 
 @pytest.mark.parametrize("function", [placement._lift(), placement._prospects()], ids=["lift", "prospects"])

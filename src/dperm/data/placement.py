@@ -60,7 +60,10 @@ class Placement:
         """Whether these partitions can be made; tasks whose wishes nobody meets any more go to others."""
         found = self._ask(_prospects(), keys)
         if found is None:
-            return Prospects(len(self._client.scheduler_info(n_workers=-1)["workers"]), 0, frozenset())
+            workers = self._client.scheduler_info(n_workers=-1)["workers"]
+            states = self._client.sync(self._client.scheduler.get_task_status, keys=list(keys))
+            forgotten = [key for key, state in states.items() if state is None]
+            found = len(workers), list(states.values()).count("no-worker"), forgotten
         n_workers, n_stuck, forgotten = found
         return Prospects(n_workers, n_stuck, frozenset(forgotten))
 
