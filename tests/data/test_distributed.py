@@ -4,6 +4,8 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 import warnings
 
@@ -13,8 +15,10 @@ import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from distributed import wait
 from distributed.comm import tcp
+from distributed.protocol.pickle import dumps
 from scipy.stats import binom
 
 from dperm import Objective
@@ -32,10 +36,13 @@ from dperm.algorithms import (
     rrpsgd,
     sufficient_statistics,
 )
+from dperm.data import placement
+from dperm.data.columns import ColumnsMatrix
 from dperm.data.dask_collections import EncodedCollection
 from dperm.data.distributed import DistributedRows, compensated_sum
-from dperm.data.partition import Partition, WorkerThreads
+from dperm.data.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.rows import RowSettings
+from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
 from dperm.errors import DataError
 from dperm.linear_map import LinearMap
@@ -50,22 +57,41 @@ CUTS = {"one": (N,), "even": (1000,) * 3, "uneven": (1, 517, 2, 1980, 500)}
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
     with clusters.cluster_of_processes() as client:
         yield client
 
 
 @pytest.fixture
-def two_workers(client):
-    """The client, with both workers alive."""
-    clusters.wait_for_workers(client)
-    return client
+def client(cluster):
+    """A client of a cluster of two workers, both of them alive."""
+    clusters.wait_for_workers(cluster)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def small_cluster():
+    with clusters.cluster_of_processes(n_workers=1, default=False) as client:
+        yield client
+
+
+@pytest.fixture
+def lone_worker(small_cluster):
+    """A client of a cluster of one worker, which is alive."""
+    clusters.wait_for_workers(small_cluster, 1)
+    with small_cluster.as_current():
+        yield small_cluster
 
 
 def both(loss, X, y, lengths, **settings):
     """The same records on the cluster and here."""
     settings = {"row_norm": 1.5, "fit_intercept": True, **settings}
     return Objective(loss, *partitioned(X, y, lengths), **settings), Objective(loss, X, y, **settings)
+
+
+def refuse_functions(*_, **__):
+    """What a scheduler answers whose configuration forbids functions of clients."""
+    raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
 
 
 def weights(objective, seed=1):
@@ -123,7 +149,7 @@ def test_sums_of_real_targets_and_of_classes(client):
     assert there.value(w) == pytest.approx(here.value(w), rel=1e-12)
 
 
-def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(two_workers):
+def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(client):
     X, y = random_records(N, D, np.float32)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
@@ -131,7 +157,7 @@ def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(two_wor
     assert value == pytest.approx(here.value(w), rel=1e-6)
     np.testing.assert_allclose(gradient, here.gradient(w), rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(there.gradient(w), here.gradient(w), rtol=1e-12, atol=1e-15)
-    clusters.trap(two_workers, clusters.holders_of(there)[0])
+    clusters.trap(client, clusters.holders_of(there)[0])
     assert there.value_and_gradient(w)[0] == value
     assert np.array_equal(there.value_and_gradient(w)[1], gradient)
 
@@ -294,11 +320,11 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 
 
 @pytest.mark.parametrize(("how", "work_first"), [("kill", True), ("exit", False)])
-def test_a_worker_that_dies_in_a_pass_changes_nothing(two_workers, how, work_first):
+def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
-    clusters.trap(two_workers, clusters.holders_of(there)[0], how=how, work_first=work_first)
+    clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
     got = there.clipped_gradient_sum(w, 0.3)
     assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
 
@@ -307,51 +333,224 @@ def test_a_worker_that_dies_in_a_pass_changes_nothing(two_workers, how, work_fir
     "algorithm",
     [preconditioned_gd, dp_sgd, *(pytest.param(f, marks=pytest.mark.slow) for f in (noisy_gd, dp_agd))],
 )
-def test_a_fit_whose_worker_dies_is_charged_once_and_ends_the_same(two_workers, algorithm):
+def test_a_fit_whose_worker_dies_is_charged_once_and_ends_the_same(client, algorithm):
     X, y = random_records(N, D)
     there = Objective("logistic", *partitioned(X, y, CUTS["uneven"]), row_norm=2.0)
     options = {"random_state": 5, **({} if algorithm is dp_agd else {"steps": 12})}
     expected = algorithm(there, 1.0, 1e-6, **options)
-    pids = clusters.process_ids(two_workers)
-    clusters.trap(two_workers, clusters.holders_of(there)[-1], passes=3)
+    pids = clusters.process_ids(client)
+    clusters.trap(client, clusters.holders_of(there)[-1], passes=3)
     ledger = Ledger(10.0, 1e-3)
     got = algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert np.array_equal(got.coef, expected.coef)
     assert len(ledger.history()) == 1
-    assert clusters.process_ids(two_workers) != pids  # one did die
+    assert clusters.process_ids(client) != pids  # one did die
 
 
-def test_a_worker_that_dies_between_passes(two_workers):
+def test_a_worker_that_dies_between_passes(client):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["even"])
     w = weights(here)
     expected = here.clipped_gradient_sum(w, 0.3)._integers
     for pause in (0.0, 0.5):
-        clusters.wait_for_workers(two_workers)
+        clusters.wait_for_workers(client)
         victim = clusters.holders_of(there)[0]
-        os.kill(clusters.process_ids(two_workers)[victim], signal.SIGKILL)
+        os.kill(clusters.process_ids(client)[victim], signal.SIGKILL)
         time.sleep(pause)
         start = time.monotonic()
         assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
 
 
-def test_records_that_cannot_be_made_again_are_missed(two_workers):
+@pytest.mark.parametrize("runs_functions", [True, False])
+def test_records_that_cannot_be_made_again_are_missed(client, monkeypatch, runs_functions):
+    if not runs_functions:
+        monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     X, y = random_records(300, D)
-    blocks = two_workers.scatter([X[:150], X[150:]], broadcast=False)
+    blocks = client.scatter([X[:150], X[150:]], broadcast=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
     )
     there = Objective("logistic", there_X, dask.array.from_array(y, chunks=150))
-    clusters.trap(two_workers, clusters.holders_of(there)[0])
+    clusters.trap(client, clusters.holders_of(there)[0])
     with pytest.raises(Exception, match=r"lost|scatter|[Cc]ancelled"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
+
+
+# -- all workers that die at once --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["between passes", "in a pass"])
+@pytest.mark.parametrize("workers", ["lone_worker", "client"])
+def test_a_fit_whose_workers_all_die_is_charged_once_and_ends_the_same(request, workers, when):
+    client = request.getfixturevalue(workers)
+    there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
+    ledger, options = Ledger(10.0, 1e-3), {"steps": 4, "random_state": 5}
+    expected = noisy_gd(here, 1.0, 1e-6, **options)
+    pids = clusters.process_ids(client)
+    if when == "in a pass":
+        for worker in pids:
+            clusters.trap(client, worker, passes=2)
+    else:
+        clusters.kill_all(client)
+    got = noisy_gd(there, 1.0, 1e-6, ledger=ledger, **options)
+    assert np.array_equal(got.coef, expected.coef)
+    assert len(ledger.history()) == 1
+    assert pids.keys().isdisjoint(clusters.process_ids(client))
+
+
+@pytest.mark.parametrize("dies", ["matrix", "targets"])
+def test_a_lone_worker_that_dies_while_it_makes_the_records(lone_worker, tmp_path, dies):
+    X, y = random_records(N, D)
+    blocks = {"matrix": X, "targets": y}
+    dask_blocks = {
+        name: dask.delayed(clusters.dying_once)(tmp_path / "died", block)
+        if name == dies
+        else dask.delayed(np.copy)(block)
+        for name, block in blocks.items()
+    }
+    there = Objective(
+        "logistic",
+        dask.array.from_delayed(dask_blocks["matrix"], X.shape, X.dtype),
+        dask.array.from_delayed(dask_blocks["targets"], y.shape, y.dtype),
+    )
+    assert (tmp_path / "died").exists()
+    w = weights(there)
+    expected = Objective("logistic", X, y).clipped_gradient_sum(w, 0.3)
+    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected._integers)
+
+
+def test_predictions_outlive_the_workers(lone_worker):
+    X, y = random_records(N, D)
+    there, here = both("logistic", X, y, CUTS["uneven"])
+    w = weights(here)
+    predictions = there._rows.predictions(w, 1)
+    clusters.kill_all(lone_worker)
+    assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
+
+
+def test_no_task_stays_bound_to_a_worker(client):
+    there = Objective("logistic", *partitioned(*random_records(N, D, seed=11), CUTS["uneven"]))
+    bound = client.run_on_scheduler(clusters.wishes, there._rows._name)
+    assert len(bound) > len(CUTS["uneven"])  # the blocks, too
+    assert not any(bound.values())
+
+
+def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
+    monkeypatch.setattr("dperm.data.distributed._PATIENCE", 1.0)
+    ledger = Ledger(10.0, 1e-3)
+    with clusters.cluster_of_processes(n_workers=1) as client:
+        there, here = both("logistic", *random_records(N, D), CUTS["even"])
+        client.cluster.scale(0)
+        while client.scheduler_info(n_workers=-1)["workers"]:
+            time.sleep(0.02)
+        with pytest.raises(RuntimeError, match=r"no worker .* for 1 seconds \(it has 0 now\).*stays charged"):
+            noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
+        assert len(ledger.history()) == 1
+        monkeypatch.undo()
+        client.cluster.scale(1)
+        w = weights(here)
+        got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
+        assert np.array_equal(got._integers, expected._integers)
+
+
+def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
+    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask knows equal ones by one name
+    victim = sorted(clusters.process_ids(client))[0]
+    X = client.persist(X, workers=victim, allow_other_workers=False)
+    wait(X)
+    there = Objective("logistic", X, y)
+    monkeypatch.setattr("dperm.data.distributed._PATIENCE", 1.0)
+    clusters.kill_all(client)
+    with pytest.raises(RuntimeError, match="no worker that may make the records"):
+        there.clipped_gradient_sum(np.zeros(D), 0.3)
+
+
+def test_a_scheduler_that_runs_no_functions(client, monkeypatch):
+    monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
+    there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
+    monkeypatch.undo()
+    assert not any(client.run_on_scheduler(clusters.wishes, there._rows._name).values())
+    w = weights(here)
+    clusters.kill_all(client)
+    with monkeypatch.context() as forbidden:
+        forbidden.setattr(client, "run_on_scheduler", refuse_functions)
+        got = there.clipped_gradient_sum(w, 0.3)
+    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+
+
+@pytest.mark.parametrize("function", [placement._lift(), placement._prospects()], ids=["lift", "prospects"])
+def test_a_scheduler_needs_no_package(function):
+    program = (
+        "import pickle, sys, types; sys.modules['dperm'] = None; "
+        "scheduler = types.SimpleNamespace(tasks={}, unrunnable={}, running=[]); "
+        "print(pickle.loads(sys.stdin.buffer.read())('name', ['key'], scheduler))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=dumps(function), capture_output=True)
+    assert done.stdout.decode().strip() in ("None", "(0, 0, ['key'])"), done.stderr.decode()
+
+
+# -- sources that change ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[::-1], "partition 1 .*other values"),
+        (lambda X: X[:-7], r"partition 1 .*500 records then, 493 now"),
+    ],
+    ids=["same length", "shorter"],
+)
+def test_a_partition_whose_source_changed_is_an_error(lone_worker, tmp_path, change, message):
+    X, y = random_records(1000, D)
+    files = [tmp_path / "0.npy", tmp_path / "1.npy"]
+    for file, block in zip(files, (X[:500], X[500:]), strict=True):
+        np.save(file, block)
+    loaded = [dask.array.from_delayed(dask.delayed(np.load)(file), (500, D), X.dtype) for file in files]
+    there = Objective("logistic", dask.array.concatenate(loaded), dask.array.from_array(y, chunks=500))
+    w = weights(there)
+    expected = there.clipped_gradient_sum(w, 0.3)._integers
+    clusters.kill_all(lone_worker)
+    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # the same files: no error
+    np.save(files[1], change(X[500:]))
+    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # in memory
+    clusters.wait_for_workers(lone_worker, 1)
+    clusters.kill_all(lone_worker)
+    ledger = Ledger(10.0, 1e-3)
+    with pytest.raises(DataError, match=message):
+        noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
+    assert len(ledger.history()) == 1
+
+
+def test_checksums_tell_records_apart():
+    X, y = random_records(50, 4)
+    X[X < 0] = 0.0
+    layout = TabularLayout((0, 1, 2, 3), (), ())
+    kinds = {
+        "array": lambda X: X,
+        "sparse": scipy.sparse.csr_array,
+        "columns": lambda X: ColumnsMatrix(list(np.ascontiguousarray(X.T))),
+        "tabular": lambda X: TabularMatrix(X, np.empty((len(X), 0), np.uint8), layout),
+    }
+    changed = X.copy()
+    changed[17, 2] += 1e-9
+    for name, kind in kinds.items():
+        found = [
+            checksum_of(kind(X), y),
+            checksum_of(kind(changed), y),
+            checksum_of(kind(X[::-1].copy()), y),
+            checksum_of(kind(X[:-1]), y[:-1]),
+            checksum_of(kind(X), -y),
+            checksum_of(kind(X), y.astype(np.float32)),
+        ]
+        assert len(set(found)) == 6, name
+        assert checksum_of(kind(X.copy()), y.copy()) == found[0]
 
 
 # -- what travels ----------------------------------------------------------------------------------------
 
 
-def test_no_block_comes_to_the_process_that_leads(two_workers, monkeypatch):
+def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
     """The records are made on the workers: 32 MB; the fit reads them there, and sends sums."""
     n, d = 40_000, 100
     X = dask.array.random.default_rng(0).uniform(-0.1, 0.1, (n, d), chunks=(5000, d))
@@ -476,20 +675,39 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
     assert np.array_equal(got._integers, expected._integers)
 
 
-def test_persisted_collections_are_read_where_they_are(two_workers):
+def test_persisted_collections_are_read_where_they_are(client):
     X, y = random_records(2000, 6)
-    workers = sorted(clusters.process_ids(two_workers))
+    workers = sorted(clusters.process_ids(client))
     lazy_X, lazy_y = partitioned(X, y, (500,) * 4)
-    lazy_X = two_workers.persist(lazy_X, workers=workers[0])
-    lazy_y = two_workers.persist(lazy_y, workers=workers[1])
+    lazy_X = client.persist(lazy_X, workers=workers[0])
+    lazy_y = client.persist(lazy_y, workers=workers[1])
     wait([lazy_X, lazy_y])
-    with clusters.without_stealing(two_workers):
+    with clusters.without_stealing(client):
         there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
-    assert set(two_workers.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
+    assert set(client.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
     assert clusters.holders_of(there) == [workers[0]]
     w = weights(here)
     got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
     assert np.array_equal(got._integers, expected._integers)
+
+
+@pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_blocks_that_are_sparse(client, kind):
+    X, y = random_records(1000, 6)
+    X[np.abs(X) < 0.4] = 0.0
+    lazy_X, lazy_y = partitioned(X, y, (400, 600))
+    there = Objective("logistic", lazy_X.map_blocks(kind, dtype=X.dtype, meta=np.ones((0, 0))), lazy_y)
+    here = Objective("logistic", X, y)
+    w = weights(here)
+    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
+    assert np.array_equal(got._integers, expected._integers)
+
+
+def test_blocks_of_other_kinds_are_named(client):
+    lazy_X, lazy_y = partitioned(*random_records(1000, 6), (400, 600))
+    strange = lazy_X.map_blocks(clusters.StrangeBlock, dtype=np.float64, meta=np.ones((0, 0)))
+    with pytest.raises(DataError, match=r"blocks of X must be arrays, .*got .*StrangeBlock"):
+        Objective("logistic", strange, lazy_y)
 
 
 def bad(place, value, target=False):

@@ -72,7 +72,9 @@ def test_fit_and_predict_are_those_of_one_machine(name):
         got = lazy.compute()
         assert np.array_equal(got, expected) if got.dtype.kind in "iU" else np.allclose(got, expected, 1e-12)
         assert np.array_equal(getattr(there, method)(X), expected)  # local rows, too
-    assert there.score(lazy_X, lazy_y) == pytest.approx(here.score(X, y))
+    assert there.score(lazy_X, lazy_y) == pytest.approx(here.score(X, y), rel=1e-12)
+    weights = np.linspace(1.0, 2.0, N)
+    assert there.score(lazy_X, lazy_y, weights) == pytest.approx(here.score(X, y, weights), rel=1e-12)
 
 
 def test_data_frames():
@@ -86,10 +88,31 @@ def test_data_frames():
     assert there.feature_names_in_.tolist() == list("abcde")
     got = there.predict(lazy[list("abcde")])
     assert np.array_equal(got.compute(), here.predict(frame[list("abcde")]))
+    assert there.score(lazy[list("abcde")], lazy["label"]) == here.score(frame[list("abcde")], frame["label"])
+    with pytest.raises(DataError, match="sample_weight"):
+        there.score(lazy[list("abcde")], lazy["label"], lazy["a"])
+    with pytest.raises(DataError, match="Dask array or series"):
+        there.score(lazy[list("abcde")], frame["label"])
     with pytest.raises(ValueError, match="feature names"):
         there.predict(lazy[list("edcba")]).compute()
     there.fit(*partitioned(X, frame["label"].to_numpy(), LENGTHS))
     assert not hasattr(there, "feature_names_in_")
+
+
+def test_scores_of_frames_are_those_of_one_machine():
+    """With partitions that are empty, and of targets that do not vary."""
+    X, _ = records()
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(target=X.sum(axis=1), flat=1.0)
+    kept = frame[frame.a > 0]
+    lazy = dask.dataframe.from_pandas(frame.sort_values("a", ignore_index=True), npartitions=6)
+    lazy = lazy[lazy.a > 0]
+    features = list("abcde")
+    model = clone(MODELS["huber"][0]).fit(kept[features], kept["target"])
+    for name in ("target", "flat"):
+        expected = model.score(kept[features], kept[name])
+        assert model.score(lazy[features], lazy[name]) == pytest.approx(expected, rel=1e-10)
+    with pytest.raises(DataError, match="at least one record"):
+        model.score(lazy[lazy.a < 0][features], lazy[lazy.a < 0]["target"])
 
 
 def test_a_schema_is_applied_by_the_workers():
@@ -104,6 +127,7 @@ def test_a_schema_is_applied_by_the_workers():
     assert there.feature_names_in_.tolist() == ["age", "job"]
     assert {"schema", "partitions"} <= set(there.privacy_.to_dict()["public"])
     assert np.array_equal(there.predict_proba(lazy).compute(), here.predict_proba(frame))
+    assert there.score(lazy, lazy_y) == here.score(frame, y)
     with pytest.raises(DataError, match="data frame"):
         clone(model).fit(*partitioned(*records(), LENGTHS))
 

@@ -13,8 +13,8 @@ from dperm.errors import DataError
 
 
 @contextmanager
-def cluster_of_processes(n_workers=2):
-    """A client of that many workers with a thread each."""
+def cluster_of_processes(n_workers=2, default=True):
+    """A client of that many workers with a thread each; `default` for who asks for the current client."""
     from distributed import Client, LocalCluster
 
     settings = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True}
@@ -22,7 +22,7 @@ def cluster_of_processes(n_workers=2):
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(**settings, dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=default) as client,
     ):
         yield client
 
@@ -80,6 +80,42 @@ def set_trap(passes, work_first, how):
 def trap(client, worker, passes=0, work_first=True, how="kill"):
     """Let a worker die in the middle of a pass, after that many whole ones."""
     client.run(set_trap, passes, work_first, how, workers=[worker])
+
+
+def kill_all(client):
+    """Kill all workers at once, and wait until the scheduler knows."""
+    killed = process_ids(client)
+    for pid in killed.values():
+        os.kill(pid, signal.SIGKILL)
+    while not killed.keys().isdisjoint(client.scheduler_info(n_workers=-1).get("workers", {})):
+        time.sleep(0.02)
+
+
+class StrangeBlock:
+    """No matrix, though it has a shape."""
+
+    def __init__(self, block):
+        self.shape = block.shape
+
+
+def dying_once(marker, value):
+    """The value; but the first to make it dies of it: a task for workers."""
+    try:
+        marker.touch(exist_ok=False)
+    except FileExistsError:
+        return value
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wishes(name, dask_scheduler):
+    """Workers that tasks so named, and what they are made of, are bound to: a function for the scheduler."""
+    found = {key: task for key, task in dask_scheduler.tasks.items() if str(key).startswith(name)}
+    todo = list(found.values())
+    while todo:
+        new = {task.key: task for task in todo.pop().dependencies if task.key not in found}
+        found.update(new)
+        todo.extend(new.values())
+    return {key: task.worker_restrictions for key, task in found.items()}
 
 
 def process_ids(client):

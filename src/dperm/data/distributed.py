@@ -17,7 +17,8 @@ import uuid
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -33,8 +34,10 @@ from dperm.data.partition import (
     NotKept,
     Partition,
     PartitionFacts,
+    PartitionState,
     Pass,
     Reply,
+    Share,
     WorkerSample,
     WorkerThreads,
     partition_key,
@@ -42,6 +45,7 @@ from dperm.data.partition import (
     predictions_of,
     version_of_worker,
 )
+from dperm.data.placement import Placement
 from dperm.data.rows import Array, Integers, LossSpec, RowImages, RowSettings
 from dperm.errors import DataError
 from dperm.secret_rows import SecretRows
@@ -50,8 +54,19 @@ from dperm.secret_rows import SecretRows
 # and start again when some worker has answered.
 _FIRST_WAIT, _LONGEST_WAIT, _MOST_TRIES = 0.02, 2.0, 20
 
-# Seconds after which a call that has not come back is looked after.
+# Seconds after which a call, or a task, that has not come back is looked after.
 _LOOK_AFTER = 0.5
+
+# Seconds without any worker, or any answer of one, after which a pass is given up: machines may take minutes
+# to come, and Dask takes five to notice that one has gone without closing its connections.
+_PATIENCE = 600.0
+
+
+_NOTHING_RELEASED = "What was charged stays charged, and nothing was released from this pass."
+_LOST = (
+    "records are lost with their worker, and Dask cannot make them again: they were sent to the cluster by "
+    "scatter, or the cluster was restarted. Build the collection from files or functions."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,17 +105,20 @@ class DistributedRows:
         self._check_versions()
         self._threads = WorkerThreads(settings.n_threads)
         self._name = f"dperm-partition-{uuid.uuid4().hex}"
+        self._placement = Placement(self._client, self._name)
         self._futures = self._hold(blocks, replace(settings, n_threads=1))
         self._holders: dict[int, str] = {}  # addresses of workers
+        self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
         self._images: weakref.WeakValueDictionary[str, MappedLengths] = weakref.WeakValueDictionary()
         self._locate(self._futures)
+        self._placement.lift(self._keys(self._futures))
         facts = self._each(Pass("facts", added=False))
         self._check(facts)
         full = [each for each in facts if each.n_rows]
         self._futures = {each.number: self._futures[each.number] for each in full}
-        self._lengths = [each.n_rows for each in full]
+        self._states.update((each.number, each.state) for each in full)
         self.n_partitions = len(full)
-        self.n_rows = sum(self._lengths)
+        self.n_rows = sum(each.n_rows for each in full)
         self.n_columns: int = full[0].n_columns
         self.dtype: np.dtype[Any] = full[0].dtype
         self.n_entries = sum(each.n_entries for each in full)
@@ -206,8 +224,10 @@ class DistributedRows:
 
         predict = delayed(predictions_of, pure=False, traverse=False)
         blocks = [
-            dask.array.from_delayed(predict(future, w, self._threads), (n_rows, *w.shape[1:]), np.float64)
-            for future, n_rows in zip(self._futures.values(), self._lengths, strict=True)
+            dask.array.from_delayed(
+                predict(self._futures[number], state, w, self._threads), (state[0], *w.shape[1:]), np.float64
+            )
+            for number, state in self._states.items()
         ]
         return dask.array.concatenate(blocks)
 
@@ -233,7 +253,7 @@ class DistributedRows:
 
     def _call(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """Results by groups of partitions, each of them in one group; a group is on one worker."""
-        todo, results, failures = list(numbers), {}, 0
+        todo, results, failures, answered_at = list(numbers), {}, 0, time.monotonic()
         while todo:
             self._locate(number for number in todo if self._futures[number].status != "finished")
             answers = self._ask(asked, todo)
@@ -241,10 +261,11 @@ class DistributedRows:
             answered = {number for group in answers for number in group}
             todo = [number for number in todo if number not in answered]
             failures = 0 if answered else failures + 1
-            if failures > _MOST_TRIES:
+            answered_at = time.monotonic() if answered else answered_at
+            if failures > _MOST_TRIES and time.monotonic() - answered_at > _PATIENCE:
                 raise RuntimeError(
-                    "the workers that hold the records do not answer. What was charged stays charged, and "
-                    "nothing was released from this pass."
+                    f"the workers that hold the records have not answered for {_PATIENCE:.0f} seconds. "
+                    f"{_NOTHING_RELEASED}"
                 )
             if todo:
                 time.sleep(min(_FIRST_WAIT * 2.0**failures, _LONGEST_WAIT))
@@ -253,9 +274,9 @@ class DistributedRows:
 
     def _ask(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """One call to each worker; the results of those that gave one."""
-        shares: dict[str, list[int]] = defaultdict(list)
+        shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
-            shares[self._holders[number]].append(number)
+            shares[self._holders[number]][number] = self._states.get(number)
         replies = self._replies(asked, dict(shares))
         results = {}
         for worker, share in shares.items():
@@ -270,7 +291,7 @@ class DistributedRows:
                 results[tuple(share)] = reply.result
         return results
 
-    def _replies(self, asked: Pass, shares: dict[str, list[int]]) -> dict[str, Any]:
+    def _replies(self, asked: Pass, shares: dict[str, Share]) -> dict[str, Any]:
         """What the workers answer; nothing at all if one of them has left the cluster.
 
         To a worker that died a while ago Dask would try to connect for half a minute: so the call is made by
@@ -286,7 +307,7 @@ class DistributedRows:
                 if not (call.done() or set(shares) <= set(present)):
                     return {}
 
-    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, list[int]]) -> None:
+    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, Share]) -> None:
         try:
             workers = list(shares)
             replies = self._client.run(
@@ -307,6 +328,8 @@ class DistributedRows:
         if not versions:
             raise RuntimeError("the Dask cluster has no workers: start some, or wait for them")
         for worker, version in versions.items():
+            if isinstance(version, OSError):  # the worker is gone
+                continue
             if version != dperm.__version__:
                 found = repr(version) if isinstance(version, Exception) else version
                 raise RuntimeError(
@@ -328,7 +351,7 @@ class DistributedRows:
         ]  # fmt: skip
         kept: dict[int, Any] = {}
         for worker, numbers in self._places(blocks):
-            wished = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            wished = self._placement.wish(worker)
             futures = self._client.persist([made[i] for i in numbers], optimize_graph=False, **wished)
             kept.update(zip(numbers, futures_of(futures), strict=True))
         return kept
@@ -336,7 +359,7 @@ class DistributedRows:
     def _places(self, blocks: Blocks) -> list[tuple[str | None, Sequence[int]]]:
         """Partitions for each worker: those of its blocks, or neighbours. None: wherever Dask wants."""
         if not blocks.placed:
-            return list(self._shares(len(blocks.X)))
+            return self._shares(len(blocks.X))
         # Dask would rather send a small block than wait for a worker that it thinks is busy.
         holders = self._client.who_has(blocks.held)
         places = defaultdict(list)
@@ -344,9 +367,11 @@ class DistributedRows:
             places[next(iter(holders.get(block.key, ())), None)].append(number)
         return list(places.items())
 
-    def _shares(self, n_partitions: int) -> list[tuple[str, range]]:
+    def _shares(self, n_partitions: int) -> list[tuple[str | None, Sequence[int]]]:
         """Neighbouring partitions for each worker, in proportion to its threads."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:  # any that comes
+            return [(None, range(n_partitions))]
         threads = np.cumsum([0, *(worker["nthreads"] for worker in workers.values())])
         cuts = np.rint(threads * (n_partitions / threads[-1])).astype(int).tolist()
         shares = [range(start, stop) for start, stop in pairwise(cuts)]
@@ -357,19 +382,50 @@ class DistributedRows:
         from distributed import wait
 
         wanted = {number: self._futures[number] for number in numbers}
+        hoped_at, pause = time.monotonic(), _LOOK_AFTER
         while wanted:
             futures = list(wanted.values())
-            wait(futures)
-            for future in futures:
-                _raise_lost(future)
-            places = self._client.who_has(futures)
-            for number in list(wanted):
-                holders = places.get(partition_key(self._name, number))
-                if holders:
-                    self._holders[number] = holders[0]
-                    del wanted[number]
+            with suppress(TimeoutError, CancelledError):
+                wait(futures, timeout=pause)
+            for number, holder in self._found(wanted).items():
+                self._holders[number] = holder
+                del wanted[number]
+                hoped_at, pause = time.monotonic(), _LOOK_AFTER
+            if wanted and self._may_come(wanted):
+                hoped_at = time.monotonic()
+            if time.monotonic() - hoped_at > _PATIENCE:
+                self._raise_hopeless(wanted)
             if wanted:
                 time.sleep(_FIRST_WAIT)
+                pause = min(2.0 * pause, _LONGEST_WAIT)
+
+    def _found(self, wanted: dict[int, Any]) -> dict[int, str]:
+        """Holders of those of the partitions that are there."""
+        for future in wanted.values():
+            _raise_failed(future)
+        ready = {number: future for number, future in wanted.items() if future.status == "finished"}
+        places = self._client.who_has(list(ready.values())) if ready else {}
+        holders = {number: places.get(partition_key(self._name, number)) for number in ready}
+        return {number: each[0] for number, each in holders.items() if each}
+
+    def _may_come(self, wanted: dict[int, Any]) -> bool:
+        """Whether somebody can make the partitions that are missing; RuntimeError if nobody ever can."""
+        lost = {partition_key(self._name, number) for number, each in wanted.items() if each.status == "lost"}
+        prospects = self._placement.prospects(self._keys(wanted))
+        if lost & prospects.forgotten:
+            raise RuntimeError(_LOST)
+        return prospects.n_workers > 0 and not prospects.n_stuck
+
+    def _raise_hopeless(self, wanted: Iterable[int]) -> NoReturn:
+        n_workers = self._placement.prospects(self._keys(wanted)).n_workers
+        raise RuntimeError(
+            f"the Dask cluster has had no worker that may make the records for {_PATIENCE:.0f} seconds (it "
+            f"has {n_workers} now): start workers, for instance with client.cluster.scale(2), and fit again; "
+            f"tasks that wish for certain workers wait for those. {_NOTHING_RELEASED}"
+        )
+
+    def _keys(self, numbers: Iterable[int]) -> list[str]:
+        return [partition_key(self._name, number) for number in numbers]
 
     def _check(self, facts: Sequence[PartitionFacts]) -> None:
         """DataError for the first record that cannot be used."""
@@ -433,11 +489,9 @@ def _raise_unless_broken(reply: Any) -> None:
         raise reply
 
 
-def _raise_lost(future: Any) -> None:
+def _raise_failed(future: Any) -> None:
+    """Errors of the tasks; what is lost with its worker may be made again."""
     if future.status == "error":
         raise future.exception()
-    if future.status in ("cancelled", "lost"):
-        raise RuntimeError(
-            "records are lost with their worker, and Dask cannot make them again: they were sent to the "
-            "cluster by scatter, or the cluster was restarted. Build the collection from files or functions."
-        )
+    if future.status == "cancelled":
+        raise RuntimeError(_LOST)

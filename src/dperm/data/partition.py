@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,10 @@ import dperm
 from dperm._kernels.threads import threads_for
 from dperm.data.rows import RowImages, Rows, RowSettings
 from dperm.data.sources import rows_of
+from dperm.data.sparse import is_sparse
 from dperm.errors import DataError
+
+PartitionState = tuple[int, int]  # records, checksum
 
 _MOST_LENGTHS = 2  # kept at a time; 8 bytes a record each
 
@@ -42,6 +46,8 @@ class Partition:
         Whether somebody else holds `X` anyway, so that its size does not count twice.
     encode : callable, optional
         Makes a matrix of `X` first, record by record.
+    checksum : int, optional
+        Of a partition that travelled.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class Partition:
         dtype: Any,
         borrowed: bool,
         encode: Callable[[Any], Any] | None = None,
+        checksum: int | None = None,
     ) -> None:
         self.number = number
         self._settings = settings
@@ -69,6 +76,7 @@ class Partition:
         except DataError as error:
             self.problem = str(error)
         self._borrowed = borrowed and self._X is X
+        self.checksum = checksum_of(self._X, self._y) if checksum is None else checksum
 
     def _read(self, settings: RowSettings) -> Rows | None:
         """The records for the kernels; None where there are none."""
@@ -91,6 +99,20 @@ class Partition:
             dtype=None if rows is None else rows.dtype,
             n_entries=0 if rows is None else rows.n_entries,
             problem=self.problem,
+            checksum=self.checksum,
+        )
+
+    def check_unchanged(self, state: PartitionState) -> None:
+        """DataError unless the records are those of a partition in that state."""
+        n_rows, checksum = state
+        if (self.n_rows, self.checksum) == (n_rows, checksum):
+            return
+        change = f"{n_rows} records then, {self.n_rows} now" if self.n_rows != n_rows else "other values"
+        raise DataError(
+            f"partition {self.number} has changed since training began ({change}): its worker left the "
+            "cluster, and Dask made it again from its source. What was charged stays charged, and nothing "
+            "was released from this pass over the data; train on files that nobody writes to, read by "
+            "functions that return the same every time."
         )
 
     def problem_from(self, first_row: int) -> str:
@@ -117,7 +139,7 @@ class Partition:
         return self._lengths[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.number, self._X, self._y, self._settings, self._dtype, False)
+        arguments = (self.number, self._X, self._y, self._settings, self._dtype, False, None, self.checksum)
         return Partition, arguments
 
     def __sizeof__(self) -> int:
@@ -125,6 +147,28 @@ class Partition:
         from dask.sizeof import sizeof
 
         return (0 if self._borrowed else int(sizeof(self._X))) + 24 * self.n_rows
+
+
+def checksum_of(X: Any, y: NDArray[Any]) -> int:
+    """CRC-32 of a matrix, in the arrays that it is kept in, and of targets.
+
+    It finds sources that somebody wrote to, at the speed of reading; it is no proof against intent.
+    """
+    checksum = crc32(repr(X.shape).encode())
+    for array in (*_arrays(X), y):
+        checksum = crc32(f"{array.dtype} {array.shape}".encode(), checksum)
+        if not array.dtype.hasobject:  # which no kernel reads
+            checksum = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
+    return checksum
+
+
+def _arrays(X: Any) -> list[NDArray[Any]]:
+    if isinstance(X, np.ndarray):
+        return [X]
+    parts = getattr(X.tocsr() if is_sparse(X) else X, "__dict__", {})
+    values = [parts[name] for name in sorted(parts)]
+    flat = [each for value in values for each in (value if isinstance(value, tuple) else (value,))]
+    return [each for each in flat if isinstance(each, np.ndarray)]
 
 
 class NotKept(KeyError):
@@ -141,6 +185,12 @@ class PartitionFacts:
     dtype: Any
     n_entries: int
     problem: str | None
+    checksum: int = field(repr=False)
+
+    @property
+    def state(self) -> PartitionState:
+        """What tells the partition from another one."""
+        return self.n_rows, self.checksum
 
 
 def _array(values: Any) -> NDArray[Any]:
@@ -150,9 +200,14 @@ def _array(values: Any) -> NDArray[Any]:
 
 def _matrix(X: Any, dtype: Any) -> Any:
     """A data frame or an array as the kernels read it, copied only where that is another layout."""
-    if dtype is None:
+    if dtype is None or is_sparse(X):
         return X
     matrix = _array(X)
+    if matrix.ndim == 0:
+        raise DataError(
+            "blocks of X must be arrays, data frames or matrices of scipy.sparse, got "
+            f"{type(X).__module__}.{type(X).__qualname__}"
+        )
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
         return matrix  # whoever makes rows of it says what is wrong
     return np.require(matrix, dtype=dtype, requirements=["C", "ALIGNED"])
@@ -269,17 +324,25 @@ class Reply:
     error: Exception | None = None
 
 
-async def pass_on_worker(name: str, shares: dict[str, list[int]], asked: Pass, *, dask_worker: Any) -> Reply:
+#: Partitions of a worker, with the states in which they must be; None for any.
+Share = dict[int, PartitionState | None]
+
+
+async def pass_on_worker(name: str, shares: dict[str, Share], asked: Pass, *, dask_worker: Any) -> Reply:
     """Make a pass over the partitions of a worker, in its pool of threads.
 
     It returns errors rather than raising them: a worker logs what it was asked when something is raised, and
     that may hold secrets.
     """
     try:
-        keys = [partition_key(name, number) for number in shares[dask_worker.address]]
+        share = shares[dask_worker.address]
+        keys = [partition_key(name, number) for number in share]
         if any(key not in dask_worker.data for key in keys):
             return Reply(absent=True)
         partitions = [dask_worker.data[key] for key in keys]
+        for partition, state in zip(partitions, share.values(), strict=True):
+            if state is not None:
+                partition.check_unchanged(state)
         n_threads = dask_worker.state.nthreads
         loop, pool = asyncio.get_running_loop(), dask_worker.executors["default"]
         return Reply(await loop.run_in_executor(pool, asked.over, partitions, n_threads))
@@ -292,10 +355,13 @@ def partition_key(name: str, number: int) -> str:
     return f"{name}-{number}"
 
 
-def predictions_of(partition: Partition, w: NDArray[np.float64], threads: WorkerThreads) -> Any:
-    """Predictions of a partition's rows, as a task of Dask's."""
+def predictions_of(
+    partition: Partition, state: PartitionState, w: NDArray[np.float64], threads: WorkerThreads
+) -> Any:
+    """Predictions of the rows of a partition in that state, as a task of Dask's."""
     from distributed import get_worker
 
+    partition.check_unchanged(state)
     assert partition.rows is not None
     n_threads = threads.value(partition, get_worker().state.nthreads)
     return partition.rows.predictions(w, n_threads)

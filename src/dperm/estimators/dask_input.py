@@ -9,8 +9,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
-from dperm.data.dask_collections import EncodedCollection, is_dask_collection
+from dperm.data.dask_collections import Blocks, EncodedCollection, blocks_of, is_dask_collection
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 
@@ -78,13 +79,95 @@ def by_blocks(method: Method) -> Method:
     return cast(Method, predict)
 
 
+class ScoredByBlocks:
+    """`score` for Dask collections: the workers compare predictions with targets, block by block."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, or coefficient of determination of a regressor, on these records.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array_like, data frame, or Dask array or data frame
+        y : (n_samples,) array_like, or Dask array or series in the partitions of `X`
+        sample_weight : (n_samples,) array_like, optional
+            Not for Dask data frames.
+
+        Returns
+        -------
+        float
+            Not private: it depends on these records without noise.
+
+        Raises
+        ------
+        DataError
+            For Dask collections that do not match.
+        """
+        if not is_dask_collection(X) or (sample_weight is not None and not hasattr(X, "divisions")):
+            return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        if sample_weight is not None:
+            raise DataError("score takes no sample_weight with Dask data frames: leave it out")
+        blocks = blocks_of(X, y, encode=self.predict)  # type: ignore[attr-defined]
+        return _score_of_blocks(self, blocks)
+
+
+def _score_of_blocks(estimator: Any, blocks: Blocks) -> float:
+    import dask
+
+    model, sample = _to_send(estimator, "predict")
+    summary = _hits if is_classifier(estimator) else _squares
+    apply = dask.delayed(_compared, pure=False, traverse=False)
+    shared = dask.delayed(model, pure=False, traverse=False)
+    pairs = zip(blocks.X, blocks.y, strict=True)
+    found = dask.compute(*[apply(summary, shared, X, y, sample) for X, y in pairs])
+    n, *rest = np.array([each for each in found if each[0]], dtype=np.float64).reshape(-1, len(found[0])).T
+    if not n.size:
+        raise DataError("X must have at least one record")
+    if summary is _hits:
+        return float(rest[0].sum() / n.sum())
+    means, spreads, residuals = rest
+    total = spreads.sum() + (n * np.square(means - np.average(means, weights=n))).sum()
+    if total == 0.0:
+        return float(residuals.sum() == 0.0)
+    return float(1.0 - residuals.sum() / total)
+
+
+def _compared(summary: Callable[..., Any], model: Any, X: Any, y: Any, sample: NDArray[Any]) -> Any:
+    targets = _array(y)
+    predictions = _prediction(model, "predict", X, sample)
+    if targets.shape != predictions.shape:
+        raise DataError(
+            f"y must have one target per record: a partition has {len(predictions)} records and "
+            f"{len(targets)} targets"
+        )
+    return summary(targets, predictions)
+
+
+def _hits(targets: NDArray[Any], predictions: NDArray[Any]) -> tuple[int, int]:
+    """Records, and those that are predicted."""
+    return len(targets), int(np.count_nonzero(targets == predictions))
+
+
+def _squares(targets: NDArray[Any], predictions: NDArray[Any]) -> tuple[int, float, float, float]:
+    """Records, mean of the targets, and sums of squares about it and about the predictions."""
+    if not len(targets):
+        return 0, 0.0, 0.0, 0.0
+    mean = float(np.mean(targets))
+    about_mean, residuals = (float(np.square(targets - each).sum()) for each in (mean, predictions))
+    return len(targets), mean, about_mean, residuals
+
+
+def _to_send(estimator: Any, name: str) -> tuple[Any, NDArray[Any]]:
+    """The model for workers, and what its method gives for a row."""
+    model = copy.copy(estimator)
+    model.ledger = model.random_state = None  # a prediction needs neither, and they do not travel
+    return model, getattr(model, name)(_one_row(model))
+
+
 def _predictions(estimator: Any, name: str, X: Any) -> Any:
     import dask
     import dask.array
 
-    model = copy.copy(estimator)
-    model.ledger = model.random_state = None  # a prediction needs neither, and they do not travel
-    sample = getattr(model, name)(_one_row(model))
+    model, sample = _to_send(estimator, name)
     if not hasattr(X, "divisions"):
         X = X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
         lengths, blocks = X.chunks[0], np.ravel(np.array(X.to_delayed(), dtype=object))

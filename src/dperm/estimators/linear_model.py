@@ -19,7 +19,7 @@ from dperm.algorithms.fit_result import FitResult
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.record_files import RecordFiles
 from dperm.data.schema import Schema
-from dperm.estimators.dask_input import by_blocks
+from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
 from dperm.estimators.input_checks import check_epsilon_delta, is_private, row_scales
 from dperm.estimators.solvers import check_solver, run_solver
@@ -139,7 +139,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """A linear regressor: a subclass says which loss, given the bound on the targets."""
 
     target_bound: float | None

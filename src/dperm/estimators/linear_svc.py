@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.data.record_files import RecordFiles
 from dperm.data.schema import Schema
-from dperm.estimators.dask_input import by_blocks
+from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.input_checks import binary_classes, class_codes, is_private, labels_of, with_targets
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.losses import Hinge, Loss, SoftMargin, SquaredHinge
@@ -23,7 +23,7 @@ from dperm.mechanisms.random_source import RandomState
 _LOSSES: dict[str, type[Loss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge, "soft_margin": SoftMargin}
 
 
-class LinearSVC(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class LinearSVC(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear support vector classification with a differential privacy guarantee that holds for the program.
 
     Parameters

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.data.record_files import RecordFiles
 from dperm.data.schema import Schema
-from dperm.estimators.dask_input import by_blocks
+from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.input_checks import class_codes, class_labels, is_private, labels_of, with_targets
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.losses import Loss, Softmax, get_loss
 from dperm.mechanisms.random_source import RandomState
 
 
-class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class LogisticRegression(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Logistic regression with a differential privacy guarantee that holds for the program.
 
     With more than two classes it is multinomial: the softmax loss, one column of weights per class.
