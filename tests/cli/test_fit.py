@@ -102,6 +102,22 @@ class TestFit:
             outputs.append(read_model()["coef"])
         assert outputs[0] == outputs[1]
 
+    def test_words_for_missing_numbers_are_texts_among_texts(self, run):
+        frame = people()
+        frame["job"] = frame["job"].replace({"farmer": "NA", "nurse": "null"})
+        frame["income"] = frame["income"].replace({">50K": "NA"})
+        frame["age"] = frame["age"].astype(float).where(frame["age"] > 9)
+        columns = [SCHEMA.columns[0], Categorical("job", ["NA", "null", "?"])]
+        Schema(columns, name="people").to_toml("people.toml")
+        frame.to_parquet("na.parquet", index=False)
+        frame.to_csv("na.csv", index=False, na_rep="NA")
+        models = []
+        for data in ("na.parquet", "na.csv"):
+            labels = ["--class", "<=50K", "--class", "NA"]
+            fit(run, data, *labels, "--epsilon", "inf", "-o", "model.json")
+            models.append(read_model())
+        assert models[0] == models[1]
+
     def test_the_ledger_is_charged(self, run):
         run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
         assert "charged to the ledger 'people'" in " ".join(

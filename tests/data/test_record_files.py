@@ -9,6 +9,7 @@ import textwrap
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,6 +203,67 @@ def test_csv(tmp_path, block_bytes):
         Objective("logistic", scan_csv(tmp_path / "t.csv", label="y"))
 
 
+def test_words_for_missing_numbers_are_texts_among_texts(tmp_path):
+    schema = dperm.Schema(
+        [
+            dperm.Categorical("c", ["NA", "null", "nan", "DE"], missing="zero"),
+            dperm.Numeric("a", 0, 5, missing=2),
+        ]
+    )
+    c = np.array(["NA", "null", "nan", "DE", None] * 20, dtype=object)
+    a = np.arange(100.0) % 6
+    a[::7] = np.nan
+    frame = pd.DataFrame({"c": c, "a": a, "label": ["NA", "yes"] * 50})
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    for words in ("", "NA", "null", "NaN"):
+        numbers = frame.astype({"a": object}).assign(a=[words if each != each else each for each in a])
+        numbers.to_csv(tmp_path / f"t{words}.csv", index=False)
+    encoded = schema.encode(frame[["c", "a"]])
+    y = np.where(frame["label"] == "yes", 1.0, -1.0)
+    expected = Objective("logistic", encoded, y).clipped_gradient_sum(np.full(5, 0.1), 0.3)
+    sources = [
+        scan_parquet(tmp_path / "t.parquet", label="label", schema=schema),
+        *(scan_csv(path, label="label", label_type="text", schema=schema) for path in tmp_path.glob("*.csv")),
+    ]
+    assert len(sources) == 5
+    for source in sources:
+        (matrix,) = source.matrices()
+        assert np.array_equal(matrix.codes, encoded.codes)
+        assert np.array_equal(matrix.numeric, encoded.numeric)
+        assert source.labels().tolist() == ["NA", "yes"]
+        objective = Objective(
+            "logistic", source.with_targets(lambda cells: np.where(cells == "yes", 1.0, -1.0))
+        )
+        assert same(objective.clipped_gradient_sum(np.full(5, 0.1), 0.3), expected)
+    (tmp_path / "gap.csv").write_text("label,a\nNA,1\n,2\n")
+    with pytest.raises(DataError, match="holds no label at row 1"):
+        scan_csv(tmp_path / "gap.csv", label="label", label_type="text").labels()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block_bytes", [1, 7, 64, 500, 10_000])
+def test_blocks_of_a_csv_file(tmp_path, end, block_bytes):
+    """Whatever the ends of lines, empty ones among them, and blocks shorter than a line."""
+    x = np.arange(40.0)
+    lines = ["\ufeffa,y", *(f"{each},{each % 2 * 2 - 1}" for each in x)]
+    lines.insert(20, "")
+    (tmp_path / "t.csv").write_bytes(end.join([*lines, "", ""]).encode())
+    source = scan_csv(tmp_path / "t.csv", label="y", block_bytes=block_bytes)
+    assert source.feature_names == ("a",)
+    assert np.array_equal(np.concatenate(list(source.matrices()))[:, 0], x)
+    assert np.array_equal(source.targets(), x % 2 * 2 - 1)
+
+
+def test_a_csv_file_with_long_lines(tmp_path):
+    width = 8_000  # lines of 150 kB
+    x = np.random.default_rng(2).standard_normal((3, width))
+    names = [f"x{j}" for j in range(width)]
+    pd.DataFrame(x, columns=names).assign(y=1.0).to_csv(tmp_path / "t.csv", index=False)
+    assert np.array_equal(
+        np.concatenate(list(scan_csv(tmp_path / "t.csv", label="y", block_bytes=1 << 17).matrices())), x
+    )
+
+
 # -- algorithms and estimators -----------------------------------------------------------------------
 
 
@@ -327,6 +389,14 @@ def test_arguments(tmp_path, pattern):
         Objective("logistic", source, y)
     with pytest.raises(DataError, match="RecordFiles takes none"):
         Objective("logistic", source, counts=np.full(N, 2))
+
+
+@pytest.mark.parametrize(("width", "rows"), [(5, 1 << 19), (60, 1 << 16), (10_000, 1024)])
+def test_chunks_by_default_fill_the_buffers_of_the_reader(tmp_path, width, rows):
+    """Which hold powers of two."""
+    names = [f"x{j}" for j in range(width)]
+    parquet.write_table(pa.table({**{name: [0.5] for name in names}, "y": [1.0]}), tmp_path / "t.parquet")
+    assert scan_parquet(tmp_path / "t.parquet", label="y").tables.chunk_rows == rows
 
 
 def test_no_pyarrow(monkeypatch, pattern):
@@ -482,6 +552,47 @@ def test_a_forked_process_is_told_to_build_its_own(pattern):
     assert ours.poll(20)
     assert "forked process" in ours.recv()
     process.join()
+
+
+def highest_pool(source, columns):
+    """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
+    program = f"""
+        import numpy as np, pyarrow
+        pyarrow.set_cpu_count(16)
+        from dperm import Objective
+        from dperm.data import scan_csv, scan_parquet
+
+        Objective("logistic", {source}, n_threads=2).clipped_gradient_sum(np.full({columns}, 0.01), 0.5)
+        print(pyarrow.default_memory_pool().max_memory())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_memory_of_a_csv_file_is_that_of_a_few_chunks(tmp_path):
+    n, width, block_bytes = 100_000, 20, 1 << 20
+    x = np.random.default_rng(0).standard_normal((n, width)).round(6)
+    columns = {f"x{j}": x[:, j] for j in range(width)}
+    csv.write_csv(pa.table({**columns, "y": np.ones(n)}), tmp_path / "t.csv")
+    n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
+    assert n_chunks > 15
+    source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
+    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks
+
+
+@pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
+def test_memory_of_a_parquet_file_is_that_of_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
+    """As most programs write them: a dictionary of up to 1 MiB that the values soon outgrow."""
+    width, chunk_rows = 30, 1 << 13
+    x = np.random.default_rng(0).standard_normal((400_000, width)).astype(dtype)
+    x = np.concatenate([x] * (8 // x.itemsize))
+    columns = {f"x{j}": x[:, j] for j in range(width)}
+    written = pa.table({**columns, "y": np.ones(len(x))})
+    parquet.write_table(written, tmp_path / "t.parquet", compression=compression)
+    source = f"scan_parquet({str(tmp_path / 't.parquet')!r}, label='y', chunk_rows={chunk_rows})"
+    bound = 3 * chunk_rows * (width * x.itemsize + 8) + (width + 1) * (2 << 20) + 1e6
+    assert bound < 0.8 * written.nbytes
+    assert highest_pool(source, width) < bound
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dperm.data.arrow_tables import pyarrow
+from dperm.data.arrow_tables import empty_texts_missing, pyarrow
 from dperm.data.schema import Schema
 from dperm.data.schema_columns import Numeric, SchemaColumn
 from dperm.errors import DataError
@@ -17,6 +17,8 @@ _PARQUET = (".parquet", ".pq")
 
 def read_table(path: Path, schema: Schema | None = None, label: str | None = None) -> Any:
     """The Arrow table of a file, in memory; texts without the spaces around them, empty cells missing.
+
+    Words such as ``NA`` in a CSV file are missing numbers, and ordinary texts.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
         types = {column.name: _csv_type(column) for column in schema.columns} if schema is not None else {}
         if label is not None:
             types[label] = "string"
-        convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
+        convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return _without_spaces(arrow.csv.read_csv(path, convert_options=convert))
     except arrow.ArrowException as error:
         raise DataError(f"{path} cannot be read: {error}") from None
@@ -80,8 +82,5 @@ def _without_spaces(table: Any) -> Any:
     for place, field in enumerate(table.schema):
         if arrow.types.is_string(field.type):
             trimmed = arrow.compute.utf8_trim_whitespace(table[field.name])
-            empty = arrow.compute.equal(trimmed, "")
-            table = table.set_column(
-                place, field.name, arrow.compute.if_else(empty, arrow.scalar(None, field.type), trimmed)
-            )
-    return table
+            table = table.set_column(place, field.name, trimmed)
+    return empty_texts_missing(table)

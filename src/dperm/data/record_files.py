@@ -63,7 +63,8 @@ def scan_parquet(
     schema : Schema, optional
         Describes the columns instead: every chunk is encoded with it.
     chunk_rows : int, optional
-        Records in a chunk; by default as many as make 32 MiB. The result does not depend on it.
+        Records in a chunk; by default the power of two that makes 16 to 32 MiB. The result does not depend on
+        it. The reader's buffers hold a power of two: others take the memory of the next one.
 
     Returns
     -------
@@ -79,9 +80,11 @@ def scan_parquet(
     Notes
     -----
     Every pass over the data reads the files once; while the kernels work on one chunk, the next is read.
-    Three chunks are in memory at most, and of compressed files a page of each column (1 MiB, as most
-    programs write them). Allocators keep about as much again of what was freed, whatever the size of the
-    files. Pages of the files themselves are the system's cache: it drops them when memory is short.
+    At most three chunks are in memory, and two pages of each column (of 1 MiB, as most programs write them):
+    a dictionary and the page that is decompressed. With hundreds of columns that is more than the chunks;
+    files without dictionaries, in small pages, need less. Allocators keep about as much again of what was
+    freed, whatever the size of the files. Pages of the files themselves are the system's cache: it drops
+    them when memory is short.
 
     Full-batch algorithms need one pass per step. Algorithms on samples of records work, at one pass over the
     files per sample (`dp_sgd`) or per four million numbers sampled (`dp_sgd_gradient` and its kin), which is
@@ -96,7 +99,8 @@ def scan_parquet(
     tables = ParquetTables(files, (*names, label), 1)
     source = RecordFiles(tables, label, schema)
     fit = max(1024, _CHUNK_BYTES // (source.matrix_dtype.itemsize * len(names)))
-    chunk_rows = fit if chunk_rows is None else _positive("chunk_rows", chunk_rows)
+    # The largest power of two: the reader's buffers have that length.
+    chunk_rows = 1 << (fit.bit_length() - 1) if chunk_rows is None else _positive("chunk_rows", chunk_rows)
     return dataclasses.replace(source, tables=dataclasses.replace(tables, chunk_rows=chunk_rows))
 
 
@@ -133,6 +137,14 @@ def scan_csv(
         For files that are not there, or cannot be read.
     ImportError
         Without pyarrow.
+
+    Notes
+    -----
+    An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` are missing numbers; as a category or
+    a label that is text they are what they say. A cell must not hold the end of a line.
+
+    About four chunks are in memory, whatever the number of threads: three of numbers, and the text that is
+    parsed.
     """
     types = {"number": "float64", "text": "string"}
     if label_type not in types:
@@ -335,7 +347,7 @@ def _column_names(
 
 
 def _positive(name: str, value: int) -> int:
-    if not (isinstance(value, Integral) and value >= 1):
+    if not (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1):
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
 
