@@ -273,6 +273,69 @@ def test_nan_in_a_float_column_of_categories_is_missing():
     assert codes[:, 0].tolist() == [0, 2, 1]
 
 
+KINDS = {
+    "text": ["1", "2", "1", None],
+    "bytes": [b"1", b"2", b"1", None],
+    "whole numbers": [1, 2, 1, None],
+    "some whole numbers": ["1", "2", *["1"] * 200, 2, None],
+}
+
+
+def columns_of(cells):
+    yield "objects", {"k": as_array(cells)}
+    yield "pandas objects", pd.DataFrame({"k": pd.Series(cells, dtype=object)})
+    yield "pandas category", pd.DataFrame({"k": pd.Categorical(as_array(cells))})
+    if len({type(cell) for cell in cells}) == 2:
+        yield "pandas", pd.DataFrame({"k": cells}).convert_dtypes()
+        yield "polars", pl.DataFrame({"k": cells})
+        yield "arrow", pa.table({"k": cells})
+        yield "arrow dictionary", pa.table({"k": pa.array(cells).dictionary_encode()})
+        if isinstance(cells[0], str):
+            yield "arrow views", pa.table({"k": pa.array(cells, pa.string_view())})
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("categories", [["1", "2"], [1, 2]])
+def test_cells_of_another_kind_than_the_categories_are_an_error(kind, categories):
+    schema = Schema([Categorical("k", categories, unknown="zero", missing="zero")])
+    fits = {"text": str, "whole numbers": int}.get(kind) is type(categories[0])
+    for library, table in columns_of(KINDS[kind]):
+        if fits:
+            assert schema.encode(table).codes[:, 0].tolist() == [0, 1, 0, 2], library
+        else:
+            with pytest.raises(DataError, match=r"'k' holds .* and its categories .* must be of one kind"):
+                schema.encode(table)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_whole_numbers_are_compared_as_such(data):
+    """Near 2**53, 2**63 and 2**64, where neighbours have the same double."""
+    whole = st.sampled_from([0, 2**24, 2**53, 2**63, 2**64]).flatmap(
+        lambda middle: st.integers(middle - 3, middle + 3)
+    )
+    whole = st.one_of(whole, whole.map(lambda each: -each))
+    categories = data.draw(st.lists(whole, min_size=1, max_size=8, unique=True))
+    schema = Schema([Categorical("k", categories, unknown="zero", missing="zero")])
+    for dtype in (np.int8, np.int64, np.uint64, np.float32, np.float64):
+        fitting = st.one_of(st.sampled_from(categories), whole)
+        if np.dtype(dtype).kind == "f":
+            cells = np.array(data.draw(st.lists(fitting, min_size=1, max_size=8)), dtype=object).astype(dtype)
+            drawn = [int(cell) for cell in cells]
+        else:
+            limits = np.iinfo(dtype)
+            drawn = data.draw(st.lists(fitting, min_size=1, max_size=8))
+            drawn = [min(max(each, limits.min), limits.max) for each in drawn]
+            cells = np.array(drawn, dtype)
+        places = {category: place for place, category in enumerate(categories)}
+        expected = [places.get(each, len(categories)) for each in drawn]
+        assert schema.encode({"k": cells}).codes[:, 0].tolist() == expected
+        if np.dtype(dtype).kind != "f":
+            for frame in (pl.DataFrame, pa.table):
+                gaps = frame({"k": pa.array([*drawn, None], pa.from_numpy_dtype(dtype))})
+                assert schema.encode(gaps).codes[:, 0].tolist() == [*expected, len(categories)]
+
+
 class TestTableErrors:
     @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
     @pytest.mark.parametrize(

@@ -294,8 +294,8 @@ def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
 def _end_of_lines(text: Any) -> int:
     """Where the last whole line ends; 0 without one."""
     for length in (min(_SHORT_LINE_BYTES, len(text)), len(text)):
-        tail = text.slice(len(text) - length).to_pybytes()
-        end: int = tail.rfind(b"\n") + 1
+        tail: bytes = text.slice(len(text) - length).to_pybytes()
+        end = tail.rfind(b"\n") + 1
         if end:
             return len(text) - length + end
     return tail.rfind(b"\r", 0, -1) + 1  # a last one may be half of "\r\n"
