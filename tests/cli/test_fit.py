@@ -163,6 +163,12 @@ class TestErrors:
         people().assign(income=None).to_csv("income.csv", index=False)
         assert "the label 'income' is missing at row 0" in self.fails(run, "income.csv")
 
+    def test_files_under_a_wrong_name(self, run):
+        people().to_parquet("table.csv", index=False)
+        assert "table.csv is a Parquet file, not CSV" in self.fails(run, "table.csv")
+        people().to_csv("table.parquet", index=False)
+        assert "table.parquet is text, not Parquet" in self.fails(run, "table.parquet")
+
     def test_labels(self, run):
         assert "there is no column 'pay'; the columns are 'job'" in self.fails(
             run, "people.csv", "--label", "pay"

@@ -1,5 +1,6 @@
 """Records in Parquet and CSV files: the integers of memory whatever the chunks, files that change, memory."""
 
+import gzip
 import multiprocessing
 import os
 import pickle
@@ -362,8 +363,35 @@ def test_files_that_do_not_fit(tmp_path):
         Objective("logistic", scan_parquet(pattern, label="y"))
 
 
+OTHER_KINDS = {
+    "compressed with gzip, .*: decompress it first": gzip.compress(b"a,y\n1,1\n" * 100),
+    "a zip archive or a workbook, .*: save it as": b"PK\x03\x04" + bytes(range(256)),
+    "text in UTF-16, .*: save it as": "a,y\n1,1\n".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+@pytest.mark.filterwarnings("error")  # that includes errors that cannot be raised
+def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, kind):
+    (tmp_path / "t.dat").write_bytes(OTHER_KINDS[kind])
+    for scan in (scan_csv, scan_parquet):
+        with pytest.raises(DataError, match=rf"t\.dat is {kind}"):
+            scan(tmp_path / "t.dat", label="y")
+    with pytest.raises(DataError, match=r"0\.parquet is a Parquet file, not CSV: .*scan_parquet"):
+        scan_csv(pattern, label="y")
+    for text in ("a,y\n1,1\n", "ü" * 1000, "a" + "ü" * 1000):
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=r"t\.csv is text, not Parquet: .*scan_csv"):
+            scan_parquet(tmp_path / "t.csv", label="y")
+    # the kind may be learned only when a pass comes to a file
+    (tmp_path / "9.parquet").write_text("a,y\n1,1\n")
+    with pytest.raises(DataError, match=r"9\.parquet is text, not Parquet"):
+        Objective("logistic", scan_parquet(pattern, label="y"))
+
+
 def test_arguments(tmp_path, pattern):
     x, y = records()
+    (tmp_path / "t.csv").write_text("a,y\n1,1\n")
     parquet.write_table(table(x, y, name=["text"] * N), tmp_path / "t.par")
     parquet.write_table(table(x[:0], y[:0]), tmp_path / "empty.par")
     with pytest.raises(DataError, match="column 'name' holds string, not numbers"):
@@ -382,6 +410,10 @@ def test_arguments(tmp_path, pattern):
         scan_parquet(pattern, label="y", columns=["x0", "x0"])
     with pytest.raises(ValueError, match="chunk_rows must be a positive integer"):
         scan_parquet(pattern, label="y", chunk_rows=0)
+    with pytest.raises(ValueError, match="chunk_rows must be a positive integer, got True"):
+        scan_parquet(pattern, label="y", chunk_rows=True)
+    with pytest.raises(ValueError, match="block_bytes must be a positive integer, got True"):
+        scan_csv(tmp_path / "t.csv", label="y", block_bytes=True)
     with pytest.raises(ValueError, match="label_type must be"):
         scan_csv(pattern, label="y", label_type="date")
     source = scan_parquet(pattern, label="y")

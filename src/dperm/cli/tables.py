@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from dperm.data.arrow_tables import empty_texts_missing, pyarrow
+from dperm.data.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.schema import Schema
 from dperm.data.schema_columns import Numeric, SchemaColumn
 from dperm.errors import DataError
 
 _PARQUET = (".parquet", ".pq")
+_COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # which pyarrow decompresses
 
 
 def read_table(path: Path, schema: Schema | None = None, label: str | None = None) -> Any:
@@ -42,10 +44,13 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
     arrow = pyarrow()
     try:
         if path.suffix.lower() in _PARQUET:
+            check_is_parquet(path)
             return arrow.parquet.read_table(path)
         types = {column.name: _csv_type(column) for column in schema.columns} if schema is not None else {}
         if label is not None:
             types[label] = "string"
+        if path.suffix.lower() not in _COMPRESSED:
+            check_is_csv(path)
         convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return _without_spaces(arrow.csv.read_csv(path, convert_options=convert))
     except arrow.ArrowException as error:

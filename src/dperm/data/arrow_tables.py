@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dperm.data.csv_faults import csv_fault
+from dperm.data.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.mapped import MappedFiles
 from dperm.errors import DataError
 
@@ -125,6 +126,7 @@ def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]
     # From a mapping pages are decoded where they are; else they are read when they are needed: memory
     # does not grow with the size of row groups.
     mapped = files is not None and files.bytes_of(path) is not None
+    check_is_parquet(path)
     with (
         _errors_of(path, "Parquet"),
         _source(path, files) as source,
@@ -253,6 +255,7 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
         When the file cannot be read.
     """
     csv = pyarrow().csv
+    check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
         # Only the header matters here, whatever is wrong with the lines below it.
         parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
