@@ -63,8 +63,8 @@ def scan_parquet(
     schema : Schema, optional
         Describes the columns instead: every chunk is encoded with it.
     chunk_rows : int, optional
-        Records in a chunk; by default the power of two that makes 16 to 32 MiB. The result does not depend on
-        it. The reader's buffers hold a power of two: others take the memory of the next one.
+        Records in a chunk; by default as many as make 32 MiB. The result does not depend on it. In memory a
+        chunk may take the room of the next power of two: pyarrow's buffers grow so.
 
     Returns
     -------
@@ -99,8 +99,7 @@ def scan_parquet(
     tables = ParquetTables(files, (*names, label), 1)
     source = RecordFiles(tables, label, schema)
     fit = max(1024, _CHUNK_BYTES // (source.matrix_dtype.itemsize * len(names)))
-    # The largest power of two: the reader's buffers have that length.
-    chunk_rows = 1 << (fit.bit_length() - 1) if chunk_rows is None else _positive("chunk_rows", chunk_rows)
+    chunk_rows = fit if chunk_rows is None else _positive("chunk_rows", chunk_rows)
     return dataclasses.replace(source, tables=dataclasses.replace(tables, chunk_rows=chunk_rows))
 
 
