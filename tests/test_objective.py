@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.optimize import check_grad
 from scipy.sparse import csr_array
@@ -182,6 +183,7 @@ NAN_X = np.array([[1.0, 1.0], [1.0, np.nan], [1.0, 1.0]])
         ({"n_public": 2.5}, ValueError, r"n_public must be .* got 2\.5"),
         ({"n_public": math.nan}, ValueError, "n_public must be .* got nan"),
         ({"X": np.ones(3)}, DataError, r"X must have two dimensions .* got shape \(3,\)"),
+        ({"X": pl.LazyFrame({"a": [1.0]})}, DataError, r"X is a LazyFrame, .*: collect\(\) it first"),
         ({"X": np.ones((0, 2))}, DataError, r"X must have at least .* got shape \(0, 2\)"),
         ({"X": np.ones((3, 0))}, DataError, r"X must have at least .* got shape \(3, 0\)"),
         ({"X": np.ones((3, 2)) * 1j}, DataError, "X must hold real .* complex128"),

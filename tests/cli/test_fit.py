@@ -102,6 +102,22 @@ class TestFit:
             outputs.append(read_model()["coef"])
         assert outputs[0] == outputs[1]
 
+    def test_words_for_missing_numbers_are_texts_among_texts(self, run):
+        frame = people()
+        frame["job"] = frame["job"].replace({"farmer": "NA", "nurse": "null"})
+        frame["income"] = frame["income"].replace({">50K": "NA"})
+        frame["age"] = frame["age"].astype(float).where(frame["age"] > 9)
+        columns = [SCHEMA.columns[0], Categorical("job", ["NA", "null", "?"])]
+        Schema(columns, name="people").to_toml("people.toml")
+        frame.to_parquet("na.parquet", index=False)
+        frame.to_csv("na.csv", index=False, na_rep="NA")
+        models = []
+        for data in ("na.parquet", "na.csv"):
+            labels = ["--class", "<=50K", "--class", "NA"]
+            fit(run, data, *labels, "--epsilon", "inf", "-o", "model.json")
+            models.append(read_model())
+        assert models[0] == models[1]
+
     def test_the_ledger_is_charged(self, run):
         run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
         assert "charged to the ledger 'people'" in " ".join(
@@ -146,6 +162,12 @@ class TestErrors:
         assert "age.csv cannot be read" in self.fails(run, "age.csv")
         people().assign(income=None).to_csv("income.csv", index=False)
         assert "the label 'income' is missing at row 0" in self.fails(run, "income.csv")
+
+    def test_files_under_a_wrong_name(self, run):
+        people().to_parquet("table.csv", index=False)
+        assert "table.csv is a Parquet file, not CSV" in self.fails(run, "table.csv")
+        people().to_csv("table.parquet", index=False)
+        assert "table.parquet is text, not Parquet" in self.fails(run, "table.parquet")
 
     def test_labels(self, run):
         assert "there is no column 'pay'; the columns are 'job'" in self.fails(

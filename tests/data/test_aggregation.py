@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm._kernels.record_kernels import distinct_records
-from dperm.data import aggregate
+from dperm.data import aggregate, scan_parquet
 from dperm.errors import CopyWarning, DataError
 from reference.real_data import load_or_skip
 from reference.tabular_data import random_table
@@ -279,3 +279,17 @@ def test_kddcup99():
     assert len(merged) == len(y) == 145_585  # of 494,021; the classes are normal and attack
     assert counts.sum() == len(data.X)
     assert counts.max() == 193_081
+
+
+def test_records_that_are_not_in_memory(tmp_path):
+    array = pytest.importorskip("dask.array")
+    x, y = np.ones((4, 2)), np.ones(4)
+    for data, name in (((array.ones((4, 2)), y), "X"), ((x, array.ones(4)), "y")):
+        with pytest.raises(DataError, match=rf"{name} is a Dask collection, .* pass {name}\.compute\(\)"):
+            aggregate(*data)
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"a": x[:, 0], "y": y}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"X of type RecordFiles is not in memory.*or pass an array"):
+        aggregate(scan_parquet(tmp_path / "t.parquet", label="y"), None)
+    with pytest.raises(DataError, match="y must hold one target per record, got None"):
+        aggregate(x, None)

@@ -1,5 +1,6 @@
 """Records in Parquet and CSV files: the integers of memory whatever the chunks, files that change, memory."""
 
+import gzip
 import multiprocessing
 import os
 import pickle
@@ -9,6 +10,7 @@ import textwrap
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -202,6 +204,67 @@ def test_csv(tmp_path, block_bytes):
         Objective("logistic", scan_csv(tmp_path / "t.csv", label="y"))
 
 
+def test_words_for_missing_numbers_are_texts_among_texts(tmp_path):
+    schema = dperm.Schema(
+        [
+            dperm.Categorical("c", ["NA", "null", "nan", "DE"], missing="zero"),
+            dperm.Numeric("a", 0, 5, missing=2),
+        ]
+    )
+    c = np.array(["NA", "null", "nan", "DE", None] * 20, dtype=object)
+    a = np.arange(100.0) % 6
+    a[::7] = np.nan
+    frame = pd.DataFrame({"c": c, "a": a, "label": ["NA", "yes"] * 50})
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    for words in ("", "NA", "null", "NaN"):
+        numbers = frame.astype({"a": object}).assign(a=[words if each != each else each for each in a])
+        numbers.to_csv(tmp_path / f"t{words}.csv", index=False)
+    encoded = schema.encode(frame[["c", "a"]])
+    y = np.where(frame["label"] == "yes", 1.0, -1.0)
+    expected = Objective("logistic", encoded, y).clipped_gradient_sum(np.full(5, 0.1), 0.3)
+    sources = [
+        scan_parquet(tmp_path / "t.parquet", label="label", schema=schema),
+        *(scan_csv(path, label="label", label_type="text", schema=schema) for path in tmp_path.glob("*.csv")),
+    ]
+    assert len(sources) == 5
+    for source in sources:
+        (matrix,) = source.matrices()
+        assert np.array_equal(matrix.codes, encoded.codes)
+        assert np.array_equal(matrix.numeric, encoded.numeric)
+        assert source.labels().tolist() == ["NA", "yes"]
+        objective = Objective(
+            "logistic", source.with_targets(lambda cells: np.where(cells == "yes", 1.0, -1.0))
+        )
+        assert same(objective.clipped_gradient_sum(np.full(5, 0.1), 0.3), expected)
+    (tmp_path / "gap.csv").write_text("label,a\nNA,1\n,2\n")
+    with pytest.raises(DataError, match="holds no label at row 1"):
+        scan_csv(tmp_path / "gap.csv", label="label", label_type="text").labels()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block_bytes", [1, 7, 64, 500, 10_000])
+def test_blocks_of_a_csv_file(tmp_path, end, block_bytes):
+    """Whatever the ends of lines, empty ones among them, and blocks shorter than a line."""
+    x = np.arange(40.0)
+    lines = ["\ufeffa,y", *(f"{each},{each % 2 * 2 - 1}" for each in x)]
+    lines.insert(20, "")
+    (tmp_path / "t.csv").write_bytes(end.join([*lines, "", ""]).encode())
+    source = scan_csv(tmp_path / "t.csv", label="y", block_bytes=block_bytes)
+    assert source.feature_names == ("a",)
+    assert np.array_equal(np.concatenate(list(source.matrices()))[:, 0], x)
+    assert np.array_equal(source.targets(), x % 2 * 2 - 1)
+
+
+def test_a_csv_file_with_long_lines(tmp_path):
+    width = 8_000  # lines of 150 kB
+    x = np.random.default_rng(2).standard_normal((3, width))
+    names = [f"x{j}" for j in range(width)]
+    pd.DataFrame(x, columns=names).assign(y=1.0).to_csv(tmp_path / "t.csv", index=False)
+    assert np.array_equal(
+        np.concatenate(list(scan_csv(tmp_path / "t.csv", label="y", block_bytes=1 << 17).matrices())), x
+    )
+
+
 # -- algorithms and estimators -----------------------------------------------------------------------
 
 
@@ -300,8 +363,35 @@ def test_files_that_do_not_fit(tmp_path):
         Objective("logistic", scan_parquet(pattern, label="y"))
 
 
+OTHER_KINDS = {
+    "compressed with gzip, .*: decompress it first": gzip.compress(b"a,y\n1,1\n" * 100),
+    "a zip archive or a workbook, .*: save it as": b"PK\x03\x04" + bytes(range(256)),
+    "text in UTF-16, .*: save it as": "a,y\n1,1\n".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+@pytest.mark.filterwarnings("error")  # that includes errors that cannot be raised
+def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, kind):
+    (tmp_path / "t.dat").write_bytes(OTHER_KINDS[kind])
+    for scan in (scan_csv, scan_parquet):
+        with pytest.raises(DataError, match=rf"t\.dat is {kind}"):
+            scan(tmp_path / "t.dat", label="y")
+    with pytest.raises(DataError, match=r"0\.parquet is a Parquet file, not CSV: .*scan_parquet"):
+        scan_csv(pattern, label="y")
+    for text in ("a,y\n1,1\n", "ü" * 1000, "a" + "ü" * 1000):
+        (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=r"t\.csv is text, not Parquet: .*scan_csv"):
+            scan_parquet(tmp_path / "t.csv", label="y")
+    # the kind may be learned only when a pass comes to a file
+    (tmp_path / "9.parquet").write_text("a,y\n1,1\n")
+    with pytest.raises(DataError, match=r"9\.parquet is text, not Parquet"):
+        Objective("logistic", scan_parquet(pattern, label="y"))
+
+
 def test_arguments(tmp_path, pattern):
     x, y = records()
+    (tmp_path / "t.csv").write_text("a,y\n1,1\n")
     parquet.write_table(table(x, y, name=["text"] * N), tmp_path / "t.par")
     parquet.write_table(table(x[:0], y[:0]), tmp_path / "empty.par")
     with pytest.raises(DataError, match="column 'name' holds string, not numbers"):
@@ -320,6 +410,10 @@ def test_arguments(tmp_path, pattern):
         scan_parquet(pattern, label="y", columns=["x0", "x0"])
     with pytest.raises(ValueError, match="chunk_rows must be a positive integer"):
         scan_parquet(pattern, label="y", chunk_rows=0)
+    with pytest.raises(ValueError, match="chunk_rows must be a positive integer, got True"):
+        scan_parquet(pattern, label="y", chunk_rows=True)
+    with pytest.raises(ValueError, match="block_bytes must be a positive integer, got True"):
+        scan_csv(tmp_path / "t.csv", label="y", block_bytes=True)
     with pytest.raises(ValueError, match="label_type must be"):
         scan_csv(pattern, label="y", label_type="date")
     source = scan_parquet(pattern, label="y")
@@ -482,6 +576,47 @@ def test_a_forked_process_is_told_to_build_its_own(pattern):
     assert ours.poll(20)
     assert "forked process" in ours.recv()
     process.join()
+
+
+def highest_pool(source, columns):
+    """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
+    program = f"""
+        import numpy as np, pyarrow
+        pyarrow.set_cpu_count(16)
+        from dperm import Objective
+        from dperm.data import scan_csv, scan_parquet
+
+        Objective("logistic", {source}, n_threads=2).clipped_gradient_sum(np.full({columns}, 0.01), 0.5)
+        print(pyarrow.default_memory_pool().max_memory())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_memory_of_a_csv_file_is_that_of_a_few_chunks(tmp_path):
+    n, width, block_bytes = 100_000, 20, 1 << 20
+    x = np.random.default_rng(0).standard_normal((n, width)).round(6)
+    columns = {f"x{j}": x[:, j] for j in range(width)}
+    csv.write_csv(pa.table({**columns, "y": np.ones(n)}), tmp_path / "t.csv")
+    n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
+    assert n_chunks > 15
+    source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
+    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks
+
+
+@pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
+def test_memory_of_a_parquet_file_is_that_of_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
+    """As most programs write them: a dictionary of up to 1 MiB that the values soon outgrow."""
+    width, buffer_rows = 30, 1 << 13
+    x = np.random.default_rng(0).standard_normal((400_000, width)).astype(dtype)
+    x = np.concatenate([x] * (8 // x.itemsize))
+    columns = {f"x{j}": x[:, j] for j in range(width)}
+    written = pa.table({**columns, "y": np.ones(len(x))})
+    parquet.write_table(written, tmp_path / "t.parquet", compression=compression)
+    source = f"scan_parquet({str(tmp_path / 't.parquet')!r}, label='y', chunk_rows={buffer_rows - 1000})"
+    bound = 3 * buffer_rows * (width * x.itemsize + 8) + (width + 1) * (2 << 20) + 1e6
+    assert bound < 0.8 * written.nbytes
+    assert highest_pool(source, width) < bound
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")

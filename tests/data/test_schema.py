@@ -273,6 +273,69 @@ def test_nan_in_a_float_column_of_categories_is_missing():
     assert codes[:, 0].tolist() == [0, 2, 1]
 
 
+KINDS = {
+    "text": ["1", "2", "1", None],
+    "bytes": [b"1", b"2", b"1", None],
+    "whole numbers": [1, 2, 1, None],
+    "some whole numbers": ["1", "2", *["1"] * 200, 2, None],
+}
+
+
+def columns_of(cells):
+    yield "objects", {"k": as_array(cells)}
+    yield "pandas objects", pd.DataFrame({"k": pd.Series(cells, dtype=object)})
+    yield "pandas category", pd.DataFrame({"k": pd.Categorical(as_array(cells))})
+    if len({type(cell) for cell in cells}) == 2:
+        yield "pandas", pd.DataFrame({"k": cells}).convert_dtypes()
+        yield "polars", pl.DataFrame({"k": cells})
+        yield "arrow", pa.table({"k": cells})
+        yield "arrow dictionary", pa.table({"k": pa.array(cells).dictionary_encode()})
+        if isinstance(cells[0], str):
+            yield "arrow views", pa.table({"k": pa.array(cells, pa.string_view())})
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("categories", [["1", "2"], [1, 2]])
+def test_cells_of_another_kind_than_the_categories_are_an_error(kind, categories):
+    schema = Schema([Categorical("k", categories, unknown="zero", missing="zero")])
+    fits = {"text": str, "whole numbers": int}.get(kind) is type(categories[0])
+    for library, table in columns_of(KINDS[kind]):
+        if fits:
+            assert schema.encode(table).codes[:, 0].tolist() == [0, 1, 0, 2], library
+        else:
+            with pytest.raises(DataError, match=r"'k' holds .* and its categories .* must be of one kind"):
+                schema.encode(table)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_whole_numbers_are_compared_as_such(data):
+    """Near 2**53, 2**63 and 2**64, where neighbours have the same double."""
+    whole = st.sampled_from([0, 2**24, 2**53, 2**63, 2**64]).flatmap(
+        lambda middle: st.integers(middle - 3, middle + 3)
+    )
+    whole = st.one_of(whole, whole.map(lambda each: -each))
+    categories = data.draw(st.lists(whole, min_size=1, max_size=8, unique=True))
+    schema = Schema([Categorical("k", categories, unknown="zero", missing="zero")])
+    for dtype in (np.int8, np.int64, np.uint64, np.float32, np.float64):
+        fitting = st.one_of(st.sampled_from(categories), whole)
+        if np.dtype(dtype).kind == "f":
+            cells = np.array(data.draw(st.lists(fitting, min_size=1, max_size=8)), dtype=object).astype(dtype)
+            drawn = [int(cell) for cell in cells]
+        else:
+            limits = np.iinfo(dtype)
+            drawn = data.draw(st.lists(fitting, min_size=1, max_size=8))
+            drawn = [min(max(each, limits.min), limits.max) for each in drawn]
+            cells = np.array(drawn, dtype)
+        places = {category: place for place, category in enumerate(categories)}
+        expected = [places.get(each, len(categories)) for each in drawn]
+        assert schema.encode({"k": cells}).codes[:, 0].tolist() == expected
+        if np.dtype(dtype).kind != "f":
+            for frame in (pl.DataFrame, pa.table):
+                gaps = frame({"k": pa.array([*drawn, None], pa.from_numpy_dtype(dtype))})
+                assert schema.encode(gaps).codes[:, 0].tolist() == [*expected, len(categories)]
+
+
 class TestTableErrors:
     @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
     @pytest.mark.parametrize(
@@ -496,14 +559,45 @@ class TestTemplate:
         assert schema.ignored == ("id", "none")
         assert isinstance(schema.encode(frame), TabularMatrix)
 
-    @given(st.lists(st.floats(-1e9, 1e9), min_size=1))
-    @settings(max_examples=100, deadline=None)
+    @given(
+        st.one_of(
+            st.lists(st.floats(-1e9, 1e9), min_size=1),
+            st.lists(st.floats(-8e307, 8e307), min_size=1),
+            st.floats(-1e300, 1e300).map(lambda value: [value, math.nextafter(value, math.inf)]),
+        )
+    )
+    @settings(max_examples=200, deadline=None)
     def test_no_value_is_cut_off(self, values):
         with pytest.warns(PrivacyWarning):
-            (column,) = Schema.template({"a": np.array(values)}).columns
-        slack = 1e-9 * (column.high - column.low)
-        assert column.low - slack <= min(values)
-        assert max(values) <= column.high + slack
+            schema = Schema.template({"a": np.array(values), "b": ["text"] * len(values)})
+        if schema.ignored:  # a bound beyond the values would be infinite
+            assert max(values) - min(values) > 1e307 or max(values) > 4e307
+            return
+        column = schema.columns[0]
+        assert column.low <= min(values)
+        assert max(values) <= column.high
+
+    def test_numbers_at_a_distance_that_is_no_number(self):
+        with pytest.warns(PrivacyWarning, match="No description suits 'a': ignored"):
+            schema = Schema.template({"a": np.array([-1e308, 1e308]), "b": np.array([1.0, 2.0])})
+        assert schema.column_names == ("b",)
+        with pytest.raises(
+            DataError, match=r"suits any of the table's columns \['a', 'c'\]: a schema describes"
+        ):
+            Schema.template({"a": np.array([-1e308, 1e308]), "c": [None, None]})
+
+    def test_a_draft_says_so_in_its_file(self, tmp_path):
+        with pytest.warns(PrivacyWarning):
+            schema = Schema.template(PEOPLE)
+        schema.to_toml(tmp_path / "draft.toml")
+        text = (tmp_path / "draft.toml").read_text()
+        assert text.startswith("# DRAFT, read from the data: NOT private until it was checked.")
+        checked = Schema.from_toml(tmp_path / "draft.toml")
+        assert checked == schema
+        assert checked.digest == schema.digest
+        assert text.endswith(checked.to_text())
+        assert not checked.to_text().startswith("#")
+        assert pickle.loads(pickle.dumps(schema)).to_text() == text
 
 
 def test_public_names():

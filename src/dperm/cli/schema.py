@@ -16,11 +16,6 @@ from dperm.data.schema_columns import Numeric
 
 app = typer.Typer(help="Describe the columns of a table.", no_args_is_help=True)
 
-_DRAFT = """\
-# DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
-# categories by what is publicly known of the column, whether or not it occurs in the data.
-"""
-
 
 @app.command()
 def template(
@@ -35,7 +30,7 @@ def template(
         table = read_table(data)
         if label is not None:
             table, _ = take_label(table, label)
-        text = _DRAFT + Schema.template(table, name=data.name.split(".")[0]).to_text()
+        text = Schema.template(table, name=data.name.split(".")[0]).to_text()
         if out is None:
             typer.echo(text, nl=False)
         else:

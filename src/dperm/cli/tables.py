@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from dperm.data.arrow_tables import pyarrow
+from dperm.data.arrow_tables import empty_texts_missing, pyarrow
+from dperm.data.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.schema import Schema
 from dperm.data.schema_columns import Numeric, SchemaColumn
 from dperm.errors import DataError
 
 _PARQUET = (".parquet", ".pq")
+_COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # which pyarrow decompresses
 
 
 def read_table(path: Path, schema: Schema | None = None, label: str | None = None) -> Any:
     """The Arrow table of a file, in memory; texts without the spaces around them, empty cells missing.
+
+    Words such as ``NA`` in a CSV file are missing numbers, and ordinary texts.
 
     Parameters
     ----------
@@ -40,11 +44,14 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
     arrow = pyarrow()
     try:
         if path.suffix.lower() in _PARQUET:
+            check_is_parquet(path)
             return arrow.parquet.read_table(path)
         types = {column.name: _csv_type(column) for column in schema.columns} if schema is not None else {}
         if label is not None:
             types[label] = "string"
-        convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
+        if path.suffix.lower() not in _COMPRESSED:
+            check_is_csv(path)
+        convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return _without_spaces(arrow.csv.read_csv(path, convert_options=convert))
     except arrow.ArrowException as error:
         raise DataError(f"{path} cannot be read: {error}") from None
@@ -80,8 +87,5 @@ def _without_spaces(table: Any) -> Any:
     for place, field in enumerate(table.schema):
         if arrow.types.is_string(field.type):
             trimmed = arrow.compute.utf8_trim_whitespace(table[field.name])
-            empty = arrow.compute.equal(trimmed, "")
-            table = table.set_column(
-                place, field.name, arrow.compute.if_else(empty, arrow.scalar(None, field.type), trimmed)
-            )
-    return table
+            table = table.set_column(place, field.name, trimmed)
+    return empty_texts_missing(table)

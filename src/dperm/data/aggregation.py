@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.record_kernels import distinct_records
 from dperm._kernels.threads import check_n_threads, threads_for
+from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import as_matrix
 from dperm.data.mapped import in_memory, mapped_array
+from dperm.data.rows import is_source
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
@@ -66,6 +68,7 @@ def aggregate(
     the number of distinct ones. Nothing is released: what is returned is the private data in another form.
     """
     check_n_threads(n_threads)
+    _check_in_memory(X, y)
     targets = np.require(in_memory(y), requirements=["C", "ALIGNED"])
     if targets.dtype.hasobject or targets.dtype.itemsize == 0:
         raise DataError(f"y must hold values of a fixed size, got dtype {targets.dtype}: convert it first")
@@ -74,6 +77,22 @@ def aggregate(
         return _merged(X, targets, n_threads)
     with mapped.files.unchanged():
         return _merged(mapped.array, targets, n_threads)
+
+
+def _check_in_memory(X: Any, y: Any) -> None:
+    for name, part in (("X", X), ("y", y)):
+        if is_dask_collection(part):
+            raise DataError(
+                f"{name} is a Dask collection, and records are merged in the memory of one process: pass "
+                f"{name}.compute() if it fits, or train on the collection as it is"
+            )
+    if is_source(X) and not hasattr(X, "__getitem__"):
+        raise DataError(
+            f"X of type {type(X).__name__} is not in memory, where records are merged: train on it as it is, "
+            "or pass an array, a TabularMatrix or a CSR matrix, with targets y"
+        )
+    if y is None:
+        raise DataError("y must hold one target per record, got None")
 
 
 def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArray[Any], Integers]:

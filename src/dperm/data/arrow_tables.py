@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dperm.data.csv_faults import csv_fault
+from dperm.data.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.mapped import MappedFiles
 from dperm.errors import DataError
 
@@ -20,6 +21,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 # A column's pages are read that many bytes at a time.
 _READ_BYTES = 1 << 18
+# A thread parses at least that much text of a block, if lines are not longer than that.
+_SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
 
 
 class Tables(Protocol):
@@ -123,6 +126,7 @@ def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]
     # From a mapping pages are decoded where they are; else they are read when they are needed: memory
     # does not grow with the size of row groups.
     mapped = files is not None and files.bytes_of(path) is not None
+    check_is_parquet(path)
     with (
         _errors_of(path, "Parquet"),
         _source(path, files) as source,
@@ -141,7 +145,7 @@ def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
     """The bytes of a file, for the library."""
     content = files.bytes_of(path) if files is not None else None
     if content is None:
-        with open(path, "rb") as source:
+        with open(path, "rb") as file, pyarrow().PythonFile(file, mode="r") as source:
             yield source
     else:
         with pyarrow().BufferReader(pyarrow().py_buffer(content)) as source:
@@ -181,22 +185,38 @@ class CsvTables:
         return dataclasses.replace(self, column_types={name: self.column_types[name] for name in names})
 
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order."""
-        csv = pyarrow().csv
+        """The records of all files in order.
+
+        All threads work on one block of text: pyarrow's own stream of blocks decodes as many blocks ahead as
+        there are threads.
+        """
         for path in self.paths:
-            with self._faults_of(path), _source(path, files) as source:
-                reader = csv.open_csv(
-                    source,
-                    read_options=csv.ReadOptions(block_size=self.block_bytes, use_threads=threads),
-                    parse_options=csv.ParseOptions(delimiter=self.delimiter),
-                    convert_options=csv.ConvertOptions(
-                        include_columns=list(self.names),
-                        column_types=dict(self.column_types),
-                        strings_can_be_null=True,
-                    ),
-                )
-                with reader:
-                    yield from reader
+            with self._faults_of(path):
+                names = csv_columns(path, self.delimiter)
+                with _source(path, files) as source:
+                    for place, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
+                        yield from self._batches_of(text, names if place else None, threads)
+
+    def _batches_of(self, text: Any, names: Sequence[str] | None, threads: bool) -> list[Any]:
+        """The records of some lines in one batch, or in none; without `names` the first line has them."""
+        csv = pyarrow().csv
+        long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
+        table = csv.read_csv(
+            text,
+            read_options=csv.ReadOptions(
+                column_names=names,
+                block_size=len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES)),
+                use_threads=threads,
+            ),
+            parse_options=csv.ParseOptions(delimiter=self.delimiter),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(self.names),
+                column_types=dict(self.column_types),
+                # "NA" and its kin stand for a missing number, but are texts like any other.
+                strings_can_be_null=False,
+            ),
+        )
+        return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
 
     @contextmanager
     def _faults_of(self, path: Path) -> Iterator[None]:
@@ -235,11 +255,53 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
         When the file cannot be read.
     """
     csv = pyarrow().csv
+    check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
         # Only the header matters here, whatever is wrong with the lines below it.
-        options = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-        with csv.open_csv(source, parse_options=options) as reader:
+        parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+        read = csv.ReadOptions(use_threads=False)  # nor are any read ahead
+        with csv.open_csv(source, read_options=read, parse_options=parse) as reader:
             return tuple(reader.schema.names)
+
+
+def empty_texts_missing(table: Any) -> Any:
+    """A table in which empty cells are missing in columns of texts, too."""
+    compute, types = pyarrow().compute, pyarrow().types
+    for place, field in enumerate(table.schema):
+        if types.is_string(field.type):
+            column = table.column(place)
+            empty = compute.equal(column, "")
+            if compute.any(empty).as_py():
+                some = compute.if_else(empty, pyarrow().scalar(None, field.type), column)
+                table = table.set_column(place, field.name, some)
+    return table
+
+
+def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
+    """A text in parts that end where a line does, of no more than `block_bytes` if lines are shorter.
+
+    A quoted cell must not hold the end of a line.
+    """
+    start, wanted, size = 0, block_bytes, source.size()
+    while start < size:
+        source.seek(start)
+        text = source.read_buffer(wanted)
+        end = len(text) if start + len(text) >= size else _end_of_lines(text)
+        if end:
+            yield text.slice(0, end)
+        elif not len(text):  # the file has been truncated
+            return
+        start, wanted = start + end, block_bytes if end else 2 * wanted
+
+
+def _end_of_lines(text: Any) -> int:
+    """Where the last whole line ends; 0 without one."""
+    for length in (min(_SHORT_LINE_BYTES, len(text)), len(text)):
+        tail: bytes = text.slice(len(text) - length).to_pybytes()
+        end = tail.rfind(b"\n") + 1
+        if end:
+            return len(text) - length + end
+    return tail.rfind(b"\r", 0, -1) + 1  # a last one may be half of "\r\n"
 
 
 @contextmanager

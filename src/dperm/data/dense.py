@@ -20,6 +20,8 @@ def as_matrix(X: ArrayLike, stacklevel: int = 6) -> Matrix:
 
     ``stacklevel`` of the warning about a copy: the caller of Objective.
     """
+    if hasattr(X, "collect") and not hasattr(X, "__array__"):
+        raise DataError(f"X is a {type(X).__name__}, whose records are not there yet: collect() it first")
     matrix = np.asarray(X)
     if matrix.ndim != 2:
         raise DataError(f"X must have two dimensions (records, columns), got shape {matrix.shape}")

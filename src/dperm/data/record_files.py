@@ -63,7 +63,8 @@ def scan_parquet(
     schema : Schema, optional
         Describes the columns instead: every chunk is encoded with it.
     chunk_rows : int, optional
-        Records in a chunk; by default as many as make 32 MiB. The result does not depend on it.
+        Records in a chunk; by default as many as make 32 MiB. The result does not depend on it. In memory a
+        chunk may take the room of the next power of two: pyarrow's buffers grow so.
 
     Returns
     -------
@@ -79,9 +80,11 @@ def scan_parquet(
     Notes
     -----
     Every pass over the data reads the files once; while the kernels work on one chunk, the next is read.
-    Three chunks are in memory at most, and of compressed files a page of each column (1 MiB, as most
-    programs write them). Allocators keep about as much again of what was freed, whatever the size of the
-    files. Pages of the files themselves are the system's cache: it drops them when memory is short.
+    At most three chunks are in memory, and two pages of each column (of 1 MiB, as most programs write them):
+    a dictionary and the page that is decompressed. With hundreds of columns that is more than the chunks;
+    files without dictionaries, in small pages, need less. Allocators keep about as much again of what was
+    freed, whatever the size of the files. Pages of the files themselves are the system's cache: it drops
+    them when memory is short.
 
     Full-batch algorithms need one pass per step. Algorithms on samples of records work, at one pass over the
     files per sample (`dp_sgd`) or per four million numbers sampled (`dp_sgd_gradient` and its kin), which is
@@ -133,6 +136,14 @@ def scan_csv(
         For files that are not there, or cannot be read.
     ImportError
         Without pyarrow.
+
+    Notes
+    -----
+    An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` are missing numbers; as a category or
+    a label that is text they are what they say. A cell must not hold the end of a line.
+
+    About four chunks are in memory, whatever the number of threads: three of numbers, and the text that is
+    parsed.
     """
     types = {"number": "float64", "text": "string"}
     if label_type not in types:
@@ -335,7 +346,7 @@ def _column_names(
 
 
 def _positive(name: str, value: int) -> int:
-    if not (isinstance(value, Integral) and value >= 1):
+    if not (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1):
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from dperm.data.schema_columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema_draft import draft_columns
-from dperm.data.schema_text import columns_from_entries, schema_text, table_of
+from dperm.data.schema_text import DRAFT, columns_from_entries, schema_text, table_of
 from dperm.data.table_columns import n_rows, read_columns
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
@@ -61,6 +61,7 @@ class Schema:
     columns: Sequence[SchemaColumn]
     name: str = ""
     ignored: Sequence[str] = ()
+    _is_draft: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -192,8 +193,8 @@ class Schema:
         Path(path).write_text(self.to_text(), encoding="utf-8")
 
     def to_text(self) -> str:
-        """The description as TOML."""
-        return schema_text(self)
+        """The description as TOML; a `template` begins with a comment that says that it is a draft."""
+        return (DRAFT if self._is_draft else "") + schema_text(self)
 
     @classmethod
     def template(cls, table: Any, name: str = "") -> Schema:
@@ -215,9 +216,16 @@ class Schema:
         -----
         PrivacyWarning
             Always.
+
+        Raises
+        ------
+        DataError
+            For a table without a column that a description suits.
         """
         columns, ignored = draft_columns(table)
-        return cls(tuple(columns), name, tuple(ignored))
+        draft = cls(tuple(columns), name, tuple(ignored))
+        object.__setattr__(draft, "_is_draft", True)
+        return draft
 
 
 def _check_unique(problem: str, names: Sequence[str]) -> None:

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from dperm.data.schema_columns import Categorical, Numeric, SchemaColumn
 from dperm.data.table_columns import TableColumn, as_frame, read_columns
-from dperm.errors import PrivacyWarning
+from dperm.errors import DataError, PrivacyWarning
 
 MOST_CATEGORIES = 200  # a column of more texts is a name or a number of the record rather than a category
+_SMALLEST_UNIT = 1e-300  # powers of ten below it are 0 at some point
+_LARGEST_WHOLE = 2**53  # larger doubles are whole whatever they stand for
 
 
 def draft_columns(table: Any) -> tuple[list[SchemaColumn], list[str]]:
@@ -25,6 +27,11 @@ def draft_columns(table: Any) -> tuple[list[SchemaColumn], list[str]]:
     names = list(table) if isinstance(table, Mapping) else list(as_frame(table).columns)
     drafts = {column.name: _draft(column) for column in read_columns(table, names)}
     left_out = [name for name, column in drafts.items() if column is None]
+    if len(left_out) == len(drafts):
+        raise DataError(
+            f"no description suits any of the table's columns {left_out}: a schema describes finite numbers, "
+            f"and columns of at most {MOST_CATEGORIES} different texts or truth values"
+        )
     warnings.warn(
         "this schema was read from the data and is a draft: bounds and categories that were measured on "
         "records tell about records, and a guarantee that rests on them covers nothing. Check every entry "
@@ -47,16 +54,19 @@ def _draft_numbers(name: str, values: NDArray[np.float64], missing: bool) -> Num
     """Bounds a little wider than the data's: one digit, in units of their distance."""
     if values.size == 0:
         return None
-    low, high = float(values.min()), float(values.max())
-    unit = 10.0 ** math.floor(math.log10(high - low or abs(high) or 1.0))
-    low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
-    whole = bool((values == np.rint(values)).all())
+    least, most = float(values.min()), float(values.max())
+    if math.isinf(most - least):
+        return None
+    unit = max(10.0 ** math.floor(math.log10(most - least or abs(most) or 1.0)), _SMALLEST_UNIT)
+    low, high = math.floor(least / unit) * unit, math.ceil(most / unit) * unit
     if low == high:
         high += unit
-    if whole:
-        low, high = int(low), int(high)
-    else:  # without the noise in the last digits that the multiplication left
-        low, high = float(f"{low:.12g}"), float(f"{high:.12g}")
+    # Without the noise in the last digits that the multiplication left.
+    low, high = min(float(f"{low:.12g}"), least), max(float(f"{high:.12g}"), most)
+    if math.isinf(high - low):
+        return None
+    if (values == np.rint(values)).all() and max(-low, high) <= _LARGEST_WHOLE:
+        low, high = math.floor(low), math.ceil(high)
     return Numeric(name, low, high, missing="column" if missing else "error")
 
 

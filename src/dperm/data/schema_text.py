@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
+#: Above what was read from data.
+DRAFT = """\
+# DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
+# categories by what is publicly known of the column, whether or not it occurs in the data.
+"""
 
 
 def table_of(text: str) -> dict[str, Any]:

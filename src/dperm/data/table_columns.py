@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import repeat
+from numbers import Number
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,7 +78,7 @@ class ArrayColumn:
         kind = self._cells.dtype.kind
         numbers = not isinstance(categories[0], str)
         if kind in "fiub" and numbers:
-            return _positions_of_numbers(self._cells, np.array(categories))
+            return _positions_of_numbers(self._cells, categories)
         if kind not in "OU" or (kind == "U" and numbers):
             if self.missing().all():
                 return np.full(len(self._cells), -1, np.int32)
@@ -85,9 +86,23 @@ class ArrayColumn:
         places = {category: place for place, category in enumerate(categories)}
         try:
             # dict.get is called from C: a few hundredths of a microsecond per cell.
-            return np.fromiter(map(places.get, self._cells, repeat(-1)), np.int32, len(self._cells))
+            codes = np.fromiter(map(places.get, self._cells, repeat(-1)), np.int32, len(self._cells))
         except TypeError:
             raise DataError(f"column {self.name!r} holds lists or other objects, not categories") from None
+        if kind == "O":
+            self._check_kind(codes < 0, categories)
+        return codes
+
+    def _check_kind(self, others: Mask, categories: Sequence[Category]) -> None:
+        """Whether the cells that are no categories could be some."""
+        rows = np.flatnonzero(others)
+        kind = str if isinstance(categories[0], str) else (Number, np.bool_)
+        wrong = np.array([not isinstance(cell, kind) for cell in self._cells[rows]], np.bool_)
+        wrong[wrong] = [not _is_missing(cell) for cell in self._cells[rows[wrong]]]
+        if wrong.any():
+            row = int(rows[wrong.argmax()])
+            found = f"{type(self[row]).__name__} ({self[row]!r} at row {row})"
+            raise _other_kind(self.name, found, categories)
 
     def missing(self) -> Mask:
         """Which cells hold None or NaN."""
@@ -138,13 +153,26 @@ class FrameColumn:
         """Position of every cell in the list of categories, -1 for any other cell."""
         import narwhals as nw
 
-        dtype = self._series.dtype
-        if isinstance(categories[0], str) and dtype in (nw.String, nw.Categorical, nw.Enum):
-            texts = self._series.cast(nw.String) if dtype == nw.Enum else self._series
+        series, dtype = self._series, self._series.dtype
+        if isinstance(categories[0], str) and self._holds_texts():
+            texts = series.cast(nw.String) if dtype == nw.Enum else series
             places = list(range(len(categories)))
             codes = texts.replace_strict(list(categories), places, default=-1, return_dtype=nw.Int32)
             return np.array(codes.to_numpy(), dtype=np.int32)  # a copy: polars lends its own
+        if dtype.is_integer() and series.null_count():  # with nulls they would become floats
+            codes = ArrayColumn(self.name, np.asarray(series.fill_null(0).to_numpy())).positions(categories)
+            return np.where(self.missing(), np.int32(-1), codes)
         return self._as_array().positions(categories)
+
+    def _holds_texts(self) -> bool:
+        import narwhals as nw
+
+        dtype = self._series.dtype
+        if str(getattr(self._series.to_native(), "dtype", "")) == "object":
+            return False  # the first cells are texts: others may not be
+        if dtype == nw.Categorical:  # of anything, in pandas and pyarrow
+            return all(isinstance(value, str) for value in self.distinct())
+        return dtype in (nw.String, nw.Enum)
 
     def missing(self) -> Mask:
         """Which cells hold null, None or NaN."""
@@ -164,6 +192,12 @@ class FrameColumn:
         return self._series[row : row + 1].to_list()[0]
 
     def _as_array(self) -> ArrayColumn:
+        import narwhals as nw
+
+        if self._series.dtype == nw.Categorical:  # the array of pyarrow's would not tell nulls
+            cells = np.empty(len(self._series), dtype=object)
+            cells[:] = self._series.to_list()
+            return ArrayColumn(self.name, cells)
         return ArrayColumn(self.name, np.asarray(self._series.to_numpy()))
 
 
@@ -195,7 +229,7 @@ def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) 
         return columns
     frame = as_frame(table)
     _check_names(frame.columns, names, ignored)
-    return [FrameColumn(name, frame.get_column(name)) for name in names]
+    return [FrameColumn(name, _known_texts(frame.get_column(name))) for name in names]
 
 
 def as_frame(table: Any) -> Any:
@@ -221,6 +255,15 @@ def n_rows(table: Any) -> int:
     if isinstance(table, Mapping):
         return len(next(iter(table.values()), ()))
     return len(as_frame(table))
+
+
+def _known_texts(series: Any) -> Any:
+    """Texts of pyarrow in a layout that its functions know, which a view is not; other series as they are."""
+    import narwhals as nw
+
+    if series.implementation.is_pyarrow() and str(series.to_native().type) == "string_view":
+        return series.cast(nw.String)
+    return series
 
 
 def _array_columns(array: NDArray[Any], names: Sequence[str]) -> list[TableColumn]:
@@ -273,11 +316,29 @@ def _is_missing(cell: Any) -> bool:
         return True
 
 
-def _positions_of_numbers(cells: NDArray[Any], categories: NDArray[Any]) -> Codes:
-    order = np.argsort(categories)
-    ordered = categories[order]
+def _positions_of_numbers(cells: NDArray[Any], categories: Sequence[Category]) -> Codes:
+    """Compared in the type of the cells, which does not round: what it cannot hold is in no cell."""
+    if cells.dtype.kind == "b":
+        cells = cells.astype(np.uint8)
+    possible = [place for place, category in enumerate(categories) if _is_exact(int(category), cells.dtype)]
+    if not possible:
+        return np.full(len(cells), -1, np.int32)
+    values = np.array([int(categories[place]) for place in possible], cells.dtype)
+    order = np.argsort(values)
+    ordered = values[order]
     places = np.minimum(np.searchsorted(ordered, cells), len(ordered) - 1)
-    return np.where(ordered[places] == cells, order[places], -1).astype(np.int32)
+    return np.where(ordered[places] == cells, np.array(possible)[order[places]], -1).astype(np.int32)
+
+
+def _is_exact(number: int, dtype: np.dtype[Any]) -> bool:
+    if dtype.kind != "f":
+        return bool(np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+    try:
+        with np.errstate(over="ignore"):
+            value = dtype.type(number)
+    except OverflowError:
+        return False
+    return bool(np.isfinite(value)) and int(value) == number
 
 
 def _no_numbers(name: str, dtype: str, row: int, cells: Sequence[Any]) -> DataError:
