@@ -68,12 +68,14 @@ def passes(name: str, table: TabularMatrix, y, row_norm: float, w, rounds: int) 
 
 
 def whole_fit(table: TabularMatrix, y, row_norm: float, rounds: int) -> None:
-    """A whole DP-AGD fit, full batches, against its numpy twin, time per update."""
+    """Whole DP-AGD fits, full batches, against the numpy twin's on scaled dense rows.
+
+    Everything from the records to the weights counts for dperm, merging equal records included. The number of
+    updates of a fit is random, so times are divided by it.
+    """
     epsilon, delta = 0.4, 1e-12
-    rows, targets, counts = aggregate(table, y)
-    objective = dperm.Objective(
-        "logistic", rows, targets, row_norm=row_norm, fit_intercept=True, counts=counts
-    )
+    settings = {"row_norm": row_norm, "fit_intercept": True}
+    objective = dperm.Objective("logistic", table, y, **settings)
     scaled = twin.scaled_rows(table.to_dense(), row_norm, True)
     mu = dperm.accounting.gdp_mu(epsilon, delta)
     schedule = dp_agd_schedule(objective.n_public, objective.dimension, mu, objective.loss, row_norm)
@@ -81,26 +83,36 @@ def whole_fit(table: TabularMatrix, y, row_norm: float, rounds: int) -> None:
     selection = schedule.selection_share * rho / schedule.splits
     gradient = (1.0 - schedule.selection_share) * rho / schedule.splits
 
-    def compiled() -> float:
+    def per_update(fit) -> float:
         updates = []
+        return seconds(lambda: updates.append(fit())) / updates[-1]
 
-        def fit() -> None:
-            updates.append(dp_agd(objective, epsilon, delta, accountant="zcdp").n_iter)
+    def on_the_table() -> int:
+        own = dperm.Objective("logistic", table, y, **settings)
+        return dp_agd(own, epsilon, delta, accountant="zcdp").n_iter
 
-        return seconds(fit) / updates[-1]
+    def on_distinct_records() -> int:
+        rows, targets, counts = aggregate(table, y)
+        own = dperm.Objective("logistic", rows, targets, counts=counts, **settings)
+        return dp_agd(own, epsilon, delta, accountant="zcdp").n_iter
 
-    def numpy_twin() -> float:
-        updates = []
+    def numpy_twin() -> int:
+        rng = np.random.default_rng()
+        return twin.dp_agd(scaled, y, rho, gradient, selection, schedule, rng)[1]
 
-        def fit() -> None:
-            rng = np.random.default_rng()
-            updates.append(twin.dp_agd(scaled, y, rho, gradient, selection, schedule, rng)[1])
-
-        return seconds(fit) / updates[-1]
-
-    show(
-        "dp_agd, distinct records: numpy twin / dperm, per update", median_ratio(numpy_twin, compiled, rounds)
-    )
+    rows, targets, counts = aggregate(table, y)
+    merged = dperm.Objective("logistic", rows, targets, counts=counts, **settings)
+    for name, fit in (
+        ("table, from the records", on_the_table),
+        ("distinct records, merging included", on_distinct_records),
+        (
+            "distinct records, merged before",
+            lambda: dp_agd(merged, epsilon, delta, accountant="zcdp").n_iter,
+        ),
+    ):
+        share = median_ratio(lambda: per_update(numpy_twin), lambda fit=fit: per_update(fit), rounds)
+        show(f"dp_agd, whole fit, {name}: numpy twin / dperm, per update", share)
+    show("updates of a fit", merged and dp_agd(merged, epsilon, delta, accountant="zcdp").n_iter)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
 from dperm.datasets import BinaryLabel, ClassLabel, Description, cache, fetching, files, tables
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
-from dperm.datasets.progress import progress
+from dperm.datasets.progress import progress, waiting
 from dperm.errors import DataError
 
 # name: shape, counts of label values, type of a dense X. The counts are published facts about the files.
@@ -696,6 +696,17 @@ class TestProgress:
     def test_without_rich(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "rich.progress", None)
         assert self.run(monkeypatch, True, 10**8) == ""
+
+    @pytest.mark.parametrize("terminal", [True, False])
+    def test_waiting_is_said_on_a_terminal_alone(self, monkeypatch, terminal):
+        pytest.importorskip("rich")
+        monkeypatch.setenv("TERM", "xterm")
+        stream = io.StringIO()
+        stream.isatty = lambda: terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        with waiting("something far away"):
+            pass
+        assert ("something far away" in stream.getvalue()) == terminal
 
 
 def test_descriptions_are_frozen():

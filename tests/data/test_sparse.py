@@ -1,6 +1,8 @@
 """Sparse matrices of scipy as data: the same private sums and trainings as from the dense matrix."""
 
-import tracemalloc
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import numpy as np
@@ -303,15 +305,35 @@ def wide_problem(n_rows=3000, used=None, dtype=np.float64):
     return matrix, np.where(rng.random(n_rows) < 0.5, -1.0, 1.0)
 
 
-def test_a_pass_over_wide_data_needs_no_dense_rows():
-    matrix, y = wide_problem()
-    tracemalloc.start()
-    made = objective(matrix, y, row_norm=1.0, n_threads=2)
-    made.clipped_gradient_sum(np.zeros(WIDE + 1), 0.5)
-    made.clipped_loss_sums(np.zeros(WIDE + 1), np.ones(WIDE + 1), [0.0, 1.0], 1.0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 10 * 8 * WIDE  # a few vectors; a dense block of ten rows would be as much
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_passes_over_wide_data_need_no_dense_rows(threads):
+    """The most memory of the process, that of the kernels included: passes by row, by strips, line search."""
+    code = f"""
+        import numpy as np, scipy.sparse as sp
+        from dperm import Objective
+        rng, n, d, k = np.random.default_rng(0), 20_000, 1_000_000, 50
+        columns = rng.integers(0, d, n * k).astype(np.int32)
+        X = sp.csr_array((rng.normal(size=n * k), columns, np.arange(0, n * k + 1, k)), shape=(n, d))
+        X.sum_duplicates()
+        y, w = np.ones(n), np.zeros(d)
+        status = lambda key: next(int(line.split()[1]) for line in open("/proc/self/status") if key in line)
+        Objective("logistic", X[:10], y[:10]).clipped_gradient_sum(w, 0.5)
+        open("/proc/self/clear_refs", "w").write("5")  # the peak begins here
+        before = status("VmRSS:")
+        made = Objective("logistic", X, y, row_norm=1.0, n_threads={threads})
+        for _ in range(11):
+            made.clipped_gradient_sum(w, 0.5)
+        made.clipped_loss_sums(w, np.ones(d), [0.0, 1.0], 1.0)
+        print(1024 * (status("VmHWM:") - before), made._rows.x.n_strips)
+    """
+    made = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    grown, strips = map(int, made.stdout.split())
+    assert strips > 0
+    # A few vectors, one more for each thread, and the copy of the entries; a block of dense rows is 16.
+    assert grown < (6 + threads) * 8 * 1_000_000 + 24 * 1_000_000
 
 
 def test_columns_that_no_record_touches_get_the_same_noise():

@@ -1,4 +1,4 @@
-"""Obtaining data sets through scikit-learn, which downloads them into its own cache."""
+"""Obtaining data sets through scikit-learn, which downloads them into its own cache and checks their sums."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.datasets.description import Description, FetchRecipe
 from dperm.datasets.files import FOLDER_VARIABLE
+from dperm.datasets.progress import waiting
 from dperm.datasets.tables import Table, array_table
 
 logger = logging.getLogger(__name__)
@@ -36,11 +37,12 @@ def fetch(description: Description) -> Table:
         return array_table(bunch.data, bunch.target_names[bunch.target])
     logger.info("obtaining %s through scikit-learn, which may download it", description.name)
     try:
-        if recipe.function == "fetch_kddcup99":
-            bunch = datasets.fetch_kddcup99(percent10=recipe.percent10)
-            return array_table(bunch.data, bunch.target)
-        # This parser needs no pandas and gives numbers: the codes of categories, NaN where missing.
-        bunch = datasets.fetch_openml(data_id=recipe.data_id, as_frame=False, parser="liac-arff")
+        with waiting(f"{description.name}: through scikit-learn, which downloads what it does not have"):
+            if recipe.function == "fetch_kddcup99":
+                bunch = datasets.fetch_kddcup99(percent10=recipe.percent10)
+                return array_table(bunch.data, bunch.target)
+            # This parser needs no pandas and gives numbers: the codes of categories, NaN where missing.
+            bunch = datasets.fetch_openml(data_id=recipe.data_id, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise FileNotFoundError(
             f"scikit-learn could not obtain the data set {description.name!r} ({error}). "

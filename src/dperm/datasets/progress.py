@@ -36,3 +36,17 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """What is being waited for, and that it goes on, on a terminal if rich is installed, else nothing."""
+    try:
+        if not sys.stderr.isatty():
+            raise ModuleNotFoundError
+        from rich.console import Console
+    except ModuleNotFoundError:
+        yield
+        return
+    with Console(stderr=True).status(title):
+        yield
