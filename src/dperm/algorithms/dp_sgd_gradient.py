@@ -30,6 +30,7 @@ from dperm.algorithms.sgd_settings import (
     sampling_name,
     typical_clip,
     typical_reach,
+    typical_step_limit,
 )
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
@@ -39,6 +40,8 @@ from dperm.stochastic_descent import DescentPlan
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
+# Larger batches than leave so many steps only save noise that no longer matters.
+_LEAST_STEPS = 400
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,11 @@ def dp_sgd_gradient(
         schedule = _schedule(epsilon, delta, n, batch_size, steps, dimension, relation)
     if step_size is None:
         sigma = schedule.sigma(relation.sum_factor * longest)
-        reach = typical_reach(objective.row_norm, radius)
-        step_size = gradient_step_size(reach, schedule.steps, longest, sigma, dimension)
+        reach = typical_reach(objective.loss, objective.row_norm, radius)
+        step_size = min(
+            gradient_step_size(reach, schedule.steps, longest, sigma, dimension),
+            typical_step_limit(objective.loss, objective.row_norm, objective.l2),
+        )
     check_positive("step_size", step_size)
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
@@ -254,7 +260,8 @@ def _batch_sizes(epsilon: float, n: int, steps: int | None) -> list[int]:
     # With T = 20 n/m this is m = n epsilon/80.
     centre = n * epsilon / (4.0 * _PASSES) if steps is None else n * math.sqrt(epsilon / (4.0 * steps))
     exponent = round(math.log2(max(centre, 1.0)))
-    return sorted({min(max(1, 2 ** max(0, exponent + by)), n) for by in (-2, 0, 2)})
+    most = max(1, n * _PASSES // _LEAST_STEPS) if steps is None else n
+    return sorted({min(2 ** max(0, exponent + by), most) for by in (-2, 0, 2)})
 
 
 def _paper_schedule(

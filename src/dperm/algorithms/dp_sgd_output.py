@@ -371,7 +371,7 @@ def _with_defaults(
         return replace(settings, step_size=1.0 / (objective.l2 + smoothness))
     if settings.step_size:
         return settings
-    reach = typical_reach(row_norm, settings.radius)
+    reach = typical_reach(loss, row_norm, settings.radius)
     steps = objective.n_public // settings.batch_size
     if smoothness < math.inf or (settings.smooth_kink and loss.kink_jump > 0.0):
         eta = output_step_size(

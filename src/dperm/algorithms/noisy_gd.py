@@ -105,15 +105,32 @@ def noisy_gd_schedule(
     lipschitz = slope if slope < math.inf else row_norm
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
-    plain, clipped = loss.smoothness(row_norm), loss.clipped_smoothness(row_norm, clip)
-    if plain == math.inf:
-        bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
-        plain = clipped = lipschitz * row_norm / bends_within
+    plain = clipped = typical_curvature(loss, row_norm)
+    if loss.smoothness(row_norm) < math.inf:
+        clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
     )
+
+
+def typical_curvature(loss: Loss, row_norm: float) -> float:
+    """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
+
+    A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
+    Y/10. The slope of a Hölder continuous derivative takes a width that its constants tell to go from end to
+    end of what a clip at the slope 1 leaves: -1 to 0 for a loss of margins, -1 to 1 for one of residuals.
+    """
+    smoothness = loss.smoothness(row_norm)
+    if smoothness < math.inf:
+        return smoothness
+    if loss.holder_exponent > 0.0:
+        rise = 1.0 if loss.classification else 2.0
+        width = (rise / loss.holder_slope) ** (1.0 / loss.holder_exponent)
+        return row_norm**2 * rise / width
+    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+    return loss.lipschitz(row_norm) * row_norm / bends_within
 
 
 def softmax_clip(signal: float, row_norm: float) -> float:

@@ -125,7 +125,7 @@ def rrpsgd(
     smoothness = objective.loss.smoothness(objective.row_norm) + objective.l2
     if step_size is None:
         sigma = multiplier * relation.sum_factor * longest / batch_size
-        reach = typical_reach(objective.row_norm, radius)
+        reach = typical_reach(objective.loss, objective.row_norm, radius)
         step_size = min(1.0 / smoothness, gradient_step_size(reach, rounds, longest, sigma, dimension))
     check_positive("step_size", step_size)
     if not step_size < 2.0 / smoothness:
