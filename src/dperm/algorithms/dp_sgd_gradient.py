@@ -40,7 +40,7 @@ from dperm.stochastic_descent import DescentPlan
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
-# Larger batches than leave so many steps only save noise that no longer matters.
+# The fewest steps that a default batch size leaves, where there are records enough.
 _LEAST_STEPS = 400
 
 
@@ -254,13 +254,16 @@ def _schedule(
 
 
 def _batch_sizes(epsilon: float, n: int, steps: int | None) -> list[int]:
-    """Powers of 2 around ``n sqrt(epsilon/(4 T))``, where amplification ends (Bassily et al. 2019)."""
+    """Powers of 2 around ``n sqrt(epsilon/(4 T))``, where amplification ends (Bassily et al. 2019).
+
+    Unless T is given, none is so large that it leaves few steps: less noise does not make up for them.
+    """
     if epsilon == math.inf:
-        return [min(64, n)]
+        return [min(16, n)]
     # With T = 20 n/m this is m = n epsilon/80.
     centre = n * epsilon / (4.0 * _PASSES) if steps is None else n * math.sqrt(epsilon / (4.0 * steps))
-    exponent = round(math.log2(max(centre, 1.0)))
     most = max(1, n * _PASSES // _LEAST_STEPS) if steps is None else n
+    exponent = round(math.log2(min(max(centre, 1.0), most)))
     return sorted({min(2 ** max(0, exponent + by), most) for by in (-2, 0, 2)})
 
 

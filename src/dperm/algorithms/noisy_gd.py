@@ -119,18 +119,20 @@ def typical_curvature(loss: Loss, row_norm: float) -> float:
     """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
 
     A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
-    Y/10. The slope of a Hölder continuous derivative takes a width that its constants tell to go from end to
-    end of what a clip at the slope 1 leaves: -1 to 0 for a loss of margins, -1 to 1 for one of residuals.
+    Y/10. A Hölder continuous derivative bends as sharply as its constants allow over what a clip at slope 1
+    leaves of it (-1 to 0 for a loss of margins, -1 to 1 for one of residuals), if that is sharper.
     """
     smoothness = loss.smoothness(row_norm)
     if smoothness < math.inf:
         return smoothness
-    if loss.holder_exponent > 0.0:
-        rise = 1.0 if loss.classification else 2.0
-        width = (rise / loss.holder_slope) ** (1.0 / loss.holder_exponent)
-        return row_norm**2 * rise / width
+    slope = loss.lipschitz(row_norm)
     bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
-    return loss.lipschitz(row_norm) * row_norm / bends_within
+    kink = (slope if slope < math.inf else row_norm) * row_norm / bends_within
+    if loss.holder_exponent == 0.0:
+        return kink
+    rise = 1.0 if loss.classification else 2.0
+    width = (rise / loss.holder_slope) ** (1.0 / loss.holder_exponent)
+    return max(kink, row_norm**2 * rise / width)
 
 
 def softmax_clip(signal: float, row_norm: float) -> float:
