@@ -83,7 +83,9 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     -----
     The noise of a direction has the length ``sqrt(dimension) z b ||g|| / (n shift^2)``, ``z`` the noise
     multiplier and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at
-    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself.
+    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself. With little
+    signal ``k = n mu / sqrt(dimension)`` it grows further, like ``k^-2``: the noise of the gradients would carry
+    the weights far from 0 in steps of full length.
     """
     lipschitz = loss.lipschitz(row_norm)
     smoothness = loss.smoothness(row_norm)
@@ -94,7 +96,7 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     return DPNewtonSchedule(
         steps=steps,
         clip=lipschitz if lipschitz < math.inf else row_norm,
-        shift=smoothness * min(max(0.45 * math.sqrt(relative_noise), 0.02), 1.0),
+        shift=smoothness * max(0.45 * math.sqrt(relative_noise), 0.02, 150.0 / signal**2),
         gradient_share=share,
         hessian="upper_bound",
     )

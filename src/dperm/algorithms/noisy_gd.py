@@ -109,6 +109,7 @@ def noisy_gd_schedule(
     if loss.smoothness(row_norm) < math.inf:
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
+    reach *= min(signal / 20.0, 1.0)  # below, noise alone would carry the weights far from 0
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
