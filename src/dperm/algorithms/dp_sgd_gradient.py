@@ -97,11 +97,13 @@ def dp_sgd_gradient(
         Strictly between 0 and 1.
     batch_size : int, optional
         Records per step, a fresh set of them each time; 1 in the paper. By default the one of a few powers of
-        2 for which a bound on the risk is smallest, from public numbers.
+        2 for which a bound on the risk is smallest, from public numbers, and not so many that fewer than 400
+        steps are left.
     steps : int, optional
         T; by default 20 passes over the records.
     step_size : float, optional
-        eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm`.
+        eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
+        bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see
         :func:`dperm.algorithms.sgd_settings.typical_clip`; with a `radius`, the loss's bound there.
@@ -140,6 +142,9 @@ def dp_sgd_gradient(
     The noise comes from the privacy profile of one subsampled step, composed exactly as a privacy-loss
     distribution (Balle, Barthe and Gaboardi 2018; Doroshenko et al. 2022). It covers all iterates and
     rests on the clip alone, not on what the loss is claimed to be.
+
+    Without noise the default settings stop after 20 passes, near the optimum: for more pass `steps`, and
+    `clip` for a loss whose slope has no limit.
     """
     relation = Neighbours.parse(neighbors)
     n, dimension = objective.n_public, objective.dimension

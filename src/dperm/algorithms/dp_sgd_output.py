@@ -214,6 +214,9 @@ def dp_sgd_output(
     permutation uses each record once a pass, so nothing is left to chance. The bound
     (:func:`dperm.accounting.permutation_sensitivity.permutation_pass_sensitivity`) is that of the program:
     rounding is added (:mod:`dperm.accounting.descent_rounding`).
+
+    Without noise the default settings stop after 20 passes, short of the optimum, and clip a slope without
+    limit like one of 1. More `passes`, and `clip` or `radius` as large as the optimum needs, come closer.
     """
     relation = Neighbours.parse(neighbors)
     epsilon, delta = check_target(epsilon, delta)

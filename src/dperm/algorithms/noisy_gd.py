@@ -80,9 +80,9 @@ def noisy_gd_schedule(
     mu : float
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
-        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
-        with a kink steps like the logistic loss or, with real targets up to Y, like the Huber loss of
-        threshold Y/10.
+        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1 (without
+        noise, out of reach), and steps where gradients are not Lipschitz continuous follow
+        :func:`typical_curvature`.
     row_norm : float
         Bound on the norm of a row.
     l2 : float
@@ -101,8 +101,7 @@ def noisy_gd_schedule(
     signal = n * mu / math.sqrt(dimension)
     if loss.n_classes is not None:
         return _softmax_schedule(signal, loss, row_norm, l2)
-    slope = loss.lipschitz(row_norm)
-    lipschitz = slope if slope < math.inf else row_norm
+    lipschitz = longest_gradient(loss, row_norm, noisy=mu < math.inf)
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
     plain = clipped = typical_curvature(loss, row_norm)
@@ -114,6 +113,20 @@ def noisy_gd_schedule(
     return NoisyGDSchedule(
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
     )
+
+
+def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
+    """The Lipschitz constant, or where there is none a bound that a clip can put in its place.
+
+    That of a slope of 1 under noise; without noise one so large that records do not reach it.
+    """
+    slope = loss.lipschitz(row_norm)
+    if slope < math.inf:
+        return slope
+    if noisy:
+        return row_norm
+    at_zero = loss.slope_at_zero(row_norm)
+    return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
 
 
 def typical_curvature(loss: Loss, row_norm: float) -> float:

@@ -43,7 +43,7 @@ def typical_clip(loss: Loss, row_norm: float, n: int, mu: float, dimension: int)
     """A clip from public numbers: below the longest gradient where there is little signal.
 
     Clipping trades bias for noise. Without noise there is none (infinite), unless the slope of the loss
-    has no limit, in which case it is clipped like a slope of 1.
+    has no limit, in which case it is clipped like a slope of 1: a step is as long as the clip allows for.
     """
     longest = loss.lipschitz(row_norm)
     share = max(0.25, math.sqrt(n * mu / math.sqrt(dimension) / 4800.0))
