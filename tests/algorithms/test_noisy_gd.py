@@ -312,7 +312,7 @@ def test_defaults_do_not_swing_around_a_bend(loss, epsilon):
 
 
 @pytest.mark.parametrize("n", [100, 1000, 30_000])
-@pytest.mark.parametrize("mu", [1e-6, 1e-4, 1e-3])
+@pytest.mark.parametrize("mu", [1e-6, 1e-5, 1e-4])
 def test_with_little_signal_noise_does_not_carry_the_weights_away(n, mu):
     """The weights that noise alone leads to change no prediction by more than a few units."""
     dimension, row_norm = 6, 1.5

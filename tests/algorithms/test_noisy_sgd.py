@@ -299,7 +299,7 @@ def test_the_default_loss_of_dp_sgd_gradient_does_not_rise_with_epsilon(loss, re
         epsilon: excess(dp_sgd_gradient(obj, epsilon, 1e-6, neighbors=relation, random_state=0))
         for epsilon in (1.0, 8.0, 32.0, 128.0, math.inf)
     }
-    assert all(of[epsilon] < max(of[1.0], 0.02) for epsilon in of)
+    assert max(of.values()) <= max(of[1.0], 0.02), of
 
 
 @pytest.mark.parametrize("name", ["huber", "squared_error", "pinball"])
