@@ -145,7 +145,7 @@ def typical_curvature(loss: Loss, row_norm: float) -> float:
     if loss.holder_exponent == 0.0:
         return kink
     rise = 1.0 if loss.classification else 2.0
-    width = (rise / loss.holder_slope) ** (1.0 / loss.holder_exponent)
+    width = math.pow(rise / loss.holder_slope, 1.0 / loss.holder_exponent)
     return max(kink, row_norm**2 * rise / width)
 
 
