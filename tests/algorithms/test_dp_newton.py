@@ -205,7 +205,19 @@ def test_the_schedule_scales_with_the_rows(mu, n, d):
     one, three = (dp_newton_schedule(n, d, mu, Logistic(), norm) for norm in (1.0, 3.0))
     assert three.shift == pytest.approx(9 * one.shift)
     assert three.clip == pytest.approx(3 * one.clip)
-    assert 0.02 * 0.25 <= one.shift <= 0.25
+    signal = n * mu / math.sqrt(d)
+    assert 0.02 * 0.25 <= one.shift <= 0.25 * max(1.0, 150.0 / signal**2)
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-5, 1e-9), (0.03, 1e-6), (0.1, 1e-6), (0.3, 1e-6)])
+def test_defaults_with_little_budget_are_about_as_good_as_zero(epsilon, delta, neighbors):
+    obj = objective(n=500)
+    loss = np.mean([
+        obj.value(dp_newton(obj, epsilon, delta, neighbors=neighbors, random_state=seed).coef)
+        for seed in range(5)
+    ])  # fmt: skip
+    assert loss < 1.5 * obj.value(np.zeros(obj.dimension))
 
 
 # -- as published ------------------------------------------------------------------------------------

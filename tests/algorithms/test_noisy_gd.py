@@ -9,9 +9,19 @@ from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import noisy_gd, noisy_gd_many, nonprivate
-from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule, typical_curvature
 from dperm.errors import BudgetExceededError, PrivacyWarning
-from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, SquaredHinge
+from dperm.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Pinball,
+    Power,
+    SoftMargin,
+    SquaredHinge,
+)
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin
 
@@ -248,17 +258,74 @@ def test_the_unit_of_the_targets_does_not_matter(make):
     np.testing.assert_allclose(runs[1].coef, 2.0 * runs[0].coef, rtol=1e-6)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0)])
+def bend_of_the_clipped_slope(loss, row_norm):
+    """Mean curvature in the weights over the bend from end to end of the slopes clipped to [-1, 1]."""
+    p = np.linspace(-3.0, 3.0, 600_001)
+    slope = np.clip(loss.derivative(p, 1.0 if loss.classification else 0.0), -1.0, 1.0)
+    bending = p[(slope > slope.min()) & (slope < slope.max())]
+    return row_norm**2 * np.ptp(slope) / np.ptp(bending)
+
+
+@pytest.mark.parametrize("loss", [SoftMargin(1.2), SoftMargin(), SoftMargin(1.8), Power(1.2), Power(1.5)])
+def test_typical_curvature_of_a_hoelder_loss_is_that_of_its_bend(loss):
+    bend = bend_of_the_clipped_slope(loss, 2.0)
+    assert typical_curvature(loss, 2.0) == pytest.approx(bend, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Logistic(),
+        Hinge(),
+        SquaredHinge(),
+        Huber(2.0),
+        SoftMargin(),
+        SoftMargin(1.8),
+        Power(1.5),
+        Power(1.3, 2.0),
+    ],
+)
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
 def test_schedule_is_stable_for_any_data(loss, mu, n, d):
     """Heavy ball converges on a quadratic of curvature L while step * L < 2 (1 + momentum)."""
     schedule = noisy_gd_schedule(n, d, mu, loss, 2.0, l2=0.1)
     curvature = loss.clipped_smoothness(2.0, schedule.clip)
-    curvature = (1.0 if curvature == math.inf else curvature) + 0.1
+    if curvature == math.inf:
+        curvature = 1.0 if isinstance(loss, Hinge) else bend_of_the_clipped_slope(loss, 2.0)
+    curvature += 0.1
     assert 0.0 < schedule.step_size * curvature < 2.0 * (1.0 + schedule.momentum)
     assert 0.9 <= schedule.momentum < 1.0
     assert 50 <= schedule.steps <= 1000
+
+
+@pytest.mark.parametrize("loss", [SoftMargin(), Power(1.2, 2.0)])
+@pytest.mark.parametrize("epsilon", [4.0, 16.0, math.inf])
+def test_defaults_do_not_swing_around_a_bend(loss, epsilon):
+    """With steps that are too long a ridge term makes the excess half of what there is to gain."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (5000, 5))
+    predictions = X @ rng.normal(size=5) + 0.3 * rng.normal(size=5000)
+    y = np.where(predictions > 0.0, 1.0, -1.0) if loss.classification else predictions
+    obj = Objective(loss, X, y, l2=0.01, row_norm=1.3, fit_intercept=True, penalize_intercept=True)
+    assert excess(obj, noisy_gd(obj, epsilon, 1e-6, random_state=1)) < 0.02
+
+
+@pytest.mark.parametrize("n", [100, 1000, 30_000])
+@pytest.mark.parametrize("mu", [1e-6, 1e-5, 1e-4])
+def test_with_little_signal_noise_does_not_carry_the_weights_away(n, mu):
+    """The weights that noise alone leads to change no prediction by more than a few units."""
+    dimension, row_norm = 6, 1.5
+    s = noisy_gd_schedule(n, dimension, mu, Logistic(), row_norm)
+    noise = s.clip * math.sqrt(s.steps * dimension) / (n * mu)  # length of that on one mean gradient
+    walk = noise * math.sqrt(s.steps) * s.step_size / (1.0 - s.momentum)
+    assert row_norm * walk < 12.0
+
+
+def excess(obj, result):
+    """Excess loss as a share of what there is to gain over w = 0."""
+    best = obj.value(nonprivate(obj).coef)
+    return (obj.value(result.coef) - best) / (obj.value(np.zeros(obj.shape)) - best)
 
 
 def test_curvature_of_the_clipped_logistic_loss_is_attained_and_never_exceeded():

@@ -19,7 +19,18 @@ from dperm.accounting import (
     sgd_epsilon,
 )
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms import dp_sgd_gradient, nonprivate, rrpsgd
+from dperm.algorithms import (
+    dp_agd,
+    dp_lsadam,
+    dp_lssgd,
+    dp_newton,
+    dp_sgd,
+    dp_sgd_gradient,
+    dp_sgd_output,
+    noisy_gd,
+    nonprivate,
+    rrpsgd,
+)
 from dperm.algorithms.sgd_settings import batch_and_noise_streams, draw_batches
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
@@ -255,6 +266,65 @@ def test_defaults_beat_the_trivial_predictor():
             **({"rounds": 3000, "batch_size": 20} if algorithm is rrpsgd else {}),
         ).coef
         assert np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y) > 0.75
+
+
+DEFAULT_PROBLEMS = {
+    "huber": losses.Huber(1.0, target_bound=2.0),
+    "squared_error": losses.SquaredError(2.0),
+    "pinball": losses.Pinball(0.5, 2.0),
+    "logistic": losses.Logistic(),
+    "hinge": losses.Hinge(),
+}
+
+
+def default_problem(loss, n=2000):
+    """An objective, and its excess loss as a share of what there is to gain over w = 0."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (n, 5))
+    rule = X @ rng.normal(size=5)
+    if loss.classification:
+        y = np.where(rule + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+    else:
+        y = rule + 0.1 * rng.normal(size=n)
+    obj = Objective(loss, X, y, row_norm=1.5, fit_intercept=True)
+    best, zero = obj.value(nonprivate(obj).coef), obj.value(np.zeros(obj.shape))
+    return obj, lambda result: (obj.value(result.coef) - best) / (zero - best)
+
+
+@pytest.mark.parametrize("loss", DEFAULT_PROBLEMS.values(), ids=DEFAULT_PROBLEMS)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_default_loss_of_dp_sgd_gradient_does_not_rise_with_epsilon(loss, relation):
+    obj, excess = default_problem(loss)
+    of = {
+        epsilon: excess(dp_sgd_gradient(obj, epsilon, 1e-6, neighbors=relation, random_state=0))
+        for epsilon in (1.0, 8.0, 32.0, 128.0, math.inf)
+    }
+    assert max(of.values()) <= max(of[1.0], 0.02), of
+
+
+@pytest.mark.parametrize("name", ["huber", "squared_error", "pinball"])
+def test_regression_defaults_beat_the_trivial_predictor(name):
+    obj, excess = default_problem(DEFAULT_PROBLEMS[name], n=10_000)
+    assert excess(dp_sgd_gradient(obj, 1.0, 1e-6, random_state=0)) < 0.05
+    assert excess(dp_sgd_output(obj, 1.0, 1e-6, random_state=0)) < 0.2
+    if name == "huber":
+        assert excess(rrpsgd(obj, 1.0, 1e-6, batch_size=8, random_state=0)) < 0.5
+
+
+WITHOUT_NOISE = {
+    **DEFAULT_PROBLEMS,
+    "squared_hinge": losses.SquaredHinge(),
+    "soft_margin": losses.SoftMargin(),
+    "power": losses.Power(1.5, 2.0),
+}
+
+
+@pytest.mark.parametrize("loss", WITHOUT_NOISE.values(), ids=WITHOUT_NOISE)
+def test_defaults_without_noise_reach_the_optimum(loss):
+    obj, excess = default_problem(loss)
+    for algorithm in (noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd, dp_newton):
+        if not algorithm.needs.refusal(obj):
+            assert excess(algorithm(obj, math.inf, 1e-6, random_state=0)) < 0.01, algorithm.__name__
 
 
 def endless_run(noise, threads):

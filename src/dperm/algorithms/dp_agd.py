@@ -32,7 +32,7 @@ from dperm.accounting.units import (
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.late_mean import LateMean
-from dperm.algorithms.noisy_gd import softmax_clip
+from dperm.algorithms.noisy_gd import longest_gradient, softmax_clip
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
 from dperm.bounded import Bounded
@@ -115,15 +115,17 @@ def dp_agd_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: flo
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
     ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few dear ones; a tenth of the budget is enough
     for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
-    codes are clipped at about twice the loss of a guess.
+    codes are clipped at about twice the loss of a guess. Without noise the clips are out of reach.
     """
     bound = loss.target_bound
-    slope = loss.lipschitz(row_norm)
     signal = n * mu / math.sqrt(dimension)
-    clip = (slope if slope < math.inf else row_norm) * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
+    longest = longest_gradient(loss, row_norm, noisy=mu < math.inf)
+    clip = longest * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
     loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     if loss.n_classes is not None:
         clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
+    if mu == math.inf:
+        loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
         splits=round(min(max(signal, 40), 1000)),
         selection_share=0.1,

@@ -26,6 +26,7 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import floor_units, gaussian_noise_multiplier
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_of_lemma
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.noisy_gd import longest_gradient
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_choice, check_positive, check_positive_integer, override
 from dperm.losses import Loss
@@ -75,7 +76,8 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     mu : float
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
-        For its constants; one without a Lipschitz constant is clipped like a loss of slope 1.
+        For its constants; one without a Lipschitz constant is clipped like a loss of slope 1, without noise
+        out of reach.
     row_norm : float
         Bound on the norm of a row.
 
@@ -83,9 +85,10 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     -----
     The noise of a direction has the length ``sqrt(dimension) z b ||g|| / (n shift^2)``, ``z`` the noise
     multiplier and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at
-    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself.
+    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself. With little
+    signal ``k = n mu / sqrt(dimension)`` it grows further, like ``k^-2``: in steps of full length the noise
+    of the gradients would carry the weights far from 0.
     """
-    lipschitz = loss.lipschitz(row_norm)
     smoothness = loss.smoothness(row_norm)
     signal = n * mu / math.sqrt(dimension)
     steps = round(min(max(signal / 20.0, 20.0), 40.0)) if mu < math.inf else 200
@@ -93,8 +96,8 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     relative_noise = math.sqrt(steps / (1.0 - share)) / signal  # of a direction, times smoothness / shift
     return DPNewtonSchedule(
         steps=steps,
-        clip=lipschitz if lipschitz < math.inf else row_norm,
-        shift=smoothness * min(max(0.45 * math.sqrt(relative_noise), 0.02), 1.0),
+        clip=longest_gradient(loss, row_norm, noisy=mu < math.inf),
+        shift=smoothness * max(0.45 * math.sqrt(relative_noise), 0.02, 150.0 / signal**2),
         gradient_share=share,
         hessian="upper_bound",
     )

@@ -30,6 +30,7 @@ from dperm.algorithms.sgd_settings import (
     sampling_name,
     typical_clip,
     typical_reach,
+    typical_step_limit,
 )
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
@@ -39,6 +40,8 @@ from dperm.stochastic_descent import DescentPlan
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
+# The fewest steps that a default batch size leaves, where there are records enough.
+_LEAST_STEPS = 400
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,13 @@ def dp_sgd_gradient(
         Strictly between 0 and 1.
     batch_size : int, optional
         Records per step, a fresh set of them each time; 1 in the paper. By default the one of a few powers of
-        2 for which a bound on the risk is smallest, from public numbers.
+        2 for which a bound on the risk is smallest, from public numbers, and not so many that fewer than 400
+        steps are left.
     steps : int, optional
         T; by default 20 passes over the records.
     step_size : float, optional
-        eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm`.
+        eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
+        bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see
         :func:`dperm.algorithms.sgd_settings.typical_clip`; with a `radius`, the loss's bound there.
@@ -137,6 +142,9 @@ def dp_sgd_gradient(
     The noise comes from the privacy profile of one subsampled step, composed exactly as a privacy-loss
     distribution (Balle, Barthe and Gaboardi 2018; Doroshenko et al. 2022). It covers all iterates and
     rests on the clip alone, not on what the loss is claimed to be.
+
+    Without noise the default settings stop after 20 passes, near the optimum: for more pass `steps`, and
+    `clip` for a loss whose slope has no limit.
     """
     relation = Neighbours.parse(neighbors)
     n, dimension = objective.n_public, objective.dimension
@@ -159,8 +167,11 @@ def dp_sgd_gradient(
         schedule = _schedule(epsilon, delta, n, batch_size, steps, dimension, relation)
     if step_size is None:
         sigma = schedule.sigma(relation.sum_factor * longest)
-        reach = typical_reach(objective.row_norm, radius)
-        step_size = gradient_step_size(reach, schedule.steps, longest, sigma, dimension)
+        reach = typical_reach(objective.loss, objective.row_norm, radius)
+        step_size = min(
+            gradient_step_size(reach, schedule.steps, longest, sigma, dimension),
+            typical_step_limit(objective.loss, objective.row_norm, objective.l2),
+        )
     check_positive("step_size", step_size)
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
@@ -248,13 +259,17 @@ def _schedule(
 
 
 def _batch_sizes(epsilon: float, n: int, steps: int | None) -> list[int]:
-    """Powers of 2 around ``n sqrt(epsilon/(4 T))``, where amplification ends (Bassily et al. 2019)."""
+    """Powers of 2 around ``n sqrt(epsilon/(4 T))``, where amplification ends (Bassily et al. 2019).
+
+    Unless T is given, none is so large that it leaves few steps: less noise does not make up for them.
+    """
     if epsilon == math.inf:
-        return [min(64, n)]
+        return [min(16, n)]
     # With T = 20 n/m this is m = n epsilon/80.
     centre = n * epsilon / (4.0 * _PASSES) if steps is None else n * math.sqrt(epsilon / (4.0 * steps))
-    exponent = round(math.log2(max(centre, 1.0)))
-    return sorted({min(max(1, 2 ** max(0, exponent + by)), n) for by in (-2, 0, 2)})
+    most = max(1, n * _PASSES // _LEAST_STEPS) if steps is None else n
+    exponent = round(math.log2(min(max(centre, 1.0), most)))
+    return sorted({min(2 ** max(0, exponent + by), most) for by in (-2, 0, 2)})
 
 
 def _paper_schedule(

@@ -214,6 +214,9 @@ def dp_sgd_output(
     permutation uses each record once a pass, so nothing is left to chance. The bound
     (:func:`dperm.accounting.permutation_sensitivity.permutation_pass_sensitivity`) is that of the program:
     rounding is added (:mod:`dperm.accounting.descent_rounding`).
+
+    Without noise the default settings stop after 20 passes, short of the optimum, and clip a slope without
+    limit like one of 1. More `passes`, and `clip` or `radius` as large as the optimum needs, come closer.
     """
     relation = Neighbours.parse(neighbors)
     epsilon, delta = check_target(epsilon, delta)
@@ -371,7 +374,7 @@ def _with_defaults(
         return replace(settings, step_size=1.0 / (objective.l2 + smoothness))
     if settings.step_size:
         return settings
-    reach = typical_reach(row_norm, settings.radius)
+    reach = typical_reach(loss, row_norm, settings.radius)
     steps = objective.n_public // settings.batch_size
     if smoothness < math.inf or (settings.smooth_kink and loss.kink_jump > 0.0):
         eta = output_step_size(

@@ -80,9 +80,9 @@ def noisy_gd_schedule(
     mu : float
         Privacy parameter of Gaussian differential privacy; infinite without noise.
     loss : Loss
-        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1, and one
-        with a kink steps like the logistic loss or, with real targets up to Y, like the Huber loss of
-        threshold Y/10.
+        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1 (without
+        noise, out of reach), and steps where gradients are not Lipschitz continuous follow
+        :func:`typical_curvature`.
     row_norm : float
         Bound on the norm of a row.
     l2 : float
@@ -101,19 +101,52 @@ def noisy_gd_schedule(
     signal = n * mu / math.sqrt(dimension)
     if loss.n_classes is not None:
         return _softmax_schedule(signal, loss, row_norm, l2)
-    slope = loss.lipschitz(row_norm)
-    lipschitz = slope if slope < math.inf else row_norm
+    lipschitz = longest_gradient(loss, row_norm, noisy=mu < math.inf)
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
-    plain, clipped = loss.smoothness(row_norm), loss.clipped_smoothness(row_norm, clip)
-    if plain == math.inf:
-        bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
-        plain = clipped = lipschitz * row_norm / bends_within
+    plain = clipped = typical_curvature(loss, row_norm)
+    if loss.smoothness(row_norm) < math.inf:
+        clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
+    reach *= min(signal / 20.0, 1.0)  # below, noise alone would carry the weights far from 0
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
     )
+
+
+def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
+    """The Lipschitz constant, or where there is none a bound that a clip can put in its place.
+
+    That of a slope of 1 under noise; without noise one so large that records do not reach it.
+    """
+    slope = loss.lipschitz(row_norm)
+    if slope < math.inf:
+        return slope
+    if noisy:
+        return row_norm
+    at_zero = loss.slope_at_zero(row_norm)
+    return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
+
+
+def typical_curvature(loss: Loss, row_norm: float) -> float:
+    """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
+
+    A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
+    Y/10. A Hölder continuous derivative bends as sharply as its constants allow over what a clip at slope 1
+    leaves of it (-1 to 0 for a loss of margins, -1 to 1 for one of residuals), if that is sharper.
+    """
+    smoothness = loss.smoothness(row_norm)
+    if smoothness < math.inf:
+        return smoothness
+    slope = loss.lipschitz(row_norm)
+    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+    kink = (slope if slope < math.inf else row_norm) * row_norm / bends_within
+    if loss.holder_exponent == 0.0:
+        return kink
+    rise = 1.0 if loss.classification else 2.0
+    width = math.pow(rise / loss.holder_slope, 1.0 / loss.holder_exponent)
+    return max(kink, row_norm**2 * rise / width)
 
 
 def softmax_clip(signal: float, row_norm: float) -> float:

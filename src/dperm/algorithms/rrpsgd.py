@@ -109,7 +109,9 @@ def rrpsgd(
     R is uniform on 1..N (constant steps; Ghadimi and Lan 2013) and drawn before the data are seen, so the
     failure probability is the mean over R of that of R - 1 subsampled Gaussian releases, even with R and
     all iterates published; see :func:`dperm.accounting.random_round_noise_multiplier`. The paper returns
-    ``w_R``; its theorem bounds the gradient at ``w_(R-1)``.
+    ``w_R``; its theorem bounds the gradient at ``w_(R-1)``. R may be small: even without noise the default
+    settings do not reach the optimum in every run, and the last iterate of batches of one record keeps their
+    sampling error. Larger `rounds` and `batch_size` come closer.
     """
     relation = Neighbours.parse(neighbors)
     n, dimension = objective.n_public, objective.dimension
@@ -125,7 +127,7 @@ def rrpsgd(
     smoothness = objective.loss.smoothness(objective.row_norm) + objective.l2
     if step_size is None:
         sigma = multiplier * relation.sum_factor * longest / batch_size
-        reach = typical_reach(objective.row_norm, radius)
+        reach = typical_reach(objective.loss, objective.row_norm, radius)
         step_size = min(1.0 / smoothness, gradient_step_size(reach, rounds, longest, sigma, dimension))
     check_positive("step_size", step_size)
     if not step_size < 2.0 / smoothness:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback
+from dperm.algorithms.noisy_gd import typical_curvature
 from dperm.algorithms.settings import check_positive_integer
 from dperm.losses import Loss
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
@@ -23,16 +24,26 @@ def batch_and_noise_streams(random_state: RandomState) -> tuple[RandomBits, Sour
     return random_bits(source.spawn(1)[0]), source
 
 
-def typical_reach(row_norm: float, radius: float = math.inf) -> float:
-    """How far the optimum may be from 0, for step sizes: the radius, or else far for rows of that norm."""
-    return radius if radius < math.inf else 200.0 / row_norm
+def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf) -> float:
+    """How far the optimum may be from 0, for step sizes.
+
+    The radius, or else ``200/row_norm``, with real targets up to Y ``4 Y/row_norm``.
+    """
+    if radius < math.inf:
+        return radius
+    return (200.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
+
+
+def typical_step_limit(loss: Loss, row_norm: float, l2: float) -> float:
+    """The largest step that a default takes: longer ones may overshoot however little noise there is."""
+    return 1.0 / (typical_curvature(loss, row_norm) + l2)
 
 
 def typical_clip(loss: Loss, row_norm: float, n: int, mu: float, dimension: int) -> float:
     """A clip from public numbers: below the longest gradient where there is little signal.
 
     Clipping trades bias for noise. Without noise there is none (infinite), unless the slope of the loss
-    has no limit, in which case it is clipped like a slope of 1.
+    has no limit, in which case it is clipped like a slope of 1: a step is as long as the clip allows for.
     """
     longest = loss.lipschitz(row_norm)
     share = max(0.25, math.sqrt(n * mu / math.sqrt(dimension) / 4800.0))
