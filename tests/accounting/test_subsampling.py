@@ -398,7 +398,12 @@ def test_small_rates_are_composed_tightly(q, multiplier, steps, delta):
 )
 @pytest.mark.parametrize(
     ("n_samples", "batch_size", "steps", "delta"),
-    [(10**5, 1, 3, 1e-9), (10**6, 1, 100, 1e-9), (10**6, 1, 1000, 1e-12)],
+    [
+        (10**5, 1, 3, 1e-9),
+        (10**6, 1, 100, 1e-9),
+        (10**9, 100, 3, 1e-7),
+        pytest.param(10**6, 1, 1000, 1e-12, marks=pytest.mark.slow),
+    ],
 )
 def test_calibration_at_small_rates(n_samples, batch_size, steps, delta, scheme):
     settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, **scheme}

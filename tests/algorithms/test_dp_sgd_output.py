@@ -414,3 +414,17 @@ def test_a_gradient_without_bound_is_refused_with_advice():
         dp_sgd_output(Objective("squared_hinge", X, y), 1.0, 1e-6, clip=math.inf)
     with pytest.raises(ValueError, match="convex"):
         dp_sgd_output(Objective("sigmoid", X, y), 1.0, 1e-6)
+
+
+def test_the_statement_says_what_add_or_remove_means():
+    settings = {"passes": 1, "random_state": 0}
+    text = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="add_or_remove", **settings).privacy)
+    assert "replaced by an empty one" in " ".join(text.split())
+    other = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="replace_one", **settings).privacy)
+    assert "replaced by an empty one" not in " ".join(other.split())
+
+
+@pytest.mark.parametrize("value", ["no", 0, 1.0])
+def test_smooth_kink_is_a_truth_value(value):
+    with pytest.raises(ValueError, match="smooth_kink must be True, False or None"):
+        dp_sgd_output(zero_rows(10, "hinge"), 1.0, 1e-6, smooth_kink=value)

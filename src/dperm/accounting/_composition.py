@@ -48,7 +48,8 @@ _MOST_STEPS = 10**12
 _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
-# Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss: range, number.
+# Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss: from, to, how
+# many.
 _RATES, _FALLING_RATES = (0.003, 300.0, 60), (0.1, 30.0, 12)
 # Range of the rates in units of the inverse of the largest loss of one step. It counts where losses are rare:
 # the standard deviation of their sum is then far below one of them.

@@ -58,6 +58,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         epsilon = min(epsilon, max(coarse), max(fine))
         if epsilon in (0.0, math.inf) or max(fine) == math.inf:
             return epsilon, _only_worst(grid, coarse)
+        if max(fine) >= max(coarse):
+            return epsilon, _only_worst(grid, coarse)  # rounding outweighs what a finer grid would bring
         change = abs(max(coarse) / max(fine) - 1.0)
         if change < GRID_TOLERANCE:
             return epsilon, _only_worst(finer, fine)

@@ -40,6 +40,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.step_size import numeric_step_size, output_step_size
 from dperm.accounting.units import check_target, gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.output_noise import add_or_remove_note
 from dperm.algorithms.requirements import Needs, needs
 from dperm.algorithms.settings import check_choice, check_positive, check_positive_integer
 from dperm.algorithms.sgd_settings import (
@@ -245,7 +246,7 @@ def dp_sgd_output(
         calibration=calibration,
         row_norm=objective.row_norm,
     )
-    given = {"passes": passes, "batch_size": batch_size, "step_size": step_size}
+    given = {"passes": passes, "batch_size": batch_size, "step_size": step_size, "smooth_kink": smooth_kink}
     _check(settings, objective, given, relation)
     objective.check_places()
     run, settings = _plan(objective, settings, _equivalent_mu(epsilon, delta, kind, objective.dimension))
@@ -301,7 +302,7 @@ def dp_sgd_output(
         mu=gdp_mu(epsilon, delta) if kind == "gaussian" and fixed is None else None,
         ledger=ledger_note(ledger, epsilon, delta),
         public=public,
-        notes=("The iterates stay secret; only the result was released.",),
+        notes=("The iterates stay secret; only the result was released.", *add_or_remove_note(relation)),
     )
     return FitResult(coef=coef, privacy=privacy, n_iter=run.plan.steps)
 
@@ -600,6 +601,8 @@ def _check(
     check_choice("output", settings.output, ("average", "last"))
     check_choice("sampling", settings.sampling, ("permutation", "uniform"))
     check_choice("counts", settings.counts, ("realised", "averaged"))
+    if not isinstance(settings.smooth_kink, bool | np.bool_):
+        raise ValueError(f"smooth_kink must be True, False or None, got {given['smooth_kink']!r}")
     if settings.batch_size > objective.n_public:
         raise ValueError(f"batch_size must be at most n = {objective.n_public}, got {settings.batch_size}")
     if objective.n_public // settings.batch_size < 2 and settings.output == "average":

@@ -50,6 +50,11 @@ class Loss(ABC):
         """Second derivative of the loss in ``p``, elementwise; TypeError for a loss without one."""
         raise TypeError(f"the {self.name} loss has no second derivative to use")
 
+    @property
+    def twice_differentiable(self) -> bool:
+        """Whether :meth:`second_derivative` is there, if only almost everywhere."""
+        return type(self).second_derivative is not Loss.second_derivative
+
     @abstractmethod
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
