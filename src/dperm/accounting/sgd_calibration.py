@@ -101,7 +101,8 @@ def plan_noise(
     def certified(multiplier: float) -> float:
         return plan_epsilon(plan, multiplier, delta, accountant, max_moment)
 
-    guess, quick = first_guess(plan, epsilon, delta), certified
+    guess = first_guess(plan, epsilon, delta)
+    quick: Callable[[float], float] = certified
     if accountant is SubsamplingAccountant.PLD and plan.steps > 1:
         # The limit theorem is far off where losses are rare; a search on the coarsest grid costs little.
         guess = _solve(_epsilon_on_grid(plan, delta, None, SubsamplingAccountant.RDP), epsilon, guess)
