@@ -95,6 +95,13 @@ class Loss(ABC):
         return 0.0
 
     @property
+    def self_bounding_slope(self) -> float:
+        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent; infinite where
+        there is none, or nothing needs it because the slope is bounded.
+        """
+        return math.inf
+
+    @property
     def least_curvature(self) -> float:
         """The smallest argument of :meth:`smoothed`."""
         return 2.0**-64
