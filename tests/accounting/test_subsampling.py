@@ -6,6 +6,9 @@ import sys
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as run_settings
+from hypothesis import strategies as st
 
 from dperm.accounting import (
     _pld,
@@ -20,6 +23,7 @@ from dperm.accounting import (
     sgd_epsilon,
     symmetric_rdp,
 )
+from dperm.accounting._composition import mean_composed_delta
 
 VECTOR = 1e-9
 PLD_VECTOR = 1e-3
@@ -368,6 +372,65 @@ def test_rare_large_losses_are_composed_tightly(q, multiplier, steps):
     theirs = one.self_compose(steps).get_epsilon_for_delta(1e-5)
     ours = sgd_epsilon(multiplier, 1e-5, batch_size=q * 1e6, n_samples=10**6, steps=steps)
     assert ours == pytest.approx(theirs, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("q", "multiplier", "steps", "delta"),
+    [(1e-5, 0.41, 3, 1e-9), (1e-6, 0.3745, 100, 1e-9), (1e-6, 0.4, 1000, 1e-10), (1e-5, 0.495, 100, 1e-10)],
+)
+def test_small_rates_are_composed_tightly(q, multiplier, steps, delta):
+    """Losses so rare that the standard deviation of their sum is far below one of them."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    def theirs(**rounding):
+        one = pld.from_gaussian_mechanism(
+            multiplier, value_discretization_interval=1e-3, sampling_prob=q, **rounding
+        )
+        return one.self_compose(steps).get_epsilon_for_delta(delta)
+
+    ours = sgd_epsilon(multiplier, delta, batch_size=q * 1e9, n_samples=10**9, steps=steps)
+    assert ours == pytest.approx(theirs(), rel=1e-3)
+    assert ours >= theirs(pessimistic_estimate=False, use_connect_dots=False)
+
+
+@pytest.mark.parametrize(
+    "scheme", [{}, {"neighbors": "replace_one"}, {**WOR}], ids=["poisson", "poisson replaced", "fixed size"]
+)
+@pytest.mark.parametrize(
+    ("n_samples", "batch_size", "steps", "delta"),
+    [
+        (10**5, 1, 3, 1e-9),
+        (10**6, 1, 100, 1e-9),
+        (10**9, 100, 3, 1e-7),
+        pytest.param(10**6, 1, 1000, 1e-12, marks=pytest.mark.slow),
+    ],
+)
+def test_calibration_at_small_rates(n_samples, batch_size, steps, delta, scheme):
+    settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, **scheme}
+    noise = noise_multiplier(1.0, delta, **settings)
+    assert sgd_epsilon(noise, delta, **settings) <= 1.0 < sgd_epsilon(0.99 * noise, delta, **settings)
+
+
+@given(
+    rate=st.floats(-9.0, -3.0),
+    multiplier=st.floats(0.25, 3.0),
+    steps=st.integers(2, 2000),
+    delta=st.floats(-12.0, -4.0),
+    direction=st.sampled_from([0, 1]),
+)
+@run_settings(max_examples=40, deadline=None)
+def test_small_rates_never_fail(rate, multiplier, steps, delta, direction):
+    """On the first grid, for every rate: above that of one step, and the delta there is the promised one."""
+    delta, mu = 10.0**delta, 1.0 / multiplier
+    profiles = _profiles.poisson_add_or_remove(10.0**rate, mu)
+    grid = _pld.first_grid(profiles, steps, delta)._replace(directions=(direction,))
+    (bound,) = _pld.composed_epsilons(profiles, steps, delta, grid)
+    counts = np.array([steps])
+    loss = _pld._loss_on_grid(profiles, direction, steps, delta, grid)
+    assert bound < math.inf
+    assert at(profiles.pairs[direction][0], bound) <= delta
+    # another tilt, whose allowance for rounding shows at the smallest deltas
+    assert mean_composed_delta(loss, counts, bound, delta) <= 1.2 * delta
 
 
 def test_tiny_deltas_are_certified():

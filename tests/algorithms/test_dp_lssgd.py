@@ -259,3 +259,18 @@ def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(algorithm, sam
     assert report.ok, report
     assert report.accesses == 12
     assert report.largest_share > 0.9
+
+
+@both
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"image_shape": 4}, r"image_shape must be a sequence of integers such as \(28, 28\), got 4"),
+        ({"smoothing": "a"}, "smoothing must be finite and at least 0, got 'a'"),
+    ],
+)
+def test_settings_of_another_type_are_refused_in_words(algorithm, settings, message):
+    ledger = Ledger(1.0, 1e-5)
+    with pytest.raises(ValueError, match=message):
+        algorithm(objective(), 1.0, 1e-5, ledger=ledger, **settings)
+    assert not ledger.history()

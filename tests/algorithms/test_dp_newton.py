@@ -192,9 +192,9 @@ def test_bad_settings_fail_before_the_charge(settings):
 def test_losses_without_a_second_derivative_are_refused_before_the_charge():
     ledger = Ledger(1.0, 1e-6)
     X, y = separable(n=50)
-    with pytest.raises(ValueError, match="kink"):
+    with pytest.raises(ValueError, match=r"dp_newton needs the second derivative of the loss, .* hinge"):
         dp_newton(Objective("hinge", X, y), 1.0, 1e-6, ledger=ledger)
-    with pytest.raises(TypeError, match="second derivative"):
+    with pytest.raises(ValueError, match=r"dp_newton needs .* huberized_hinge"):
         dp_newton(Objective(Hinge().smoothed(4.0), X, y), 1.0, 1e-6, ledger=ledger)
     assert ledger.spent == 0.0
 

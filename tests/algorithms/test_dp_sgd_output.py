@@ -10,7 +10,7 @@ from dperm import Objective, losses
 from dperm.accounting import Ledger
 from dperm.algorithms import dp_sgd_output, nonprivate
 from dperm.algorithms.sgd_settings import batch_and_noise_streams
-from dperm.errors import BudgetExceededError
+from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.mechanisms import release
 from dperm.mechanisms.release import release_without_privacy
 from dperm.mechanisms.sampling import permutation, uniform_integers
@@ -414,3 +414,96 @@ def test_a_gradient_without_bound_is_refused_with_advice():
         dp_sgd_output(Objective("squared_hinge", X, y), 1.0, 1e-6, clip=math.inf)
     with pytest.raises(ValueError, match="convex"):
         dp_sgd_output(Objective("sigmoid", X, y), 1.0, 1e-6)
+
+
+def test_the_statement_says_what_add_or_remove_means():
+    settings = {"passes": 1, "random_state": 0}
+    text = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="add_or_remove", **settings).privacy)
+    assert "replaced by an empty one" in " ".join(text.split())
+    other = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="replace_one", **settings).privacy)
+    assert "replaced by an empty one" not in " ".join(other.split())
+
+
+@pytest.mark.parametrize("value", ["no", 0, 1.0])
+def test_smooth_kink_is_a_truth_value(value):
+    with pytest.raises(ValueError, match="smooth_kink must be True, False or None"):
+        dp_sgd_output(zero_rows(10, "hinge"), 1.0, 1e-6, smooth_kink=value)
+
+
+# -- gradients that only the loss bounds -------------------------------------------------------------
+
+
+def test_the_published_noise_without_a_radius():
+    objective = zero_rows(1000, losses.SoftMargin(1.5))
+    with pytest.warns(PrivacyWarning, match="outside the range"):  # epsilon < 1 in the paper
+        result = dp_sgd_output(objective, 1.0, 1e-6, calibration="paper", passes=1, step_size=0.02)
+    assert result.privacy.noise_scale == pytest.approx(138.7607186, rel=5e-3)  # room for rounding to the grid
+    assert result.privacy.noise_scale >= 138.7607186
+    assert result.privacy.public["iterate_bound"] == pytest.approx(
+        6.321397585 * math.sqrt(1000 / 999), rel=1e-6
+    )
+
+
+Q_LOSSES = [
+    losses.SoftMargin(1.5),
+    losses.SoftMargin(1.2),
+    losses.SoftMargin(2.0),
+    losses.Power(1.5, target_bound=2.0),
+    losses.Power(1.9, target_bound=2.0),
+    losses.Power(2.0, target_bound=2.0),
+]
+
+
+@pytest.mark.parametrize("loss", Q_LOSSES, ids=repr)
+@pytest.mark.parametrize("output", ["average", "last"])
+@pytest.mark.parametrize("l2", [0.0, 0.5])
+def test_without_clip_and_radius_no_record_moves_more(loss, output, l2):
+    """The changed record pulls the other way, with others that drive the iterates as far as they go."""
+    rng, n, eta, passes, seed = np.random.default_rng(1), 30, 0.05, 4, 5
+    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    settings = {"passes": passes, "step_size": eta, "clip": math.inf, "output": output, "random_state": seed}
+    closest = 0.0
+    for trial in range(12):
+        X = np.zeros((n, 2))
+        X[:, 0] = 1.0
+        if trial % 2:
+            X = rng.normal(size=(n, 2))
+            X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+        y = np.ones((2, n)) if loss.classification else np.full((2, n), loss.target_bound)
+        place = order[trial % n]
+        y[1, place] *= -1.0
+        one, other = (Objective(loss, X, targets, row_norm=1.0, l2=l2) for targets in y)
+        stated = dp_sgd_output(one, **EXACT, **settings).privacy
+        plan = DescentPlan(loss, passes * n, 1, eta, math.inf, average=output == "average")
+        moved = distance(plan, order, one, other)
+        assert moved <= stated.sensitivity
+        closest = max(closest, moved / stated.sensitivity)
+    assert closest > 0.02
+
+
+@pytest.mark.parametrize("loss", Q_LOSSES, ids=repr)
+def test_the_bound_on_the_iterates_is_not_reached(loss):
+    """It is enforced by a projection, which must leave every run as it is: the program is the paper's."""
+    rng, n, seed = np.random.default_rng(2), 40, 3
+    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    for eta in (0.01, 0.1, 0.25):
+        X = np.ones((n, 1)) * (1.0 if eta < 0.2 else rng.choice([-1.0, 1.0], (n, 1)))
+        y = np.ones(n) if loss.classification else np.full(n, loss.target_bound)
+        settings = {"passes": 3, "step_size": eta, "clip": math.inf, "output": "last", "random_state": seed}
+        objective = Objective(loss, X, y)
+        free = DescentPlan(loss, 3 * n, 1, eta, math.inf, average=False)
+        weights = objective.sgd_weights(free, order, contribution=1.0, replacement=1.0)
+        bound = dp_sgd_output(objective, **EXACT, **settings).privacy.public["iterate_bound"]
+        assert np.linalg.norm(release_without_privacy(weights)) < bound
+
+
+def test_an_unbounded_run_needs_a_short_step_and_a_ridge_on_every_weight():
+    X, y = np.eye(4), np.array([1.0, -1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"step_size must be at most 1/\(l2 \+ beta\) = 0.5"):
+        dp_sgd_output(Objective(losses.SoftMargin(2.0), X, y), 1.0, 1e-6, clip=math.inf, step_size=0.9)
+    partly = Objective(losses.SoftMargin(1.5), X, y, l2=0.1, fit_intercept=True)
+    with pytest.raises(ValueError, match="penalize_intercept=True"):
+        dp_sgd_output(partly, 1.0, 1e-6, clip=math.inf)
+    with pytest.raises(ValueError, match="a loss with a target_bound"):
+        dp_sgd_output(Objective(losses.Power(1.5), X, y), 1.0, 1e-6, clip=math.inf)
+    assert dp_sgd_output(Objective(losses.SoftMargin(2.0), X, y), 1.0, 1e-6, clip=math.inf).privacy.private

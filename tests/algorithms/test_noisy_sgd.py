@@ -360,3 +360,8 @@ def test_a_signal_stops_a_long_run(noise, threads):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_one_round_is_refused_by_its_name():
+    with pytest.raises(ValueError, match="rounds must be at least 2, got 1"):
+        rrpsgd(objective(), 1.0, 1e-6, rounds=1)

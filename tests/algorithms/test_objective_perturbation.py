@@ -247,3 +247,10 @@ def test_huber_regression_pays_for_the_change_of_variables():
     result = objective_perturbation(obj, 1.0, 1e-6, random_state=0)
     assert result.privacy.noise_scale > gaussian_sigma(1.0, 1e-6, 0.5)
     np.testing.assert_allclose(result.coef, [1.0, -2.0, 0.5], atol=0.1)
+
+
+def test_the_statement_says_what_add_or_remove_means():
+    text = str(objective_perturbation(objective(), 1.0, 1e-6).privacy)
+    assert "replaced by an empty one" in " ".join(text.split())
+    other = str(objective_perturbation(objective(), 1.0, 1e-6, neighbors="replace_one").privacy)
+    assert "replaced by an empty one" not in " ".join(other.split())

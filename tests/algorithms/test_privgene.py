@@ -221,3 +221,11 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
     assert counts[0] >= 10
     assert counts[-1] == 500
     assert privgene_schedule(50_000, 0.01, 4.0).stride == privgene_schedule(50_000, 0.01, 1.0).stride / 4
+
+
+@pytest.mark.parametrize(
+    ("target", "message"), [(("1", 1e-6), "epsilon must be"), ((1.0, "a"), "delta must be")]
+)
+def test_budgets_of_another_type_are_refused_in_words(target, message):
+    with pytest.raises(TypeError, match=message):
+        privgene(objective(), *target)

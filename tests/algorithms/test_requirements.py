@@ -15,6 +15,7 @@ X, LABELS = np.eye(3), np.array([1.0, -1.0, 1.0])
     [
         ({"smooth": True}, Objective("hinge", X, LABELS), "kink"),
         ({"smooth": True}, Objective("soft_margin", X, LABELS), "smooth loss, and soft_margin is not"),
+        ({"second_derivative": True}, Objective("huberized_hinge", X, LABELS), "not there for huberized"),
         ({"convex": True}, Objective("sigmoid", X, LABELS), "convex loss, and sigmoid is not"),
         ({"labels": True}, Objective("absolute", X, LABELS), "classification loss, and absolute is not"),
         ({"intercept": True}, Objective("hinge", X, LABELS), "fit_intercept=True"),
@@ -40,7 +41,13 @@ def test_what_is_missing_is_named(properties, objective, reason):
 
 
 def test_what_is_there_is_let_through():
-    required = {"convex": True, "smooth": True, "lipschitz": True, "strongly_convex": True}
+    required = {
+        "convex": True,
+        "smooth": True,
+        "second_derivative": True,
+        "lipschitz": True,
+        "strongly_convex": True,
+    }
 
     @needs(**required)
     def some_descent(objective, epsilon, *, steps):

@@ -204,3 +204,20 @@ def test_bad_settings_fail_before_the_charge(settings):
         with pytest.raises(ValueError, match=message):
             sufficient_statistics(Objective(loss, X, y), 1.0, 1e-6, ledger=ledger)
     assert ledger.spent == 0.0
+
+
+def test_noise_beyond_the_exact_sampler_is_refused_in_words_and_costs_nothing():
+    for n in (20, 300):
+        objective, smallest = linear(n=n), 1.0
+        for neighbors in ("add_or_remove", "replace_one"):
+            while True:  # halved until it is refused: what is not, must run
+                ledger = Ledger(1.0, 1e-6)
+                try:
+                    sufficient_statistics(objective, smallest, 1e-10, ledger=ledger, neighbors=neighbors)
+                except ValueError as error:
+                    refusal = error
+                    break
+                smallest /= 2.0
+            assert "drowns the sums" in str(refusal)
+            assert not ledger.history()
+            smallest *= 4.0

@@ -7,12 +7,23 @@ import numpy as np
 import pytest
 from sklearn.linear_model import HuberRegressor as SklearnHuberRegressor
 from sklearn.linear_model import QuantileRegressor as SklearnQuantileRegressor
+from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dperm import HuberRegressor, Objective, QuantileRegressor
 from dperm.accounting import Ledger
 from dperm.errors import DataError
-from dperm.losses import Pinball
+from dperm.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Pinball,
+    Power,
+    SquaredError,
+    Tukey,
+    Welsch,
+)
 from reference.real_data import load_or_skip
 
 # No check of scikit-learn is expected to fail.
@@ -25,6 +36,8 @@ both = pytest.mark.parametrize("Regressor", [HuberRegressor, QuantileRegressor])
     [
         HuberRegressor(target_bound=100.0, n_threads=1),
         HuberRegressor(solver="nonprivate", row_norm=1e3, n_threads=1),
+        HuberRegressor(threshold=math.inf, target_bound=100.0, n_threads=1),
+        HuberRegressor(loss=Welsch(), target_bound=100.0, n_threads=1),
         QuantileRegressor(target_bound=100.0, n_threads=1),
         QuantileRegressor(solver="nonprivate", row_norm=1e3, n_threads=1),
     ],
@@ -85,6 +98,69 @@ def test_a_smoothed_quantile_costs_at_most_its_bias():
     assert values[0] < values[1] <= values[0] + 1 / (8 * 5.0)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("solver", ["auto", "sufficient_statistics"])
+def test_without_a_threshold_it_is_ridge_regression(solver, fit_intercept):
+    X, y = data()
+    peer = Ridge(alpha=0.1 * len(X), fit_intercept=fit_intercept, tol=1e-12).fit(X, y)
+    options = {"ridge": 0.0} if solver == "sufficient_statistics" else None
+    ours = exact(
+        HuberRegressor, threshold=math.inf, l2=0.1, fit_intercept=fit_intercept, target_bound=100.0,
+        solver=solver, solver_options=options,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-5)
+    assert ours.intercept_ == pytest.approx(peer.intercept_, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Huber(0.3),
+        SquaredError(),
+        Absolute(),
+        Pinball(0.3),
+        EpsilonInsensitive(0.1),
+        Power(1.5),
+        Welsch(),
+        Tukey(),
+    ],
+)
+def test_any_regression_loss(loss):
+    X, y = data()
+    model = HuberRegressor(loss=loss, target_bound=4.0, row_norm=3.0, random_state=0).fit(X, y)
+    assert model.privacy_.public["loss"] == loss.name
+    assert model.privacy_.public["target_bound"] == 4.0
+    constant = model._loss(4.0).value(0.0, y).mean()
+    assert model._loss(4.0).value(model.predict(X), y).mean() < constant
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": Hinge()}, "loss must be a regression loss"),
+        ({"loss": "welsch"}, "loss must be a regression loss"),
+        ({"loss": Welsch(target_bound=2.0), "target_bound": 3.0}, "give one of them"),
+        ({"loss": Welsch()}, "target_bound must be given"),
+        (
+            {"threshold": math.inf, "solver": "privgene", "target_bound": 1.0},
+            "needs a loss with bounded slope",
+        ),
+        ({"solver": "sufficient_statistics", "target_bound": 1.0}, "squared_error loss only, got huber"),
+        ({"threshold": 0.0, "target_bound": 1.0}, "threshold must be positive"),
+    ],
+)
+def test_losses_that_will_not_do(settings, message):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=message):
+        HuberRegressor(ledger=ledger, **settings).fit(*data())
+    assert ledger.spent == 0.0
+
+
+def test_a_loss_may_come_with_its_bound():
+    model = HuberRegressor(loss=Tukey(2.0, target_bound=3.0), row_norm=3.0, random_state=0).fit(*data())
+    assert model.privacy_.public["target_bound"] == 3.0
+
+
 # -- private fits ------------------------------------------------------------------------------------
 
 
@@ -98,12 +174,22 @@ def wine():
     "model",
     [
         HuberRegressor(threshold=0.1),
+        HuberRegressor(threshold=math.inf, solver="sufficient_statistics"),
+        HuberRegressor(loss=Welsch(0.2)),
         HuberRegressor(threshold=0.1, solver="dp_agd", solver_options={"splits": 100}),
         QuantileRegressor(),
         QuantileRegressor(quantile=0.25),
         QuantileRegressor(solver="dp_agd", solver_options={"splits": 100}, curvature=10.0),
     ],
-    ids=["huber", "huber by dp_agd", "median", "quartile", "smoothed median by dp_agd"],
+    ids=[
+        "huber",
+        "ridge by statistics",
+        "welsch",
+        "huber by dp_agd",
+        "median",
+        "quartile",
+        "smoothed median by dp_agd",
+    ],
 )
 def test_private_fit_of_wine_beats_the_best_constant(model):
     X, y = wine()

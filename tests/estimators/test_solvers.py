@@ -7,12 +7,22 @@ import pytest
 from sklearn.svm import LinearSVC as SklearnLinearSVC
 
 from algorithms.problems import separable
-from dperm import HuberRegressor, LinearSVC, LogisticRegression, algorithms
+from dperm import HuberRegressor, LinearSVC, LogisticRegression, Objective, QuantileRegressor, algorithms
 from dperm.accounting import Ledger
 from dperm.algorithms import nonprivate
 from dperm.algorithms.requirements import needs
 from dperm.estimators import solvers
-from dperm.losses import Hinge, Huber, Logistic, Softmax
+from dperm.losses import (
+    Hinge,
+    Huber,
+    Logistic,
+    Sigmoid,
+    SoftMargin,
+    Softmax,
+    SquaredError,
+    SquaredHinge,
+    huberized_hinge,
+)
 
 
 def test_every_algorithm_that_declares_its_needs_is_a_solver():
@@ -33,6 +43,9 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
         (Logistic(), {"delta": 0.0}, "objective_perturbation"),
         (Huber(), {"delta": 0.0}, "output_perturbation_gd"),
         (Hinge(), {"delta": 0.0}, "privgene"),
+        (SquaredHinge(), {"delta": 0.0}, "dp_sgd_output"),
+        (SoftMargin(), {"delta": 0.0}, "dp_sgd_output"),
+        (Sigmoid(), {"delta": 0.0}, "privgene"),
     ],
 )
 def test_the_default_solver(loss, public, name):
@@ -45,12 +58,72 @@ def test_the_default_solver(loss, public, name):
     [
         LogisticRegression(classes=[-1, 1]),
         LinearSVC(classes=[-1, 1]),
+        LinearSVC(loss="squared_hinge", classes=[-1, 1]),
+        LinearSVC(loss="soft_margin", classes=[-1, 1]),
+        LinearSVC(loss=huberized_hinge(), classes=[-1, 1]),
         HuberRegressor(target_bound=1.0),
+        QuantileRegressor(target_bound=1.0),
     ],
 )
 def test_pure_guarantees(model):
     fit = model.set_params(epsilon=1.0, delta=0.0, random_state=0).fit(*data())
     assert (fit.privacy_.epsilon, fit.privacy_.delta) == (1.0, 0.0)
+
+
+def test_softmax_has_no_pure_guarantee():
+    X, y = data()
+    ledger = Ledger(1.0, 1e-6)
+    model = LogisticRegression(classes=[-1, 0, 1], delta=0.0, ledger=ledger)
+    with pytest.raises(ValueError, match=r"no solver has a pure guarantee .* softmax .* pass delta > 0"):
+        model.fit(X, y)
+    assert ledger.spent == 0.0
+
+
+def test_a_pure_solver_must_have_what_it_needs(monkeypatch):
+    """privgene makes rows dense; where that cannot be, gradients are clipped."""
+    monkeypatch.setattr(Objective, "reads_whole_rows", property(lambda self: False))
+    objective = Objective("hinge", *data())
+    public = {"n": 200, "dimension": 3, "epsilon": 1.0, "delta": 0.0, "neighbors": "replace_one"}
+    chosen = solvers.choose_solver(loss=objective.loss, objective=objective, **public)
+    assert chosen == "dp_sgd_output"
+    nonconvex = Objective("sigmoid", *data())
+    with pytest.raises(
+        ValueError, match=r"no solver with a pure guarantee .*privgene needs rows made dense.* pass delta > 0"
+    ):
+        solvers.choose_solver(loss=nonconvex.loss, objective=nonconvex, **public)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ledger": None},
+        {"neighbors": "replace_one"},
+        {"random_state": 0},
+        {"epsilon": 9.0},
+        {"delta": 0.5},
+        {"calibration": "paper"},
+    ],
+)
+@pytest.mark.parametrize("solver", ["auto", "noisy_gd", "dp_sgd"])
+def test_options_do_not_override_the_arguments_of_the_estimator(options, solver):
+    ledger, (name,) = Ledger(1.0, 1e-5), options
+    model = LogisticRegression(
+        classes=[-1, 1], delta=1e-5, solver=solver, ledger=ledger, solver_options=options
+    )
+    with pytest.raises(TypeError, match=f"the estimator's own arguments: pass {name}="):
+        model.fit(*data())
+    assert ledger.spent == 0.0
+
+
+def test_what_the_default_solver_has_not_published():
+    model = LogisticRegression(classes=[-1, 1], calibration="paper")
+    with pytest.raises(ValueError, match=r"'auto' chose 'preconditioned_gd'.* 'noisy_gd'"):
+        model.fit(*data())
+    for name in solvers.PUBLISHED:
+        loss = SquaredError(1.0) if name == "sufficient_statistics" else "logistic"
+        objective = Objective(loss, *data())
+        with pytest.raises(ValueError, match="'tight' or 'paper'"):
+            solvers.SOLVERS[name](objective, 1.0, 1e-6, calibration="published")
 
 
 @pytest.fixture

@@ -105,3 +105,8 @@ def test_without_smoothing_it_is_a_copy():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         laplacian_smoothing(*arguments)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(ValueError, match="v must be an array of real numbers"):
+        laplacian_smoothing([1.0 + 1.0j, 2.0], 1.0)

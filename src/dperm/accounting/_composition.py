@@ -48,10 +48,12 @@ _MOST_STEPS = 10**12
 _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
-# Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss.
-_RATES = np.geomspace(0.003, 300.0, 60)
-_FALLING_RATES = np.geomspace(0.1, 30.0, 12)
-_LARGEST_EXPONENT = 600.0
+# Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss: from, to, how
+# many.
+_RATES, _FALLING_RATES = (0.003, 300.0, 60), (0.1, 30.0, 12)
+# Range of the rates in units of the inverse of the largest loss of one step. It counts where losses are rare:
+# the standard deviation of their sum is then far below one of them.
+_RARE_EXPONENT, _LARGEST_EXPONENT = 0.1, 600.0
 # A period is so long that the tilt outweighs a copy of the distribution one period higher: e^-30.
 _PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
@@ -103,12 +105,8 @@ class _Chernoff:
         losses, most = loss.losses, float(counts.max())
         reach = max(float(losses[-1]), -float(losses[0]))
         scale = math.sqrt(max(float(np.sum(loss.masses * losses * losses)), 1e-300) * most)
-        largest = _LARGEST_EXPONENT / reach
-        rates = np.concatenate([-_FALLING_RATES[::-1], _RATES]) / scale
-        rates = rates[np.abs(rates) <= largest]
-        if not np.any(rates > 0.0):
-            rates = np.array([-largest, largest])
-        self.rates: Array = rates
+        falling, rising = (_rates(units, scale, reach) for units in (_FALLING_RATES, _RATES))
+        self.rates: Array = np.concatenate([-falling[::-1], rising])
         log_moments = [
             math.log(float(np.sum(loss.masses * np.exp(rate * losses))))
             + (64.0 + 4.0 * abs(rate) * reach) * ROUNDING
@@ -116,6 +114,13 @@ class _Chernoff:
         ]
         self.log_moments: Array = np.array(log_moments)
         self.growths: Array = np.maximum(most * self.log_moments, float(counts.min()) * self.log_moments)
+
+
+def _rates(units: tuple[float, float, int], scale: float, reach: float) -> Array:
+    """Positive rates between the bounds of `units` over `scale`, moved to where exponentials are finite."""
+    low, high, number = units
+    smallest, largest = min(low / scale, _RARE_EXPONENT / reach), min(high / scale, _LARGEST_EXPONENT / reach)
+    return np.geomspace(smallest, largest, number)
 
 
 class _Composed(ABC):

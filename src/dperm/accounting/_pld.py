@@ -21,6 +21,8 @@ from dperm.accounting._profiles import Array, Profile, StepProfiles
 GRID_TOLERANCE = 1e-3
 # First grid step in units of the standard deviation of the loss of one step.
 FIRST_STEP = 0.4
+# Where losses are rare their standard deviation is far below those that decide: points of the first grid.
+_FIRST_POINTS = 2**13
 _MOST_POINTS = 2**21
 _MOST_REFINEMENTS = 5
 # Share of delta that may become infinite loss.
@@ -48,8 +50,7 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
     if steps == 1:
         one_step = (_profile_epsilon(pair[0], delta / (1.0 + profiles.error)) for pair in profiles.pairs)
         return max(one_step), Grid(FIRST_STEP, (0,))
-    grid = Grid(FIRST_STEP, tuple(range(len(profiles.pairs))))
-    epsilon = math.inf
+    grid, epsilon = first_grid(profiles, steps, delta), math.inf
     for _ in range(_MOST_REFINEMENTS):
         coarse = composed_epsilons(profiles, steps, delta, grid)
         finer = Grid(grid.step / 2.0, grid.directions)
@@ -57,6 +58,8 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         epsilon = min(epsilon, max(coarse), max(fine))
         if epsilon in (0.0, math.inf) or max(fine) == math.inf:
             return epsilon, _only_worst(grid, coarse)
+        if max(fine) >= max(coarse):
+            return epsilon, _only_worst(grid, coarse)  # rounding outweighs what a finer grid would bring
         change = abs(max(coarse) / max(fine) - 1.0)
         if change < GRID_TOLERANCE:
             return epsilon, _only_worst(finer, fine)
@@ -64,6 +67,14 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         shrink = math.sqrt(0.7 * GRID_TOLERANCE / change)
         grid = Grid(grid.step * min(0.5, max(0.1, shrink)), grid.directions)
     return epsilon, _only_worst(grid, fine)
+
+
+def first_grid(profiles: StepProfiles, steps: int, delta: float) -> Grid:
+    """A coarse grid of all directions: `FIRST_STEP`, or as many points as are cheap."""
+    cutoff = TRUNCATION * delta / steps
+    finest = coarse_float(FIRST_STEP * profiles.spread)
+    points = max(_last_point(profile, cutoff, finest) for profile, _ in profiles.pairs)
+    return Grid(FIRST_STEP * max(1.0, points / _FIRST_POINTS), tuple(range(len(profiles.pairs))))
 
 
 def composed_epsilons(profiles: StepProfiles, steps: int, delta: float, grid: Grid) -> tuple[float, ...]:

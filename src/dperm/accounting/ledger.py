@@ -236,7 +236,8 @@ class PrivacyLedger(ABC):
         if kind == Accountant.ZCDP and self._accountant is Accountant.GDP:
             raise ValueError(
                 'This ledger counts with accountant="gdp" and the fit has only a zCDP cost, which cannot be '
-                'converted. Give the fit accountant="gdp", or open the ledger with accountant="zcdp".'
+                'converted. Where the fit has these arguments, give it calibration="tight" and '
+                'accountant="gdp", or open the ledger with accountant="zcdp".'
             )
         if kind not in tuple(Accountant):
             return math.inf

@@ -352,8 +352,10 @@ def unbounded_iterate_radius(
     if alpha < 1.0:
         ratio = alpha / (1.0 + alpha)
         power = ratio ** (2.0 * alpha / (1.0 - alpha)) if alpha > 0.0 else 1.0
-        growth = self_bound ** (2.0 * (1.0 + alpha) / (1.0 - alpha)) * eta ** (2.0 / (1.0 - alpha))
-        rho += (1.0 - alpha) / (1.0 + alpha) * power * growth
+        if self_bound > 0.0:
+            log_growth = 2.0 / (1.0 - alpha) * ((1.0 + alpha) * math.log(self_bound) + math.log(eta))
+            growth = math.exp(log_growth) if log_growth < 700.0 else math.inf
+            rho += (1.0 - alpha) / (1.0 + alpha) * power * growth
     return math.sqrt((check_steps(step, "step") - 1) * rho)
 
 

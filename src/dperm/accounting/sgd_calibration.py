@@ -102,23 +102,32 @@ def plan_noise(
         return plan_epsilon(plan, multiplier, delta, accountant, max_moment)
 
     guess = first_guess(plan, epsilon, delta)
-    quick = _quick_epsilon(plan, delta, guess) if accountant is SubsamplingAccountant.PLD else certified
+    quick: Callable[[float], float] = certified
+    if accountant is SubsamplingAccountant.PLD and plan.steps > 1:
+        # The limit theorem is far off where losses are rare; a search on the coarsest grid costs little.
+        guess = _solve(_epsilon_on_grid(plan, delta, None, SubsamplingAccountant.RDP), epsilon, guess)
+        quick = _quick_epsilon(plan, delta, guess)
     return _settle(certified, _solve(quick, epsilon, guess), epsilon)
 
 
 def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float], float]:
     """Epsilon on one grid and the worst direction only, as they settled at `guess`: for the search."""
     settled, grid = _pld.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
-    if settled == math.inf or plan.steps == 1:
-        fallback = SubsamplingAccountant.RDP if settled == math.inf else SubsamplingAccountant.PLD
-        return lambda multiplier: plan_epsilon(plan, multiplier, delta, fallback)
+    if settled == math.inf:
+        return lambda multiplier: plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.RDP)
+    return _epsilon_on_grid(plan, delta, grid, SubsamplingAccountant.PLD)
+
+
+def _epsilon_on_grid(
+    plan: SgdPlan, delta: float, grid: _pld.Grid | None, fallback: SubsamplingAccountant
+) -> Callable[[float], float]:
+    """Epsilon on that grid, or the first; that of another accountant where the grid certifies nothing."""
 
     def epsilon_on_grid(multiplier: float) -> float:
         profiles = step_profiles(plan, multiplier)
-        epsilon = max(_pld.composed_epsilons(profiles, plan.steps, delta, grid))
-        if epsilon < math.inf:
-            return epsilon
-        return plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.PLD)
+        chosen = _pld.first_grid(profiles, plan.steps, delta) if grid is None else grid
+        epsilon = max(_pld.composed_epsilons(profiles, plan.steps, delta, chosen))
+        return epsilon if epsilon < math.inf else plan_epsilon(plan, multiplier, delta, fallback)
 
     return epsilon_on_grid
 
@@ -130,14 +139,15 @@ def _solve(epsilon_of: Callable[[float], float], target: float, guess: float) ->
         epsilon = epsilon_of(math.exp(log_multiplier))
         return min(_CAP, max(-_CAP, math.log(epsilon / target))) if epsilon > 0.0 else -_CAP
 
-    x, value, slope = math.log(guess), 0.0, -1.5
+    x, slope = math.log(guess), -1.5
+    value = excess(x)
     for _ in range(8):
-        old_x, old_value, value = x, value, excess(x)
         if abs(value) < _ROOT_TOLERANCE:
             return math.exp(x)
-        if old_value != 0.0 and old_value != value:
-            slope = min(-0.2, (value - old_value) / (x - old_x)) if x != old_x else slope
-        x = old_x - min(0.5, max(-0.5, value / slope))
+        old_x, old_value = x, value
+        x -= min(0.5, max(-0.5, value / slope))
+        value = excess(x)
+        slope = max(-100.0, min(-0.2, (value - old_value) / (x - old_x)))
     low, high, stride = x, x, 0.05
     while excess(high) > 0.0:
         high, stride = high + stride, 1.5 * stride

@@ -8,6 +8,7 @@ invertible: the guarantee is that of DP-SGD with the same noise, neither better 
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -243,9 +244,11 @@ def _smoother(
     objective: Objective, smoothing: float, image_shape: Sequence[int] | None
 ) -> Callable[[Array], Array]:
     """Smoothing of a gradient along the columns of the data; other weights pass unchanged."""
-    if not 0.0 <= smoothing < math.inf:
+    if not (isinstance(smoothing, numbers.Real) and 0.0 <= smoothing < math.inf):
         raise ValueError(f"smoothing must be finite and at least 0, got {smoothing!r}")
     n_columns = objective.n_columns
+    if image_shape is not None and not isinstance(image_shape, Sequence | np.ndarray):
+        raise ValueError(f"image_shape must be a sequence of integers such as (28, 28), got {image_shape!r}")
     grid = (n_columns,) if image_shape is None else tuple(image_shape)
     for length in grid:
         check_positive_integer("image_shape", length)

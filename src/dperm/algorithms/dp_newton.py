@@ -103,7 +103,7 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     )
 
 
-@needs(convex=True, smooth=True, linear_prediction=True, whole_rows=True)
+@needs(convex=True, smooth=True, second_derivative=True, linear_prediction=True, whole_rows=True)
 def dp_newton(
     objective: Objective,
     epsilon: float,
@@ -152,9 +152,7 @@ def dp_newton(
     Raises
     ------
     ValueError
-        For a setting out of range.
-    TypeError
-        For a loss without a second derivative.
+        For a setting out of range, or a loss without a second derivative.
     BudgetExceededError
         When the ledger cannot afford the fit.
 
@@ -165,7 +163,6 @@ def dp_newton(
     """
     relation = Neighbours.parse(neighbors)
     as_published = _check_calibration(calibration, epsilon, relation)
-    objective.loss.second_derivative(0.0, 1.0)
     mu = gdp_mu(epsilon, delta)
     schedule = override(
         dp_newton_schedule(

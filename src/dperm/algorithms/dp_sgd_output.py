@@ -35,11 +35,13 @@ from dperm.accounting.permutation_sensitivity import (
     glm_kappa,
     permutation_pass_sensitivity,
     realised_sensitivity,
+    unbounded_iterate_radius,
 )
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.step_size import numeric_step_size, output_step_size
 from dperm.accounting.units import check_target, gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.output_noise import add_or_remove_note
 from dperm.algorithms.requirements import Needs, needs
 from dperm.algorithms.settings import check_choice, check_positive, check_positive_integer
 from dperm.algorithms.sgd_settings import (
@@ -170,7 +172,8 @@ def dp_sgd_output(
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     clip : float, optional
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
+        (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
         from public numbers: see :func:`dperm.algorithms.sgd_settings.typical_clip`.
     output : {"average", "last"}, optional
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
@@ -245,7 +248,7 @@ def dp_sgd_output(
         calibration=calibration,
         row_norm=objective.row_norm,
     )
-    given = {"passes": passes, "batch_size": batch_size, "step_size": step_size}
+    given = {"passes": passes, "batch_size": batch_size, "step_size": step_size, "smooth_kink": smooth_kink}
     _check(settings, objective, given, relation)
     objective.check_places()
     run, settings = _plan(objective, settings, _equivalent_mu(epsilon, delta, kind, objective.dimension))
@@ -253,6 +256,8 @@ def dp_sgd_output(
     order = _draw_order(bits, objective, run, settings)
     bounds = _sensitivity(run, settings, order, objective.l2)
     public = public_facts(objective, **vars(settings))
+    if run.plan.radius < radius:
+        public["iterate_bound"] = run.plan.radius
     fixed = _fixed_noise(objective, run, settings, epsilon, delta, relation)
     budget: Budget | ScheduledBudget
     if kind == "norm_laplace":
@@ -301,7 +306,7 @@ def dp_sgd_output(
         mu=gdp_mu(epsilon, delta) if kind == "gaussian" and fixed is None else None,
         ledger=ledger_note(ledger, epsilon, delta),
         public=public,
-        notes=("The iterates stay secret; only the result was released.",),
+        notes=("The iterates stay secret; only the result was released.", *add_or_remove_note(relation)),
     )
     return FitResult(coef=coef, privacy=privacy, n_iter=run.plan.steps)
 
@@ -312,12 +317,19 @@ def dp_sgd_output(
 def _plan(objective: Objective, settings: OutputSettings, mu: float) -> tuple[SecretRun, OutputSettings]:
     """The run with its default settings filled in, from public numbers."""
     loss, row_norm, l2 = objective.loss, objective.row_norm, objective.l2
-    longest = gradient_bound(loss, row_norm, settings.radius, settings.clip) * _SLACK
-    distance = 2.0 * longest
-    if settings.clip >= loss.lipschitz(row_norm, settings.radius):
-        distance = min(distance, loss.gradient_distance(row_norm, settings.radius) * _SLACK)
     per_pass = objective.n_public // settings.batch_size
-    settings = _with_defaults(objective, settings, longest, mu)
+    if _is_unbounded(loss, row_norm, settings):
+        usual = gradient_bound(loss, row_norm, typical_reach(row_norm), settings.clip)
+        settings = _with_defaults(objective, settings, usual, mu)
+        radius = _iterate_bound(objective, settings, settings.passes * per_pass)
+        longest = gradient_bound(loss, row_norm, radius, settings.clip) * _SLACK
+    else:
+        radius = settings.radius
+        longest = gradient_bound(loss, row_norm, radius, settings.clip) * _SLACK
+        settings = _with_defaults(objective, settings, longest, mu)
+    distance = 2.0 * longest
+    if settings.clip >= loss.lipschitz(row_norm, radius):
+        distance = min(distance, loss.gradient_distance(row_norm, radius) * _SLACK)
     if settings.smooth_kink and loss.kink_jump > 0.0:
         loss, settings = _smooth(loss, settings, row_norm, l2)
     kappa = _kappa(objective, loss, settings)
@@ -329,7 +341,7 @@ def _plan(objective: Objective, settings: OutputSettings, mu: float) -> tuple[Se
         if settings.step_sizes == "decreasing"
         else settings.step_size,
         clip=settings.clip,
-        radius=settings.radius,
+        radius=radius,
         average=settings.output == "average",
     )
     error = descent_rounding(
@@ -355,6 +367,43 @@ def _plan(objective: Objective, settings: OutputSettings, mu: float) -> tuple[Se
         strongly_convex=l2 > 0.0 and every_weight and loss.smoothness(row_norm) < math.inf,
     )
     return run, settings
+
+
+def _is_unbounded(loss: Loss, row_norm: float, settings: OutputSettings) -> bool:
+    """Whether nothing bounds gradients but the loss itself, by how far it lets the iterates go."""
+    endless = min(settings.clip, settings.radius, loss.lipschitz(row_norm)) == math.inf
+    return endless and loss.self_bounding_slope < math.inf and loss.value_at_zero < math.inf
+
+
+def _iterate_bound(objective: Objective, settings: OutputSettings, steps: int) -> float:
+    """How far descent gets from 0 without projection (Wang et al. 2022, Lemma 20).
+
+    With a ridge term a step is one of size ``eta/(1 - eta l2)`` on the loss alone, then a contraction.
+    """
+    loss, row_norm, l2, eta = objective.loss, objective.row_norm, objective.l2, settings.step_size
+    if l2 > 0.0 and objective.fit_intercept and not objective.penalize_intercept:
+        raise ValueError(
+            f"the slope of the {loss.name} loss grows without limit, and with l2 > 0 the iterates are "
+            "bounded only where it covers every weight: pass penalize_intercept=True, clip or radius"
+        )
+    # Beyond, a step may overshoot (smooth losses), or is no contraction.
+    smoothness = loss.smoothness(row_norm)
+    longest_step = 1.0 / (l2 + smoothness) if smoothness < math.inf else (1.0 / l2 if l2 > 0.0 else math.inf)
+    if eta > longest_step or eta * l2 >= 1.0:
+        raise ValueError(
+            f"without clip and radius step_size must be at most 1/(l2 + beta) = {longest_step:.6g} for the "
+            f"{loss.name} loss, got {eta!r}"
+        )
+    bound = unbounded_iterate_radius(
+        steps + 1,  # the result, too
+        eta / (1.0 - eta * l2),
+        loss.holder_exponent,
+        loss.self_bounding_slope * row_norm,
+        loss.value_at_zero,
+    )
+    if not bound < math.inf:
+        raise ValueError(f"step_size {eta!r} is too long for a bound on the iterates: pass clip or radius")
+    return bound * _SLACK
 
 
 def _with_defaults(
@@ -388,6 +437,8 @@ def _with_defaults(
             row_norm=row_norm,
             smoothness=smoothness + objective.l2 if smoothness < math.inf else 0.0,
         )
+        if _is_unbounded(loss, row_norm, settings):
+            eta = min(eta, (1.0 - 2.0**-40) / (objective.l2 + smoothness))
         return replace(settings, step_size=eta)
     steps *= settings.passes
 
@@ -452,7 +503,7 @@ def _draw_order(bits: RandomBits, objective: Objective, run: SecretRun, settings
 
 
 def _sensitivity(run: SecretRun, settings: OutputSettings, order: Indices, l2: float) -> Sensitivity:
-    cap = 2.0 * settings.radius * _SLACK
+    cap = 2.0 * run.plan.radius * _SLACK
     contribution, replacement = (
         min(cap, _exact_sensitivity(run, settings, order, l2, change) + run.rounding)
         for change in (run.longest, run.distance)
@@ -600,6 +651,8 @@ def _check(
     check_choice("output", settings.output, ("average", "last"))
     check_choice("sampling", settings.sampling, ("permutation", "uniform"))
     check_choice("counts", settings.counts, ("realised", "averaged"))
+    if not isinstance(settings.smooth_kink, bool | np.bool_):
+        raise ValueError(f"smooth_kink must be True, False or None, got {given['smooth_kink']!r}")
     if settings.batch_size > objective.n_public:
         raise ValueError(f"batch_size must be at most n = {objective.n_public}, got {settings.batch_size}")
     if objective.n_public // settings.batch_size < 2 and settings.output == "average":

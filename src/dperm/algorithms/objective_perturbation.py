@@ -24,7 +24,7 @@ from dperm.accounting.objective_perturbation import (
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.output_noise import SECRET_ITERATES
+from dperm.algorithms.output_noise import SECRET_ITERATES, add_or_remove_note
 from dperm.algorithms.requirements import needs
 from dperm.bounded import Bounded
 from dperm.mechanisms.random_source import RandomState
@@ -165,7 +165,7 @@ def objective_perturbation(
     coef = releaser.perturbed_minimum(minimise, event, objective.shape)
     if callback is not None:
         callback({"iteration": 1, "coef": coef.copy()})
-    notes = [SECRET_ITERATES]
+    notes = [SECRET_ITERATES, *add_or_remove_note(relation)]
     if extra_l2 > 0.0:
         notes.append(
             "The proof asks for more regularisation than the objective has: a further ridge term of "

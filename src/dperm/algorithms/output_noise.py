@@ -29,6 +29,11 @@ NULL_RECORD = (
 SECRET_ITERATES = "The guarantee covers the published weights; the iterates that led to them stay secret."
 
 
+def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
+    """What a statement adds where presence means to differ from an empty record."""
+    return (NULL_RECORD,) if relation is Neighbours.ADD_OR_REMOVE else ()
+
+
 @dataclass(frozen=True)
 class OutputNoise:
     """Noise for one vector.
@@ -141,7 +146,6 @@ def release_trained_weights(
     if callback is not None:
         callback({"iteration": 1, "coef": coef.copy()})
     names = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
-    notes = (SECRET_ITERATES, NULL_RECORD) if neighbors is Neighbours.ADD_OR_REMOVE else (SECRET_ITERATES,)
     gdp = noise.mechanism == "gaussian"
     privacy = PrivacyStatement(
         epsilon=epsilon,
@@ -158,6 +162,6 @@ def release_trained_weights(
         mu=gdp_mu(epsilon, noise.delta) if gdp else None,
         ledger=ledger_note(ledger, epsilon, noise.delta),
         public=public,
-        notes=notes,
+        notes=(SECRET_ITERATES, *add_or_remove_note(neighbors)),
     )
     return FitResult(coef=coef, privacy=privacy, n_iter=steps or 1, history=[])

@@ -23,7 +23,7 @@ from dperm.accounting.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.privgene import offspring_range
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import floor_units, selection_eta
+from dperm.accounting.units import check_target, floor_units, selection_eta
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.requirements import needs
@@ -159,6 +159,7 @@ def privgene(
     first. A smaller `decay` and more `generations` come closer.
     """
     relation = Neighbours.parse(neighbors)
+    epsilon, delta = check_target(epsilon, delta)
     rho = _rho(epsilon, delta, calibration)
     schedule = override(
         privgene_schedule(objective.n_public, rho, objective.row_norm),
@@ -283,8 +284,6 @@ def _rho(epsilon: float, delta: float, calibration: str) -> float:
         if epsilon == math.inf or delta == 0.0:
             raise ValueError("calibration='paper' needs a finite epsilon and delta > 0")
         return zcdp_rho_bun_steinke(epsilon, delta)
-    if not epsilon > 0.0:
-        raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
     return epsilon**2 / 8.0 if delta == 0.0 else zcdp_rho(epsilon, delta)
 
 

@@ -29,6 +29,8 @@ class Needs:
         The loss is convex in the weights.
     smooth : bool
         The gradient of the loss is Lipschitz continuous.
+    second_derivative : bool
+        The loss says what its second derivative is.
     lipschitz : bool
         The gradient of the loss is bounded.
     strongly_convex : bool
@@ -49,6 +51,7 @@ class Needs:
 
     convex: bool = False
     smooth: bool = False
+    second_derivative: bool = False
     lipschitz: bool = False
     strongly_convex: bool = False
     linear_prediction: bool = False
@@ -81,6 +84,8 @@ class Needs:
             )
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
+        if self.second_derivative and not loss.twice_differentiable:
+            return f"needs the second derivative of the loss, which is not there for {loss.name}"
         if self.smooth and loss.smoothness(row_norm) == math.inf:
             return f"needs a smooth loss, and {loss.name} {_roughness(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
@@ -111,7 +116,9 @@ def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
 
 
 def _roughness(loss: Loss) -> str:
-    return "has a kink: pass its smoothed(curvature)" if loss.kink_jump > 0.0 else "is not"
+    if not loss.kink_jump > 0.0:
+        return "is not"
+    return "has a kink: pass its smoothed(curvature) (to QuantileRegressor: a finite curvature=)"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -122,6 +122,10 @@ def rrpsgd(
     if rounds is None:
         rounds = max(2, min(n * n, _PASSES[noise] * n // batch_size))
     check_positive_integer("rounds", rounds)
+    if rounds < 2:
+        raise ValueError(
+            f"rounds must be at least 2, got {rounds}: their number is drawn from 0 to rounds - 1"
+        )
     longest = gradient_bound(objective.loss, objective.row_norm, radius, math.inf if clip is None else clip)
     multiplier = _noise_multiplier(epsilon, delta, n, batch_size, rounds, calibration, relation)
     smoothness = objective.loss.smoothness(objective.row_norm) + objective.l2

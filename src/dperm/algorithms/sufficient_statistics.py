@@ -23,11 +23,12 @@ from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_choice, check_positive
+from dperm.mechanisms.noise import LARGEST_SCALE
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-from dperm.second_moments import DIAGONAL, symmetric_matrix, unweighted_symmetric_matrix
+from dperm.second_moments import DIAGONAL, row_grid, symmetric_matrix, unweighted_symmetric_matrix
 
 Array = NDArray[np.float64]
 
@@ -111,6 +112,7 @@ def sufficient_statistics(
         own = {}
     else:
         multiplier = gaussian_noise_multiplier(budget.share(1), "gdp")
+        _check_noise(objective, multiplier, target_weight, relation)
         own = {"target_weight": target_weight, "ridge": "by the noise" if ridge is None else ridge}
     public = public_facts(objective, calibration=calibration, target_bound=target_bound, **own)
     releaser = Releaser(
@@ -157,6 +159,18 @@ class _Run:
     noise: float  # standard deviation on the diagonal of the moments
     sensitivity: float
     releases: int
+
+
+def _check_noise(objective: Objective, multiplier: float, target_weight: float, relation: Neighbours) -> None:
+    """Refuse, before the charge, noise that is too wide for the sampler of `_one_release`."""
+    norm, target = objective.row_norm, target_weight * objective.row_norm
+    sensitivity = relation.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
+    grid = row_grid(max(norm, target), objective.n_public) ** 2
+    if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
+        raise ValueError(
+            f"epsilon and delta ask for noise of {multiplier:.3g} times what a record adds, which drowns "
+            f"the sums of n = {objective.n_public} records and cannot be drawn exactly. Take larger ones"
+        )
 
 
 def _one_release(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from dperm.accounting.ledger import PrivacyLedger
 from dperm.data.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
-from dperm.losses import Huber
+from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms.random_source import RandomState
 
 
@@ -24,6 +26,12 @@ class HuberRegressor(PrivateLinearRegressor):
         some solvers have.
     threshold : float, default=1.0
         Residuals up to it, in the unit of the targets, count as half their square; longer ones linearly.
+        Infinite for the squared error: ridge regression. Its slope has no limit, so that solvers clip
+        gradients, or say what they need; ``solver="sufficient_statistics"`` is for it alone.
+    loss : Loss, optional
+        A regression loss of :mod:`dperm.losses` in place of Huber's, such as ``Welsch()``, ``Tukey()``,
+        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``, with `target_bound` as its own; `threshold` then says
+        nothing.
     solver : str, default="auto"
         "auto", or the name of an algorithm in :mod:`dperm.algorithms` that serves the loss. "auto" looks at
         public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
@@ -101,6 +109,7 @@ class HuberRegressor(PrivateLinearRegressor):
         delta: float = 1e-6,
         *,
         threshold: float = 1.0,
+        loss: Loss | None = None,
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
@@ -136,7 +145,29 @@ class HuberRegressor(PrivateLinearRegressor):
             verbose=verbose,
         )
         self.threshold = threshold
+        self.loss = loss
         self.target_bound = target_bound
 
-    def _loss(self, target_bound: float) -> Huber:
+    def _loss(self, target_bound: float) -> Loss:
+        if self.loss is not None:
+            chosen: Loss = replace(self.loss, target_bound=target_bound)  # type: ignore[type-var]
+            return chosen
+        if self.threshold == math.inf:
+            return SquaredError(target_bound)
         return Huber(self.threshold, target_bound=target_bound)
+
+    def _public_target_bound(self) -> float:
+        """The estimator's, or that of a loss that comes with one."""
+        loss = self.loss
+        if loss is None:
+            return super()._public_target_bound()
+        if not isinstance(loss, Loss) or loss.classification or not is_dataclass(loss):
+            raise ValueError(f"loss must be a regression loss of dperm.losses, or None, got {loss!r}")
+        if loss.target_bound == math.inf:
+            return super()._public_target_bound()
+        if self.target_bound not in (None, loss.target_bound):
+            raise ValueError(
+                f"target_bound={self.target_bound!r} is not that of the loss, {loss.target_bound!r}: "
+                "give one of them"
+            )
+        return loss.target_bound

@@ -7,7 +7,7 @@ import inspect
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -131,9 +131,23 @@ def _checked_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64
     return class_codes(y, classes)
 
 
-def check_options(function: Callable[..., Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """``options`` as keyword arguments of ``function``; TypeError names those it does not take."""
+def check_options(
+    function: Callable[..., Any], options: Mapping[str, Any] | None, own: Collection[str] = ()
+) -> dict[str, Any]:
+    """``options`` as keyword arguments of ``function``.
+
+    Raises
+    ------
+    TypeError
+        For those that the function does not take, and for the `own` arguments of the estimator.
+    """
     chosen = dict(options or {})
+    taken = sorted(set(chosen) & set(own))
+    if taken:
+        instead = ", ".join(f"{name}=..." for name in taken)
+        raise TypeError(
+            f"solver_options must not hold {taken}, the estimator's own arguments: pass {instead} to it"
+        )
     parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     unknown = sorted(set(chosen) - set(known))

@@ -23,11 +23,31 @@ SOLVERS: dict[str, Solver] = {
     if hasattr(getattr(algorithms, name), "needs")
 }
 
+#: Those with a noise that their authors published.
+PUBLISHED = tuple(
+    name
+    for name, solver in SOLVERS.items()
+    if "calibration" in inspect.signature(solver).parameters and name != "preconditioned_gd"
+)
+
 #: Most weights that ``solver="auto"`` whitens.
 MOST_WHITENED = 1000
 
 
-def choose_solver(*, n: int, dimension: int, epsilon: float, delta: float, loss: Loss, neighbors: str) -> str:
+#: Solvers with a guarantee for ``delta = 0``, the best first.
+_PURE = ("objective_perturbation", "output_perturbation_gd", "privgene", "dp_sgd_output")
+
+
+def choose_solver(
+    *,
+    n: int,
+    dimension: int,
+    epsilon: float,
+    delta: float,
+    loss: Loss,
+    neighbors: str,
+    objective: Objective | None = None,
+) -> str:
     """What ``solver="auto"`` means, from public numbers alone.
 
     Parameters
@@ -39,11 +59,18 @@ def choose_solver(*, n: int, dimension: int, epsilon: float, delta: float, loss:
     loss : Loss
     neighbors : str
         Neighbouring relation.
+    objective : Objective, optional
+        What is minimised: a solver for ``delta = 0`` must have what it needs.
 
     Returns
     -------
     str
         A name in :data:`SOLVERS`.
+
+    Raises
+    ------
+    ValueError
+        With ``delta = 0``, where no solver has a pure guarantee.
 
     Notes
     -----
@@ -56,15 +83,31 @@ def choose_solver(*, n: int, dimension: int, epsilon: float, delta: float, loss:
     if epsilon == math.inf:
         return "nonprivate"
     if delta == 0.0:
-        return _pure_solver(loss)
+        return _pure_solver(loss, objective)
     labels = loss.classification and loss.n_classes is None
     return "preconditioned_gd" if labels and dimension <= MOST_WHITENED else "noisy_gd"
 
 
-def _pure_solver(loss: Loss) -> str:
-    if loss.name == "logistic":
-        return "objective_perturbation"
-    return "output_perturbation_gd" if loss.convex and loss.smoothness(1.0) < math.inf else "privgene"
+def _pure_solver(loss: Loss, objective: Objective | None) -> str:
+    if loss.n_classes is not None:
+        raise ValueError(
+            f"no solver has a pure guarantee (delta=0) for the {loss.name} loss, which has one prediction "
+            "per class: pass delta > 0, such as one tenth of 1/n"
+        )
+    bounded = loss.lipschitz(1.0) < math.inf
+    fitting = {
+        "objective_perturbation": loss.name == "logistic",
+        "output_perturbation_gd": loss.convex and bounded and loss.smoothness(1.0) < math.inf,
+        "privgene": bounded,
+        "dp_sgd_output": loss.convex,  # clips gradients
+    }
+    reason = f"the {loss.name} loss is not convex and its slope grows without limit"
+    for name in (name for name in _PURE if fitting[name]):
+        refusal = None if objective is None else _refusal(name, objective)
+        if refusal is None:
+            return name
+        reason = f"{name} {refusal}"
+    raise ValueError(f"no solver with a pure guarantee (delta=0) will do ({reason}): pass delta > 0")
 
 
 def check_solver(name: str) -> None:
@@ -104,7 +147,8 @@ def run_solver(
         When the objective lacks what the solver needs, or the solver has no such option. Nothing is
         charged.
     """
-    if name == "auto":
+    automatic = name == "auto"
+    if automatic:
         name = choose_solver(
             n=objective.n_public,
             dimension=objective.dimension,
@@ -112,17 +156,29 @@ def run_solver(
             delta=delta,
             loss=objective.loss,
             neighbors=common["neighbors"],
+            objective=objective,
+        )
+    if automatic and common["calibration"] == "paper" and name not in PUBLISHED and name != "nonprivate":
+        raise ValueError(
+            f"calibration='paper' needs a solver with published noise, and solver='auto' chose {name!r}, "
+            f"which has none: pass solver= one of {', '.join(map(repr, PUBLISHED))}"
         )
     solver = SOLVERS[name]
-    reason = solver.needs.refusal(objective)  # type: ignore[attr-defined]
+    reason = _refusal(name, objective)
     if reason is not None:
         raise ValueError(f"solver={name!r} {reason}")
-    chosen = check_options(solver, options)
+    chosen = check_options(solver, options, own=("epsilon", "delta", *common))
     if verbose:
         chosen.setdefault("callback", _printer(name))
     if name == "nonprivate":
         return solver(objective, **chosen)
     return solver(objective, epsilon, delta, **{**_accepted(name, solver, common), **chosen})
+
+
+def _refusal(name: str, objective: Objective) -> str | None:
+    """Why the objective will not do for that solver, as the end of a sentence."""
+    reason: str | None = SOLVERS[name].needs.refusal(objective)  # type: ignore[attr-defined]
+    return reason
 
 
 def _accepted(name: str, solver: Solver, common: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,6 +50,11 @@ class Loss(ABC):
         """Second derivative of the loss in ``p``, elementwise; TypeError for a loss without one."""
         raise TypeError(f"the {self.name} loss has no second derivative to use")
 
+    @property
+    def twice_differentiable(self) -> bool:
+        """Whether :meth:`second_derivative` is there, if only almost everywhere."""
+        return type(self).second_derivative is not Loss.second_derivative
+
     @abstractmethod
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
@@ -88,6 +93,13 @@ class Loss(ABC):
     def kink_jump(self) -> float:
         """Largest jump of the derivative in ``p``; 0 for a loss without kinks."""
         return 0.0
+
+    @property
+    def self_bounding_slope(self) -> float:
+        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent; infinite where
+        there is none, or nothing needs it because the slope is bounded.
+        """
+        return math.inf
 
     @property
     def least_curvature(self) -> float:

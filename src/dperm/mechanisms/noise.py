@@ -148,7 +148,10 @@ def _dyadic_scale(width: float, grid: float, name: str) -> tuple[int, int]:
         raise ValueError(f"grid must be a finite positive number, got {grid}")
     scale = Fraction(width) / Fraction(grid)
     if scale > LARGEST_SCALE:
-        raise ValueError(f"{name} / grid must be at most 2^59, got {name}={width}, grid={grid}")
+        raise ValueError(
+            f"{name} / grid must be at most 2^59, got {name}={width}, grid={grid}: so much noise would "
+            "drown the sum, and cannot be drawn exactly. Take a larger epsilon or delta"
+        )
     if scale == 0:
         return 0, 1
     scale = max(scale, _SMALLEST_SCALE)

@@ -62,6 +62,10 @@ def laplacian_smoothing(
     >>> laplacian_smoothing([1.0, 0.0, 0.0, 0.0], 2.0).round(3)
     array([0.378, 0.222, 0.178, 0.222])
     """
+    if np.iscomplexobj(v):
+        raise ValueError(
+            "v must be an array of real numbers, got complex ones: smooth v.real and v.imag apart"
+        )
     values = np.asarray(v, dtype=np.float64)
     if not 0.0 <= sigma < math.inf:
         raise ValueError(f"sigma must be finite and at least 0, got {sigma!r}")
