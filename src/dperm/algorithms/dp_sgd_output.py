@@ -319,7 +319,7 @@ def _plan(objective: Objective, settings: OutputSettings, mu: float) -> tuple[Se
     loss, row_norm, l2 = objective.loss, objective.row_norm, objective.l2
     per_pass = objective.n_public // settings.batch_size
     if _is_unbounded(loss, row_norm, settings):
-        usual = gradient_bound(loss, row_norm, typical_reach(row_norm), settings.clip)
+        usual = gradient_bound(loss, row_norm, typical_reach(loss, row_norm), settings.clip)
         settings = _with_defaults(objective, settings, usual, mu)
         radius = _iterate_bound(objective, settings, settings.passes * per_pass)
         longest = gradient_bound(loss, row_norm, radius, settings.clip) * _SLACK
