@@ -97,12 +97,13 @@ ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first,
                     block);
 }
 
-/* The first block, and what its rows make with the packed weights; asks for the rows after it. */
+/* The first block, and what its rows make with the packed weights. Asks for rows of a batch up to
+ * where add_and_multiply() begins to. */
 static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                  const struct NAME(layout) * layout,
                                  const struct NAME(scratch) * scratch, struct NAME(block) * block,
                                  double *product) {
-    for (int i = 0; i < ROWS_IN_FLIGHT + ROWS_AHEAD; i++)
+    for (int i = 0; i < ROWS_IN_FLIGHT + layout->rows_later; i++)
         NAME(prefetch_row)(rows, begin + i);
     NAME(take_rows)(rows, begin, end, 0, layout, scratch, block);
     for (int i = 0; i < ROWS_IN_FLIGHT; i++)
@@ -110,19 +111,25 @@ static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, i
 }
 
 /* Adds up a block, each row times its factor (rounded if `exact`: see add_rounded_rows), piece by
- * piece while the rows of the next block are multiplied: product[i] = <x_i, w>. */
-ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(block) * block,
-                                          const REAL *factor, REAL shift,
-                                          const struct NAME(layout) * layout, void *accumulator,
-                                          const struct NAME(block) * next, const REAL **ahead,
-                                          const REAL *w, double *product) {
+ * piece while the rows of the next block, from row `second` on, are multiplied: product[i] =
+ * <x_i, w>. `exact` and `asking` are constants. */
+ALWAYS_INLINE void NAME(add_and_multiply)(int exact, enum asking asking,
+                                          const struct NAME(block) * block, const REAL *factor,
+                                          REAL shift, const struct NAME(layout) * layout,
+                                          void *accumulator, const struct dense_rows *rows,
+                                          int64_t second, const struct NAME(block) * next,
+                                          const REAL **ahead, const REAL *w, double *product) {
+    const int64_t soon = second + layout->rows_soon, later = second + layout->rows_later;
     for (int first = 0; first < ROWS_IN_FLIGHT; first += ROWS_PER_LOAD) {
         const struct NAME(rows_to_add) added =
             NAME(rows_to_add)(block->row + first, factor + first);
         int64_t unit = 0;
         for (int i = first; i < first + ROWS_PER_LOAD; i++) {
             const int64_t end = layout->units * (i + 1 - first) / ROWS_PER_LOAD;
-            product[i] = (double)NAME(dot_asking)(1, next->row[i], w, layout, ahead[i]);
+            struct NAME(asked) asked = {ahead[i], NULL};
+            if (asking == ASK_BATCH)
+                asked = NAME(asked_of_batch)(rows, soon + i, later + i, next->row[i]);
+            product[i] = (double)NAME(dot_asking)(asking, next->row[i], w, layout, asked);
             if (exact)
                 NAME(add_rounded_rows)(&added, shift, layout, unit, end, accumulator);
             else
@@ -169,8 +176,14 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
         int64_t counts[ROWS_IN_FLIGHT], rounded[ROWS_IN_FLIGHT];
         NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
         NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
-        NAME(add_and_multiply)(1, &blocks[half], clipped[half], shift, &layout, scratch.accumulator,
-                               next, ahead, scratch.weights, p);
+        if (rows->batch)
+            NAME(add_and_multiply)(1, ASK_BATCH, &blocks[half], clipped[half], shift, &layout,
+                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
+                                   p);
+        else
+            NAME(add_and_multiply)(1, ASK_ALL_ROWS, &blocks[half], clipped[half], shift, &layout,
+                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
+                                   p);
         intercept_sum += NAME(rounded_factors)(ROWS_IN_FLIGHT, clipped[half], shift, rounded);
         const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_IN_FLIGHT, counts);
         if (count)
@@ -244,8 +257,14 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
         const REAL *ahead[ROWS_IN_FLIGHT];
         NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
         NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
-        NAME(add_and_multiply)(0, &blocks[half], factor[half], 0, &layout, scratch.accumulator,
-                               next, ahead, scratch.weights, p);
+        if (rows->batch)
+            NAME(add_and_multiply)(0, ASK_BATCH, &blocks[half], factor[half], 0, &layout,
+                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
+                                   p);
+        else
+            NAME(add_and_multiply)(0, ASK_ALL_ROWS, &blocks[half], factor[half], 0, &layout,
+                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
+                                   p);
         NAME(plain_block)(rows, second, end, loss, intercept, loss_out != NULL, next, p,
                           factor[!half], &intercept_sum, &loss_sum);
         added += ROWS_IN_FLIGHT;

@@ -8,6 +8,8 @@
 struct NAME(layout) {
     int64_t n_columns, width; /* width = max(n_columns, LANES) */
     int64_t full_units, units;
+    /* From a row of a batch that is multiplied to those asked for: see asked_of_batch(). */
+    int64_t rows_soon, rows_later;
 };
 
 ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
@@ -16,6 +18,9 @@ ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
     layout.width = n_columns < LANES ? LANES : n_columns;
     layout.full_units = layout.width / LANES;
     layout.units = (layout.width + LANES - 1) / LANES;
+    const int64_t fit = BATCH_BYTES_AHEAD / (layout.width * (int64_t)sizeof(REAL));
+    layout.rows_later = fit > BATCH_ROWS_AHEAD ? BATCH_ROWS_AHEAD : fit < 3 ? 3 : fit;
+    layout.rows_soon = layout.rows_later / 3;
     return layout;
 }
 
@@ -161,35 +166,38 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* The n rows of a batch from `next` on, as below. No hardware foresees where they lie: asks for
- * their norms, targets and last lines here. */
-static __attribute__((noinline)) void NAME(batch_rows_to_ask_for)(const struct dense_rows *rows,
-                                                                  int64_t next, int64_t end, int n,
-                                                                  const struct NAME(block) * block,
-                                                                  const REAL **row) {
-    for (int i = 0; i < n; i++) {
-        row[i] = block->row[i];
-        if (next + i >= end)
-            continue;
-        const int64_t place = rows->batch[next + i];
-        row[i] = (const REAL *)rows->x + place * rows->n_columns;
-        __builtin_prefetch(row[i] + rows->n_columns - 1, 0, 3);
+/* Rows to be asked for while another is multiplied: `soon` into the nearest cache and, of a batch,
+ * `later` into the next one, which takes more lines at once. */
+struct NAME(asked) {
+    const REAL *soon, *later;
+};
+
+/* Rows `soon` and `later` of a batch while one at `there` is multiplied, which stands for those
+ * past the last. Asks for a norm and a target here: for those of a whole block at once the
+ * processor would have to wait. */
+ALWAYS_INLINE struct NAME(asked) NAME(asked_of_batch)(const struct dense_rows *rows, int64_t soon,
+                                                      int64_t later, const REAL *there) {
+    struct NAME(asked) asked = {there, there};
+    const REAL *x = rows->x;
+    if (soon < rows->n_rows)
+        asked.soon = x + rows->batch[soon] * rows->n_columns;
+    if (later < rows->n_rows) {
+        const int64_t place = rows->batch[later];
+        asked.later = x + place * rows->n_columns;
         __builtin_prefetch(rows->norms + place, 0, 3);
         __builtin_prefetch((const REAL *)rows->y + place, 0, 3);
     }
+    return asked;
 }
 
 /* Where the n rows from `next` on lie, to be asked for while those of a block are multiplied; where
- * these lie, which are there already, if there are no more. */
+ * these lie, which are there already, if there are no more. Of a batch see asked_of_batch(). */
 ALWAYS_INLINE void NAME(rows_to_ask_for)(const struct dense_rows *rows, int64_t next, int64_t end,
                                          int n, const struct NAME(block) * block,
                                          const REAL **row) {
-    const int there = next + n <= end;
-    if (rows->batch)
-        NAME(batch_rows_to_ask_for)(rows, next, end, n, block, row);
-    else
-        for (int i = 0; i < n; i++)
-            row[i] = there ? (const REAL *)rows->x + (next + i) * rows->n_columns : block->row[i];
+    const int there = next + n <= end && !rows->batch;
+    for (int i = 0; i < n; i++)
+        row[i] = there ? (const REAL *)rows->x + (next + i) * rows->n_columns : block->row[i];
 }
 
 /* Rows first .. first + count - 1, to be read ahead in `calls` calls; nothing where they pass
@@ -233,31 +241,40 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #endif
 }
 
-/* <x, w> for packed w, four units at a time, each with its own partial sums. If it `asks`, which is
- * a constant, it asks for the memory at `next` meanwhile as evenly as it reads: a processor that is
- * asked for much at once has to wait. */
-ALWAYS_INLINE REAL NAME(dot_asking)(int asks, const REAL *restrict x, const REAL *restrict w,
-                                    const struct NAME(layout) * layout, const REAL *next) {
+/* Asks for the lines where a unit of the rows begins. */
+ALWAYS_INLINE void NAME(ask_for_unit)(enum asking asking, struct NAME(asked) asked, int64_t unit) {
+    if (asking != ASK_NOTHING)
+        __builtin_prefetch(asked.soon + unit * LANES, 0, 3);
+    if (asking == ASK_BATCH)
+        __builtin_prefetch(asked.later + unit * LANES, 0, 2);
+}
+
+/* <x, w> for packed w, four units at a time, each with its own partial sums. Asks for other rows
+ * meanwhile as evenly as it reads: a processor that is asked for much at once has to wait. `asking`
+ * is a constant. */
+ALWAYS_INLINE REAL NAME(dot_asking)(enum asking asking, const REAL *restrict x,
+                                    const REAL *restrict w, const struct NAME(layout) * layout,
+                                    struct NAME(asked) asked) {
     VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
     int64_t unit = 0;
     for (; unit + 4 <= layout->full_units; unit += 4)
         for (int u = 0; u < 4; u++) {
-            if (asks)
-                __builtin_prefetch(next + (unit + u) * LANES, 0, 3);
+            NAME(ask_for_unit)(asking, asked, unit + u);
             for (int v = 0; v < VECTORS_PER_UNIT; v++) {
                 const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
                 sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
             }
         }
     for (; unit < layout->units; unit++) {
-        if (asks)
-            __builtin_prefetch(next + unit * LANES, 0, 3);
+        NAME(ask_for_unit)(asking, asked, unit);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
             sum[0][v] +=
                 *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
         }
     }
+    if (asking == ASK_BATCH) /* rows begin and end within lines */
+        __builtin_prefetch(asked.later + layout->n_columns - 1, 0, 2);
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
     return NAME(fold)(sum[0]);
@@ -265,7 +282,8 @@ ALWAYS_INLINE REAL NAME(dot_asking)(int asks, const REAL *restrict x, const REAL
 
 ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
                              const struct NAME(layout) * layout) {
-    return NAME(dot_asking)(0, x, w, layout, NULL);
+    const struct NAME(asked) nothing = {NULL, NULL};
+    return NAME(dot_asking)(ASK_NOTHING, x, w, layout, nothing);
 }
 
 /* <x, w> and <x, v> with one read of x; the bits are those of two dots. */

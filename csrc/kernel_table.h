@@ -63,7 +63,8 @@ struct dense_rows {
     int intercept; /* 0 or 1 */
     double row_norm;
     /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
-     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. */
+     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. A kernel asks
+     * for the memory of rows up to n_rows ahead of time, beyond the end of its range, too. */
     const int64_t *batch;
     /* NULL, or n_rows numbers above 0, and no batch: sums of gradients and of losses hold row i
      * counts[i] times, and sums of integers are those of a matrix with as many equal rows. The

@@ -55,6 +55,8 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define MODELS_PER_TILE 4                      /* models that a block of rows meets together */
 #define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
+#define BATCH_BYTES_AHEAD (24 << 10)           /* the same in a batch, where rows are long */
+#define BATCH_ROWS_AHEAD 24                    /* and where they are short */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 #if WIDE_BYTES == 64
@@ -82,6 +84,9 @@ struct read_ahead {
     uintptr_t at;
     int64_t lines_per_call;
 };
+
+/* What is asked for while a row is multiplied. */
+enum asking { ASK_NOTHING, ASK_ALL_ROWS, ASK_BATCH };
 
 /* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
  * the hardware does not foresee that an array is read from end to end. What is read `once` leaves

@@ -12,6 +12,7 @@
 #include "row_ranges.h"
 #include "sparse_ranges.h"
 #include "tabular_matrix.h"
+#include "work_shares.h"
 
 enum {
     ROWS_PER_RANGE = 512,
@@ -72,6 +73,8 @@ struct ranges {
     char *blocks;
     _Atomic int64_t next;
     int backwards; /* take the last range first */
+    int is_shared; /* each thread takes neighbouring ranges, from its share: see work_shares.h */
+    struct work_share *shares; /* n_threads, or NULL */
     const struct errand *errands;
     int n_errands;
     atomic_int next_errand;
@@ -94,6 +97,7 @@ static void cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n
     ranges->n_rows = rows->n_rows;
     atomic_init(&ranges->next, 0);
     ranges->backwards = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) & 1;
+    ranges->is_shared = 0;
     /* A batch is short, and its rows come from all over the memory: more to share out. */
     const int64_t least = rows->batch ? ROWS_PER_BATCH_RANGE : ROWS_PER_RANGE;
     ranges->rows_per_range = round_up((rows->n_rows + most_ranges - 1) / most_ranges, least);
@@ -109,6 +113,20 @@ static void cut_rows(struct ranges *ranges, const struct dense_rows *rows, int n
         ranges->n_threads = 1;
 }
 
+/* For results that do not depend on which ranges are taken together. Kernels ask for rows of a
+ * batch long before their turn: with neighbouring ranges those are the thread's own. */
+static void cut_exact_rows(struct ranges *ranges, const struct dense_rows *rows, int n_threads,
+                           int64_t most_ranges) {
+    cut_rows(ranges, rows, n_threads, most_ranges);
+    ranges->is_shared = rows->batch != NULL;
+}
+
+/* Threads that are at errands when the others begin. */
+static int threads_that_are_late(const struct ranges *ranges) {
+    const int half = ranges->n_threads > 1 ? (ranges->n_threads + 1) / 2 : 0;
+    return ranges->n_errands < half ? ranges->n_errands : half;
+}
+
 static int allocate(struct ranges *ranges, enum real_type type, int64_t n_partials,
                     int64_t partial_size, int64_t workspace_bytes, int64_t block_bytes) {
     ranges->type = type;
@@ -120,31 +138,34 @@ static int allocate(struct ranges *ranges, enum real_type type, int64_t n_partia
     ranges->workspace = aligned_memory(ranges->n_threads * ranges->workspace_bytes);
     ranges->blocks =
         block_bytes > 0 ? aligned_memory(ranges->n_threads * ranges->block_bytes) : NULL;
-    const int there = ranges->partial && ranges->workspace && (ranges->blocks || block_bytes == 0);
+    ranges->shares =
+        ranges->is_shared ? aligned_memory(ranges->n_threads * sizeof *ranges->shares) : NULL;
+    if (ranges->shares)
+        share_work(ranges->shares, ranges->n_threads, threads_that_are_late(ranges),
+                   ranges->n_ranges);
+    const int there = ranges->partial && ranges->workspace &&
+                      (ranges->blocks || block_bytes == 0) &&
+                      (ranges->shares || !ranges->is_shared);
     return there ? 0 : -1;
-}
-
-static int open_most_ranges(struct ranges *ranges, const struct kernel_table *kernels,
-                            enum real_type type, const struct dense_rows *rows, int n_threads,
-                            int64_t partial_size, int64_t most_ranges) {
-    cut_rows(ranges, rows, n_threads, most_ranges);
-    return allocate(ranges, type, ranges->n_ranges, partial_size,
-                    kernels->workspace_bytes(rows->n_columns), block_scratch_bytes(type, rows));
 }
 
 /* Ranges whose length floating-point sums depend on. */
 static int open_ranges(struct ranges *ranges, const struct kernel_table *kernels,
                        enum real_type type, const struct dense_rows *rows, int n_threads,
                        int64_t partial_size) {
-    return open_most_ranges(ranges, kernels, type, rows, n_threads, partial_size, MOST_RANGES);
+    cut_rows(ranges, rows, n_threads, MOST_RANGES);
+    return allocate(ranges, type, ranges->n_ranges, partial_size,
+                    kernels->workspace_bytes(rows->n_columns), block_scratch_bytes(type, rows));
 }
 
 /* Longer ones, for integers, which depend on nothing: no rows are read ahead of a range's first. */
 static int open_exact_ranges(struct ranges *ranges, const struct kernel_table *kernels,
                              enum real_type type, const struct dense_rows *rows, int n_threads,
                              int64_t partial_size) {
-    return open_most_ranges(ranges, kernels, type, rows, n_threads, partial_size,
-                            MOST_EXACT_RANGES);
+    cut_exact_rows(ranges, rows, n_threads, MOST_EXACT_RANGES);
+    return allocate(ranges, type, ranges->is_shared ? ranges->n_threads : ranges->n_ranges,
+                    partial_size, kernels->workspace_bytes(rows->n_columns),
+                    block_scratch_bytes(type, rows));
 }
 
 /* The table that a pass of exact sums can read as it is, or NULL. */
@@ -164,7 +185,7 @@ static int open_table_ranges(struct ranges *ranges, const struct kernel_table *k
     if (rows_per_range < rows->n_columns)
         rows_per_range = rows->n_columns;
     const int64_t most_ranges = rows->n_rows / rows_per_range + 1;
-    cut_rows(ranges, rows, n_threads, most_ranges < MOST_RANGES ? most_ranges : MOST_RANGES);
+    cut_exact_rows(ranges, rows, n_threads, most_ranges < MOST_RANGES ? most_ranges : MOST_RANGES);
     return allocate(ranges, REAL_F64, ranges->n_threads, partial_size,
                     kernels->tabular_workspace_bytes(table_of(rows)), 0);
 }
@@ -202,18 +223,34 @@ static void close_ranges(struct ranges *ranges) {
     free(ranges->partial);
     free_aligned(ranges->workspace);
     free_aligned(ranges->blocks);
+    free_aligned(ranges->shares);
 }
 
-static int64_t range_end(const struct ranges *ranges, int64_t range) {
-    const int64_t end = (range + 1) * ranges->rows_per_range;
-    return end < ranges->n_rows ? end : ranges->n_rows;
+/* Some range, or neighbouring ones, that nobody has taken; 0 when there is none. */
+static int take_ranges(struct ranges *ranges, struct stretch *taken) {
+    if (ranges->is_shared)
+        return take_work(ranges->shares, ranges->n_threads, this_thread(), taken);
+    const int64_t turn = atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t left = ranges->n_ranges - 1 - turn;
+    taken->begin = left < 0 || ranges->backwards ? left : turn;
+    taken->end = taken->begin + 1;
+    taken->next_end = ranges->n_ranges;
+    return left >= 0;
 }
 
-/* Some range that nobody has taken; negative when there is none. */
-static int64_t take_range(struct ranges *ranges) {
-    const int64_t taken = atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
-    const int64_t left = ranges->n_ranges - 1 - taken;
-    return left < 0 || ranges->backwards ? left : taken;
+/* Where the ranges before range `end` end. */
+static int64_t end_of_ranges(const struct ranges *ranges, int64_t end) {
+    const int64_t row = end * ranges->rows_per_range;
+    return row < ranges->n_rows ? row : ranges->n_rows;
+}
+
+/* The rows as a thread sees them that has taken some ranges: without those of a batch that it will
+ * hardly take next, so that it does not ask for them. */
+static struct dense_rows rows_for(const struct ranges *ranges, const struct dense_rows *rows,
+                                  const struct stretch *taken) {
+    struct dense_rows own = *rows;
+    own.n_rows = end_of_ranges(ranges, taken->next_end);
+    return own;
 }
 
 /* Errands come before ranges: nobody waits for a long one that was begun last. Half of the threads
@@ -240,12 +277,14 @@ static int64_t partial_of(const struct ranges *ranges, int64_t range) {
         _Pragma("omp parallel num_threads((ranges).n_threads)")                                    \
         {                                                                                          \
         run_errands(&(ranges));                                                                    \
-        for (int64_t range; (range = take_range(&(ranges))) >= 0;) {                               \
+        for (struct stretch taken; take_ranges(&(ranges), &taken);) {                              \
+            const struct dense_rows own = rows_for(&(ranges), rows, &taken);                       \
             partial_type *partial = (partial_type *)(ranges).partial +                             \
-                                    partial_of(&(ranges), range) * (ranges).partial_size;          \
+                                    partial_of(&(ranges), taken.begin) * (ranges).partial_size;    \
             void *workspace = (ranges).workspace + this_thread() * (ranges).workspace_bytes;       \
             struct row_blocks blocks = blocks_of(                                                  \
-                (ranges).type, rows, range * (ranges).rows_per_range, range_end(&(ranges), range), \
+                (ranges).type, &own, taken.begin * (ranges).rows_per_range,                        \
+                end_of_ranges(&(ranges), taken.end),                                               \
                 (ranges).blocks ? (ranges).blocks + this_thread() * (ranges).block_bytes : NULL);  \
             while (next_block(&blocks)) {                                                          \
                 const struct dense_rows *rows = &blocks.rows;                                      \

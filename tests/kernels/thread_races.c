@@ -71,8 +71,8 @@ enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES, N_MODELS = 3, N_ERRANDS = 3 
 static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS * N_CLASSES];
 
 struct sums {
-    int64_t gradient[DIMENSION], gradients[N_MODELS * DIMENSION], scores[N_STEPS],
-        neighbours[2 * DIMENSION + 1];
+    int64_t gradient[DIMENSION], of_batch[DIMENSION], gradients[N_MODELS * DIMENSION],
+        scores[N_STEPS], neighbours[2 * DIMENSION + 1];
     double plain[DIMENSION], loss, last_prediction;
     int64_t class_gradient[SIZE], class_scores[N_STEPS];
     double class_plain[SIZE], class_loss, last_score;
@@ -83,7 +83,7 @@ static void do_errand(void *done) {
     ++*(int64_t *)done;
 }
 
-static int64_t counts[N_ROWS];
+static int64_t counts[N_ROWS], batch[N_ROWS];
 
 static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct dense_rows rows = {.x = x,
@@ -107,8 +107,15 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     with_errands.n_errands = N_ERRANDS;
     failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_errands, n_threads, loss, w, 0.5,
                                        0x1p-30, sums.gradient);
+    with_errands.batch = batch;
+    with_errands.counts = NULL;
+    with_errands.n_rows = 0;
+    for (int64_t i = 0; i < N_ROWS; i += 1 + i % 2)
+        batch[with_errands.n_rows++] = i;
+    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_errands, n_threads, loss, w, 0.5,
+                                       0x1p-30, sums.of_batch);
     for (int i = 0; i < N_ERRANDS; i++)
-        failed |= sums.errands_done[i] != 1;
+        failed |= sums.errands_done[i] != 2;
     const double models_w[N_MODELS * DIMENSION] = {0.5, -1.0, 2.0, 0.1, 3.0, 0.3},
                                      clips[N_MODELS] = {0.5, 0.25, 0.5},
                                      grids[N_MODELS] = {0x1p-30, 0x1p-31, 0x1p-30};
