@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from algorithms.counted_sums import counted_sums
 from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
@@ -16,7 +17,7 @@ from dperm.algorithms._minibatch_descent import MinibatchSchedule
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError
 from dperm.losses import Softmax
-from dperm.mechanisms import laplacian_smoothing, release
+from dperm.mechanisms import laplacian_smoothing
 from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
 
@@ -119,15 +120,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(algorithm):
 
 @both
 def test_all_that_was_planned_is_spent(monkeypatch, algorithm):
-    doors, steps = [], []
-    original = release.Releaser.noisy_batch_sums
-
-    def counted(self, *args, **kwargs):
-        doors.append(self)
-        noisy_sum = original(self, *args, **kwargs)
-        return lambda w: steps.append(w) or noisy_sum(w)
-
-    monkeypatch.setattr(release.Releaser, "noisy_batch_sums", counted)
+    doors, steps = counted_sums(monkeypatch)
     ledger = Ledger(0.7, 1e-7)
     algorithm(objective(), 0.7, 1e-7, ledger=ledger, **SHORT)
     (door,) = doors

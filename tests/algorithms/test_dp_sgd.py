@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from algorithms.counted_sums import counted_sums
 from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
@@ -15,7 +16,6 @@ from dperm.algorithms._minibatch_descent import MinibatchSchedule, minibatch_sch
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError
 from dperm.losses import Hinge, Huber, Logistic
-from dperm.mechanisms import release
 from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
 
@@ -176,15 +176,7 @@ def test_an_empty_batch_is_released_like_any_other():
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
 def test_all_that_was_planned_is_spent(monkeypatch, sampling, neighbors):
-    doors, steps = [], []
-    original = release.Releaser.noisy_batch_sums
-
-    def counted(self, *args, **kwargs):
-        doors.append(self)
-        noisy_sum = original(self, *args, **kwargs)
-        return lambda w: steps.append(w) or noisy_sum(w)
-
-    monkeypatch.setattr(release.Releaser, "noisy_batch_sums", counted)
+    doors, steps = counted_sums(monkeypatch)
     dp_sgd(objective(), 0.7, 1e-7, sampling=sampling, neighbors=neighbors, **SHORT)
     (door,) = doors
     assert len(steps) == 30
