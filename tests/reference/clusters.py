@@ -87,7 +87,9 @@ def kill_all(client):
     killed = process_ids(client)
     for pid in killed.values():
         os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
     while not killed.keys().isdisjoint(client.scheduler_info(n_workers=-1).get("workers", {})):
+        assert time.monotonic() < deadline, "the scheduler has not noticed"
         time.sleep(0.02)
 
 
