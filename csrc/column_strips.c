@@ -113,6 +113,7 @@ static int fill_strips(const struct sparse_matrix *matrix, const int64_t *strip,
     const int64_t n_starts = strips->n_strips * strips->n_slabs;
     if (n_starts > matrix->n_entries / ENTRIES_PER_START)
         return 0;
+    strips->reading = reading_once();
     strips->starts = calloc((size_t)n_starts + 1, sizeof *strips->starts);
     strips->places = large_memory((size_t)matrix->n_entries * sizeof *strips->places);
     strips->values = large_memory((size_t)(matrix->n_entries * real_bytes(matrix)));

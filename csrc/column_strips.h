@@ -13,6 +13,7 @@
 enum { SLAB_ROWS = 1 << 16 }; /* rows of a slab: places count from its first row */
 
 struct column_strips {
+    enum reading reading; /* of places and values */
     int64_t n_strips, n_slabs;
     int64_t *first_column; /* n_strips + 1: strip t is columns first_column[t] .. [t + 1] - 1 */
     int64_t *starts;       /* n_strips * n_slabs + 1: entries of a strip, slab by slab */

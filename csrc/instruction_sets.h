@@ -38,6 +38,13 @@ static inline int runs_avx512(void) {
     return saves_registers(SAVES_AVX512) && runs_avx2() &&
            __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & sets) == sets;
 }
+
+/* Of processors of AMD. */
+static inline int made_by_amd(void) {
+    uint32_t eax, ebx, ecx, edx;
+    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_AMD_ebx &&
+           ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+}
 #endif
 
 static inline int runs_anywhere(void) {

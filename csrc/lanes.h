@@ -88,18 +88,6 @@ struct read_ahead {
 /* What is asked for while a row is multiplied. */
 enum asking { ASK_NOTHING, ASK_ALL_ROWS, ASK_BATCH };
 
-/* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
- * the hardware does not foresee that an array is read from end to end. What is read `once` leaves
- * the caches to others. */
-ALWAYS_INLINE void ask_beyond(const void *at, int64_t distance, int64_t bytes, int once) {
-    const uintptr_t first = (uintptr_t)at + (uintptr_t)distance;
-    for (int64_t line = 0; line < bytes; line += UNIT_BYTES)
-        if (once)
-            __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 0);
-        else
-            __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 3);
-}
-
 ALWAYS_INLINE void read_ahead(struct read_ahead *ahead) {
     for (int64_t line = 0; line < ahead->lines_per_call; line++)
         __builtin_prefetch((const void *)(ahead->at + (uintptr_t)line * UNIT_BYTES), 0, 3);

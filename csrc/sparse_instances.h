@@ -9,6 +9,20 @@ enum {
     SPARSE_SGD_VECTORS = 4
 };
 
+/* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
+ * the hardware does not foresee that an array is read from end to end. */
+ALWAYS_INLINE void ask_beyond(const void *at, int64_t distance, int64_t bytes,
+                              enum reading reading) {
+    const uintptr_t first = (uintptr_t)at + (uintptr_t)distance;
+    for (int64_t line = 0; line < bytes; line += UNIT_BYTES)
+        if (reading == READ_AGAIN)
+            __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 3);
+        else if (reading == READ_ONCE)
+            __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 2);
+        else
+            __builtin_prefetch((const void *)(first + (uintptr_t)line), 0, 0);
+}
+
 static int64_t sparse_sgd_workspace_bytes(const struct sparse_rows *rows) {
     return SPARSE_SGD_VECTORS * sgd_width(&rows->rows) * (int64_t)sizeof(double);
 }

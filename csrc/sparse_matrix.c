@@ -1,7 +1,28 @@
 /* See sparse_matrix.h. */
+#include <stdatomic.h>
 #include <string.h>
 
+#include "instruction_sets.h"
 #include "sparse_matrix.h"
+
+static enum reading reading_here(void) {
+#ifdef HAVE_X86_LEVELS
+    return made_by_amd() ? READ_ONCE_PAST_CACHES : READ_ONCE;
+#else
+    return READ_ONCE;
+#endif
+}
+
+/* A virtual machine takes long to ask its processor. */
+enum reading reading_once(void) {
+    static _Atomic int known = READ_AGAIN; /* not yet */
+    int reading = atomic_load_explicit(&known, memory_order_relaxed);
+    if (reading == READ_AGAIN) {
+        reading = (int)reading_here();
+        atomic_store_explicit(&known, reading, memory_order_relaxed);
+    }
+    return (enum reading)reading;
+}
 
 /* Once per type of indices: checks of a row's columns. */
 #define CHECK_COLUMNS(INDEX)                                                                       \

@@ -18,6 +18,14 @@ struct sparse_matrix {
     struct strip_store *store; /* see column_strips.h; or NULL */
 };
 
+/* What becomes of memory that is asked for: it is read again soon; or once, and leaves the nearest
+ * cache, or all of them, to others. */
+enum reading { READ_AGAIN, READ_ONCE, READ_ONCE_PAST_CACHES };
+
+/* How to read once. Where AMD's processors are told to pass the caches by, these keep more of what
+ * is read again; those of Intel forget such memory before it is read. */
+enum reading reading_once(void);
+
 enum sparse_fault {
     SPARSE_SOUND = 0,
     SPARSE_NOT_CANONICAL = 1, /* columns of a row are not in order, or occur twice */

@@ -41,6 +41,7 @@ int is_sparse(const struct dense_rows *rows) {
 
 static struct sparse_rows sparse_rows_of(const struct dense_rows *dense) {
     struct sparse_rows rows = {.rows = *dense, .matrix = dense->source->sparse};
+    rows.reading = reading_once();
     rows.rows.x = rows.matrix->values;
     return rows;
 }

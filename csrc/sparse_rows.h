@@ -13,6 +13,7 @@
 struct sparse_rows {
     struct dense_rows rows; /* x: the values of the stored entries, row by row */
     const struct sparse_matrix *matrix;
+    enum reading reading; /* of what a pass reads once */
 };
 
 /* Weights as the kernels read them: `packed` reals of the arithmetic's type. */

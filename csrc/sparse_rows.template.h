@@ -59,20 +59,21 @@ ALWAYS_INLINE void SPARSE(ask_for_rows)(const struct sparse_rows *sparse, int64_
     const struct dense_rows *rows = &sparse->rows;
     const VALUE *y = rows->y;
     ask_beyond(sparse->matrix->starts + first, SPARSE_ROWS_AHEAD * sizeof(int64_t),
-               ROWS_PER_BLOCK * sizeof(int64_t), 1);
+               ROWS_PER_BLOCK * sizeof(int64_t), sparse->reading);
     ask_beyond(rows->norms + first, SPARSE_ROWS_AHEAD * sizeof(double),
-               ROWS_PER_BLOCK * sizeof(double), 1);
-    ask_beyond(y + first, SPARSE_ROWS_AHEAD * sizeof *y, ROWS_PER_BLOCK * sizeof *y, 1);
+               ROWS_PER_BLOCK * sizeof(double), sparse->reading);
+    ask_beyond(y + first, SPARSE_ROWS_AHEAD * sizeof *y, ROWS_PER_BLOCK * sizeof *y,
+               sparse->reading);
 }
 
 /* A row asks for as many entries of the rows to come, which are read again when they are added to
  * sums. */
 ALWAYS_INLINE void SPARSE(ask_for_entries)(const struct SPARSE(row) * row,
-                                           const struct SPARSE(ahead) * ahead) {
+                                           const struct SPARSE(ahead) * ahead, enum reading once) {
     const int64_t count = row->count < SPARSE_ENTRIES_AHEAD ? row->count : SPARSE_ENTRIES_AHEAD;
-    const int once = !ahead->sums;
-    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE), once);
-    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX), once);
+    const enum reading reading = ahead->sums ? READ_AGAIN : once;
+    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE), reading);
+    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX), reading);
 }
 
 /* A batch asks for what its rows need some rows ahead, in three stages, each of which needs what
@@ -178,7 +179,7 @@ ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int6
     if (SPARSE(can_look_ahead)(sparse, first, end)) {
         SPARSE(ask_for_rows)(sparse, first);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            SPARSE(ask_for_entries)(&row[i], ahead);
+            SPARSE(ask_for_entries)(&row[i], ahead, sparse->reading);
             SPARSE(multiply_row)(row, i, ahead, 1, map, width, product);
         }
     } else

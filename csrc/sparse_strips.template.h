@@ -16,10 +16,12 @@ ALWAYS_INLINE void NAME(add_entries)(const struct column_strips *strips, int64_t
     enum { AT_ONCE = 16 };
     const uint32_t *places = strips->places;
     const REAL *x = strips->values;
+    const enum reading reading = strips->reading;
     int64_t k = begin;
     for (; k + AT_ONCE <= end; k += AT_ONCE) {
-        ask_beyond(places + k, SPARSE_ENTRIES_AHEAD * sizeof *places, AT_ONCE * sizeof *places, 1);
-        ask_beyond(x + k, SPARSE_ENTRIES_AHEAD * sizeof *x, AT_ONCE * sizeof *x, 1);
+        ask_beyond(places + k, SPARSE_ENTRIES_AHEAD * sizeof *places, AT_ONCE * sizeof *places,
+                   reading);
+        ask_beyond(x + k, SPARSE_ENTRIES_AHEAD * sizeof *x, AT_ONCE * sizeof *x, reading);
 #pragma GCC unroll 16
         for (int i = 0; i < AT_ONCE; i++)
             NAME(add_entry)(places[k + i], x[k + i], factors, shift, sums);
