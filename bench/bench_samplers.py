@@ -1,8 +1,14 @@
 """Time per draw of the exact samplers, next to floating-point noise and to the bytes they need.
 
-Run: pytest bench/bench_samplers.py --benchmark-columns=median,iqr,rounds
-The extra column ``nanoseconds_per_draw`` is the median divided by the number of draws of a call.
+    pytest bench/bench_samplers.py --benchmark-columns=median,iqr,rounds
+    python bench/bench_samplers.py [--rounds 15] [--dimensions 1000000]
+
+The first's extra column ``nanoseconds_per_draw`` is the median divided by the number of draws of a call. The
+second prints the ratio of numpy's time to ours for norm-Laplace noise: both sides are timed alternately, and
+the median of the rounds' ratios is shown. Our bytes are cryptographic, numpy's are not.
 """
+
+import argparse
 
 import numpy as np
 import pytest
@@ -13,6 +19,7 @@ from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.sampling import permutation, poisson_sample, sample_without_replacement
 from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
+from ratios import ratio, show
 
 DRAWS = 200_000
 
@@ -82,16 +89,16 @@ def test_norm_laplace_exact(benchmark, d):
     per_draw(benchmark, d, lambda: norm_laplace(2.0, d, bits, noise="exact", grid=2.0**-20))
 
 
+def numpy_norm_laplace(rng, d):
+    z = rng.standard_normal(d)
+    z *= rng.gamma(d, 2.0) / np.linalg.norm(z)
+    return z
+
+
 @pytest.mark.parametrize("d", DIMENSIONS)
 def test_numpy_norm_laplace(benchmark, d):
     rng = np.random.default_rng(1)
-
-    def draw():
-        z = rng.standard_normal(d)
-        z *= rng.gamma(d, 2.0) / np.linalg.norm(z)
-        return z
-
-    per_draw(benchmark, d, draw)
+    per_draw(benchmark, d, lambda: numpy_norm_laplace(rng, d))
 
 
 ROWS = 1_000_000
@@ -144,3 +151,35 @@ def test_bytes(benchmark, random_state):
 def test_uniform_words(benchmark):
     bits = random_bits()
     per_draw(benchmark, DRAWS, lambda: samplers.uniform_words(bits, DRAWS))
+
+
+def print_norm_laplace_ratio(d, rounds):
+    """Numpy against floating-point and against exact noise."""
+    rng = np.random.default_rng(1)
+    sides = {
+        "float, cryptographic": (random_bits(), {}),
+        "float, seeded": (random_bits(1), {}),
+        "exact, cryptographic": (random_bits(), {"noise": "exact", "grid": 2.0**-20}),
+    }
+    for name, (bits, options) in sides.items():
+        value = ratio(
+            lambda: numpy_norm_laplace(rng, d),
+            lambda bits=bits, options=options: norm_laplace(2.0, d, bits, **options),
+            rounds,
+        )
+        show(f"norm-Laplace, {d} weights, numpy / {name}", value)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[1_000_000])
+    arguments = parser.parse_args()
+    for d in arguments.dimensions:
+        print_norm_laplace_ratio(d, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()

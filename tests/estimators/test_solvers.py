@@ -13,6 +13,7 @@ from dperm.algorithms import nonprivate
 from dperm.algorithms.requirements import needs
 from dperm.estimators import solvers
 from dperm.losses import (
+    Absolute,
     Hinge,
     Huber,
     Logistic,
@@ -21,6 +22,7 @@ from dperm.losses import (
     Softmax,
     SquaredError,
     SquaredHinge,
+    Welsch,
     huberized_hinge,
 )
 
@@ -40,9 +42,17 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
         (Logistic(), {"dimension": 5000}, "noisy_gd"),
         (Softmax(3), {}, "noisy_gd"),
         (Huber(), {}, "noisy_gd"),
+        (Huber(), {"n": 50_000, "epsilon": 1.0}, "preconditioned_gd"),
+        (Huber(), {"n": 50_000, "epsilon": 1.0, "dimension": 5000}, "noisy_gd"),
+        (Absolute(), {"n": 50_000, "epsilon": 1.0}, "noisy_gd"),
+        (Welsch(), {"n": 50_000, "epsilon": 1.0}, "noisy_gd"),
+        (SquaredError(1.0), {}, "preconditioned_gd"),
         (Logistic(), {"delta": 0.0}, "objective_perturbation"),
+        (Logistic(), {"delta": 0.0, "n": 100}, "output_perturbation_gd"),
         (Huber(), {"delta": 0.0}, "output_perturbation_gd"),
         (Hinge(), {"delta": 0.0}, "privgene"),
+        (Absolute(), {"delta": 0.0}, "dp_sgd_output"),
+        (Welsch(), {"delta": 0.0}, "privgene"),
         (SquaredHinge(), {"delta": 0.0}, "dp_sgd_output"),
         (SoftMargin(), {"delta": 0.0}, "dp_sgd_output"),
         (Sigmoid(), {"delta": 0.0}, "privgene"),

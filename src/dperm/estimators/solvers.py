@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dperm import algorithms
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
@@ -33,9 +35,11 @@ PUBLISHED = tuple(
 #: Most weights that ``solver="auto"`` whitens.
 MOST_WHITENED = 1000
 
+#: Signal-to-noise number above which ``solver="auto"`` whitens for a regression loss of bounded slope.
+LEAST_SIGNAL = 250.0
 
-#: Solvers with a guarantee for ``delta = 0``, the best first.
-_PURE = ("objective_perturbation", "output_perturbation_gd", "privgene", "dp_sgd_output")
+#: ``n epsilon / dimension^1.5`` below which it does not take objective perturbation with delta = 0.
+LEAST_PURE_SIGNAL = 1.5
 
 
 def choose_solver(
@@ -75,25 +79,38 @@ def choose_solver(
     Notes
     -----
     `preconditioned_gd` decides by itself, from the same numbers, how much whitening the budget pays for,
-    and runs like `noisy_gd` where it pays for none; ``bench/solver_choice.py`` and ``bench/accuracy.py``
-    compare the two: for labels it wins nearly everywhere, for real targets it does not. Beyond
-    `MOST_WHITENED` weights its square matrices cost more than the passes over the data. delta = 0 leaves
-    noise in the manner of Laplace: on the linear term, the weights or the choices.
+    and runs like `noisy_gd` where it pays for none. ``bench/solver_choice.md`` holds the scores that this
+    rule was made on, and ``tests/estimators/test_solver_choice.py`` names where another solver was better:
+    `preconditioned_gd` wins mostly with labels and with the squared error; with a smooth
+    loss of bounded slope, such as Huber's, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
+    above `LEAST_SIGNAL`; with a kink it does not. Beyond `MOST_WHITENED` weights its square matrices cost
+    more than the passes over the data. delta = 0 leaves noise in the manner of Laplace: on the linear term
+    (above `LEAST_PURE_SIGNAL`), the weights or the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
+    distance = Neighbours.parse(neighbors).sum_factor
     if delta == 0.0:
-        return _pure_solver(loss, objective)
-    labels = loss.classification and loss.n_classes is None
-    return "preconditioned_gd" if labels and dimension <= MOST_WHITENED else "noisy_gd"
+        return _pure_solver(loss, n * epsilon / distance / dimension**1.5, objective)
+    if dimension > MOST_WHITENED or loss.n_classes is not None:
+        return "noisy_gd"
+    if loss.classification:
+        return "preconditioned_gd"
+    mu = gdp_mu(epsilon, delta) / distance
+    return "preconditioned_gd" if _whitens_targets(loss, n * mu / math.sqrt(dimension)) else "noisy_gd"
 
 
-def _pure_solver(loss: Loss, objective: Objective | None) -> str:
+def _whitens_targets(loss: Loss, signal: float) -> bool:
+    """Whether whitening pays for real targets."""
+    if not loss.convex or loss.smoothness(1.0) == math.inf:
+        return False
+    return loss.lipschitz(1.0) == math.inf or signal > LEAST_SIGNAL
+
+
+def pure_solvers(loss: Loss) -> list[str]:
+    """Solvers with a guarantee for that loss and ``delta = 0``, the best first."""
     if loss.n_classes is not None:
-        raise ValueError(
-            f"no solver has a pure guarantee (delta=0) for the {loss.name} loss, which has one prediction "
-            "per class: pass delta > 0, such as one tenth of 1/n"
-        )
+        return []
     bounded = loss.lipschitz(1.0) < math.inf
     fitting = {
         "objective_perturbation": loss.name == "logistic",
@@ -101,8 +118,22 @@ def _pure_solver(loss: Loss, objective: Objective | None) -> str:
         "privgene": bounded,
         "dp_sgd_output": loss.convex,  # clips gradients
     }
+    names = [name for name, fits in fitting.items() if fits]
+    # With real targets the few directions that privgene tries are worth less than clipped gradients.
+    return names if loss.classification else sorted(names, key="privgene".__eq__)
+
+
+def _pure_solver(loss: Loss, signal: float, objective: Objective | None) -> str:
+    if loss.n_classes is not None:
+        raise ValueError(
+            f"no solver has a pure guarantee (delta=0) for the {loss.name} loss, which has one prediction "
+            "per class: pass delta > 0, such as one tenth of 1/n"
+        )
     reason = f"the {loss.name} loss is not convex and its slope grows without limit"
-    for name in (name for name in _PURE if fitting[name]):
+    names = pure_solvers(loss)
+    if signal < LEAST_PURE_SIGNAL:  # last: a noisy linear term moves its minimiser far away
+        names.sort(key="objective_perturbation".__eq__)
+    for name in names:
         refusal = None if objective is None else _refusal(name, objective)
         if refusal is None:
             return name
