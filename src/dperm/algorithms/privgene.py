@@ -168,7 +168,9 @@ def privgene(
     Durfee and Rogers 2020), or ``c r`` of a pure epsilon.
 
     Without noise the run is a coordinate descent whose strides shrink to a thousandth of the first: it ends
-    near the optimum, unless that is further away along the axes than the strides add up to.
+    near the optimum, unless that is further away along the axes than the strides add up to. The 500
+    generations of large data sets are too few for many weights: with 200,000 records of 50 columns a mean
+    logistic loss ended 0.08 above its minimum.
     """
     relation = Neighbours.parse(neighbors)
     epsilon, delta = check_target(epsilon, delta)

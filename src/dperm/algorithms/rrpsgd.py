@@ -41,7 +41,7 @@ from dperm.stochastic_descent import DescentPlan
 # Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}
 # Without noise: gradients of records, where they are more than that, and the batches they are made in.
-_EXACT_GRADIENTS, _EXACT_BATCH = 4e7, 64
+_EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
 
 
 @needs(smooth=True, linear_prediction=True, random_access=True)
@@ -75,7 +75,7 @@ def rrpsgd(
         Strictly between 0 and 1.
     rounds : int, optional
         Largest number of rounds N, at least 2; n^2 in the paper. By default 20 passes over the records, or
-        200 with ``noise="float"``, and no more than n^2; without noise at least ``4e7`` gradients of records.
+        200 with ``noise="float"``, and no more than n^2; without noise at least ``1e8`` gradients of records.
     batch_size : int, optional
         Records per step; by default 1, as in the paper, and without noise up to 64.
     step_size : float, optional
