@@ -7,18 +7,28 @@ a probability below 1e-4: mu doubles, and the runs tell it to a sixth of the dif
 
 import math
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from audit_faults import CONFIGURATIONS, DEALT, GIVEN_BATCHES, PRIVATE, PUBLISHED, SHUFFLED, halved_noise
+from audit_faults import (
+    CONFIGURATIONS,
+    DEALT,
+    GIVEN_BATCHES,
+    PRIVATE,
+    PUBLISHED,
+    SHUFFLED,
+    halved_noise,
+)
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
 from dperm.algorithms.sgd_settings import batch_and_noise_streams
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.bounds import epsilon_from_rates
+from dperm.losses import Huber
 from dperm.mechanisms import release
 from dperm.mechanisms.sampling import uniform_integers
 
@@ -291,3 +301,30 @@ def test_worst_case_neighbours_differ_by_the_whole_sensitivity(kind, relation):
     assert np.linalg.norm(pair.second.X[-1]) == 2.0
     rows = [{(*row, label) for row, label in zip(data.X, data.y, strict=True)} for data in pair]
     assert len(rows[0] ^ rows[1]) <= 2
+
+
+def test_published_noise_of_a_minimum_keeps_its_pure_claim_and_an_eighth_of_it_does_not(monkeypatch):
+    """The slope of this loss is reached by every record: the minimiser moves by all that Lemma 7 allows."""
+    name = "output_perturbation_minimum"
+    entry = replace(
+        CONFIGURATIONS[name],
+        settings={"calibration": "paper"},
+        loss=Huber(0.5),
+        epsilon=2.0,
+        delta=0.0,
+        method="clopper_pearson",
+        trainings=1500,
+        d=2,
+    )
+    honest = measure(name, "replace_one", entry)
+    assert not honest.violates(), honest
+    rates = honest.false_positive_rate, honest.false_negative_rate
+    assert epsilon_from_rates(*rates, 0.0) > 0.3 * entry.epsilon, honest
+    drawn = release.norm_laplace_integers
+    monkeypatch.setattr(
+        release,
+        "norm_laplace_integers",
+        lambda bits, scale, exponent, shape: drawn(bits, scale / 8, exponent, shape),
+    )
+    faulty = measure(name, "replace_one", entry)
+    assert faulty.violates(), faulty

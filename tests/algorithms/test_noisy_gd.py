@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
 from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
-from dperm.algorithms import noisy_gd, noisy_gd_many, nonprivate
+from dperm.algorithms import dp_sgd, noisy_gd, noisy_gd_many, nonprivate
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule, typical_curvature
 from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.losses import (
@@ -309,6 +310,46 @@ def test_defaults_do_not_swing_around_a_bend(loss, epsilon):
     y = np.where(predictions > 0.0, 1.0, -1.0) if loss.classification else predictions
     obj = Objective(loss, X, y, l2=0.01, row_norm=1.3, fit_intercept=True, penalize_intercept=True)
     assert excess(obj, noisy_gd(obj, epsilon, 1e-6, random_state=1)) < 0.02
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd], ids=["noisy_gd", "dp_sgd"])
+@pytest.mark.parametrize("n", [2000, 20_000])
+@pytest.mark.parametrize("labels", ["clustered", "imbalanced"])
+def test_defaults_do_not_swing_across_a_kink(algorithm, n, labels):
+    """Records that meet at the kink have no curvature that a step could be matched to."""
+    rng = np.random.default_rng(0)
+    if labels == "clustered":
+        y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        X = 0.25 * y[:, None] + 0.1 * rng.normal(size=(n, 10)) / math.sqrt(10)
+    else:
+        X = rng.normal(size=(n, 10))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0.6, 1.0, -1.0)
+    obj = Objective(
+        "hinge", X, y, l2=0.01, row_norm=1.5, fit_intercept=True, penalize_intercept=True, n_threads=1
+    )
+    exact = LinearSVC(loss="hinge", C=1.0 / (0.01 * n), tol=1e-6, max_iter=10**5, random_state=0).fit(X, y)
+    optimum = hinge_objective(X, y, np.append(exact.coef_[0], exact.intercept_[0]))
+    w = algorithm(obj, 16.0, 1e-6, random_state=1).coef
+    assert hinge_objective(X, y, w) - optimum < 0.01
+
+
+def hinge_objective(X, y, w):
+    return np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1])).mean() + 0.005 * np.sum(w**2)
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd], ids=["noisy_gd", "dp_sgd"])
+@pytest.mark.parametrize("n", [500, 6000])
+def test_where_records_are_exchanged_the_schedule_is_that_of_half_as_many(algorithm, n):
+    """The sensitivity is twice as large, as the noise is on a mean over half as many records."""
+    X, y = separable(n=n)
+    exchanged = algorithm(Objective("logistic", X, y), 0.2, 1e-6, neighbors="replace_one").privacy
+    half, all_of_them = (
+        noisy_gd_schedule(size, 5, gdp_mu(0.2, 1e-6), Logistic(), 1.0) for size in (n // 2, n)
+    )
+    assert (exchanged.clip, exchanged.steps) == pytest.approx((half.clip, half.steps))
+    assert exchanged.public["step_size"] == pytest.approx(half.step_size)
+    assert half != all_of_them
 
 
 @pytest.mark.parametrize("n", [100, 1000, 30_000])

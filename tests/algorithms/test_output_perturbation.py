@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, kstest
 
 from algorithms.problems import objective, separable
 from dperm import Objective
@@ -233,6 +234,79 @@ class TestPaperMode:
             output_perturbation_gd(
                 empty(1000, **PLAIN), 1.0, 1e-5, neighbors="replace_one", **{**settings, "step_size": 7.0}
             )
+
+
+PAPER = {"calibration": "paper", "neighbors": "replace_one"}
+
+
+class TestPaperModeOfTheMinimum:
+    @pytest.mark.parametrize(("row_norm", "l2", "epsilon"), [(1.0, 0.1, 0.5), (2.0, 1e-3, 3.0)])
+    def test_noise_is_the_published_one(self, row_norm, l2, epsilon):
+        """beta = n l2 epsilon/2 for rows of norm 1; gradients, and so the noise, grow with the rows."""
+        obj = empty(1000, l2=l2, row_norm=row_norm)
+        privacy = output_perturbation_minimum(obj, epsilon, 0.0, **PAPER).privacy
+        assert privacy.noise_scale == pytest.approx(row_norm * 2.0 / (1000 * l2 * epsilon), rel=1e-9)
+        assert (privacy.epsilon, privacy.delta, privacy.accountant) == (epsilon, 0.0, "pure")
+        assert "exact minimiser" in " ".join(str(privacy).split())
+
+    def test_a_loss_without_room_gets_what_the_computed_minimiser_needs(self):
+        """The slope of this Huber loss is reached in the ball of the minimiser: Lemma 7 is tight."""
+        privacy = output_perturbation_minimum(empty(1000, l2=0.01, **PLAIN), 0.5, 0.0, **PAPER).privacy
+        published = 2.0 / (1000 * 0.01 * 0.5)
+        assert published < privacy.noise_scale <= published * (1 + 2 * ROUNDING)
+        assert privacy.sensitivity / privacy.noise_scale <= 0.5 * (1 + 1e-12)
+
+    def test_lengths_of_the_noise_follow_the_gamma_law(self):
+        """Kolmogorov-Smirnov, 1500 draws: p below 1e-6 with probability 1e-6."""
+        obj = Objective("logistic", np.zeros((100, 4)), np.ones(100), row_norm=1.0, l2=0.5)
+        draws = [output_perturbation_minimum(obj, 0.7, 0.0, random_state=s, **PAPER) for s in range(1500)]
+        beta = 100 * 0.5 * 0.7 / 2.0
+        lengths = [np.linalg.norm(draw.coef) for draw in draws]
+        assert kstest(lengths, gamma(4, scale=1.0 / beta).cdf).pvalue > 1e-6
+        # half as much again is told apart: the test can fail
+        assert kstest(lengths, gamma(4, scale=1.5 / beta).cdf).pvalue < 1e-6
+
+    @pytest.mark.parametrize(
+        ("settings", "match"),
+        [
+            ({"delta": 1e-6}, "delta=0"),
+            ({"epsilon": math.inf}, "finite"),
+            ({"neighbors": "add_or_remove"}, "replace_one"),
+            ({"mechanism": "gaussian"}, "norm-Laplace"),
+            ({"calibration": "loose"}, "calibration"),
+        ],
+    )
+    def test_outside_the_conditions_it_refuses_before_the_charge(self, settings, match):
+        ledger = Ledger(5.0, 1e-5)
+        settings = {"epsilon": 0.5, "delta": 0.0, "ledger": ledger, **PAPER, **settings}
+        with pytest.raises(ValueError, match=match):
+            output_perturbation_minimum(strong(), **settings)
+        assert not ledger.history()
+
+    def test_it_charges_what_it_claims(self):
+        ledger = Ledger(1.0, 1e-6)
+        output_perturbation_minimum(strong(), 0.5, 0.0, ledger=ledger, **PAPER)
+        assert [(entry.epsilon, entry.delta) for entry in ledger.history()] == [(0.5, 0.0)]
+
+    @pytest.mark.parametrize("loss", ["logistic", Huber(2.0)], ids=str)
+    def test_no_replaced_record_moves_the_result_further_than_is_claimed(self, loss):
+        rng = np.random.default_rng(0)
+        worst = 0.0
+        for _ in range(40):
+            X = rng.normal(size=(20, 2))
+            X /= np.linalg.norm(X, axis=1, keepdims=True)
+            y = np.sign(rng.normal(size=20)) if loss == "logistic" else 10.0 * rng.normal(size=20)
+            other = X.copy()
+            other[0] = -X[0]
+            runs = [
+                output_perturbation_minimum(
+                    Objective(loss, rows, y, row_norm=1.0, l2=0.5), 1e9, 0.0, random_state=0, **PAPER
+                )
+                for rows in (X, other)
+            ]
+            moved = np.linalg.norm(runs[0].coef - runs[1].coef)
+            worst = max(worst, moved / runs[0].privacy.sensitivity)
+        assert 0.05 < worst <= 1.0
 
 
 def test_the_statement_says_what_add_or_remove_means():

@@ -219,7 +219,12 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
     counts = [privgene_schedule(50_000, rho, 1.0).generations for rho in (1e-6, 1e-4, 1e-2, 1.0, math.inf)]
     assert counts == sorted(counts)
     assert counts[0] >= 10
-    assert counts[-1] == 500
+    assert counts[-1] >= 500
+    # strides end at a sixth of the first, and without noise at a thousandth
+    for rho, last in ((1e-6, 0.16), (1.0, 0.16), (math.inf, 1e-3)):
+        schedule = privgene_schedule(50_000, rho, 1.0, 7)
+        assert schedule.decay**schedule.generations == pytest.approx(last)
+    assert privgene_schedule(50_000, 1.0, 1.0, 7) == privgene_schedule(50_000, 1.0, 1.0)
     assert privgene_schedule(50_000, 0.01, 4.0).stride == privgene_schedule(50_000, 0.01, 1.0).stride / 4
 
 

@@ -221,3 +221,21 @@ def test_noise_beyond_the_exact_sampler_is_refused_in_words_and_costs_nothing():
             assert "drowns the sums" in str(refusal)
             assert not ledger.history()
             smallest *= 4.0
+
+
+@pytest.mark.parametrize("settings", [{"epsilon": 1e-6}, {"epsilon": 1.0, "ridge": 0.1}])
+def test_published_noise_that_cannot_be_drawn_and_settings_it_has_no_use_for_cost_nothing(settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=r"drowns the sums|ridge"):
+        sufficient_statistics(linear(n=300), delta=1e-10, calibration="paper", ledger=ledger, **settings)
+    assert not ledger.history()
+
+
+@pytest.mark.parametrize("calibration", ["tight", "paper"])
+def test_more_records_than_exact_moments_hold_cost_nothing(calibration):
+    ledger = Ledger(1.0, 1e-6)
+    loss = SquaredError(target_bound=1.0)
+    many = Objective(loss, np.zeros((4, 40)), np.zeros(4), row_norm=1.0, n_public=2**44)
+    with pytest.raises(ValueError, match="second moments"):
+        sufficient_statistics(many, 1.0, 1e-6, calibration=calibration, ledger=ledger)
+    assert not ledger.history()

@@ -131,7 +131,7 @@ def test_what_the_default_solver_has_not_published():
         model.fit(*data())
     for name in solvers.PUBLISHED:
         loss = SquaredError(1.0) if name == "sufficient_statistics" else "logistic"
-        objective = Objective(loss, *data())
+        objective = Objective(loss, *data(), l2=0.1)
         with pytest.raises(ValueError, match="'tight' or 'paper'"):
             solvers.SOLVERS[name](objective, 1.0, 1e-6, calibration="published")
 

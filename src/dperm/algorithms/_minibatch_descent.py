@@ -133,12 +133,14 @@ def minibatch_schedule(
     )
 
 
-def objective_schedule(objective: Objective, epsilon: float, delta: float) -> MinibatchSchedule:
-    """`minibatch_schedule` of an objective and a target."""
+def objective_schedule(
+    objective: Objective, epsilon: float, delta: float, neighbors: str
+) -> MinibatchSchedule:
+    """`minibatch_schedule` of an objective, a target and a relation, which halves mu where it exchanges."""
     return minibatch_schedule(
         objective.n_public,
         math.prod(objective.shape),
-        gdp_mu(epsilon, delta),
+        gdp_mu(epsilon, delta) / Neighbours.parse(neighbors).sum_factor,
         objective.loss,
         objective.row_norm,
         objective.l2,

@@ -104,7 +104,7 @@ def dp_lssgd(
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
     """
     given = override(
-        objective_schedule(objective, epsilon, delta),
+        objective_schedule(objective, epsilon, delta, neighbors),
         batch_size=batch_size,
         steps=steps,
         clip=clip,
@@ -179,7 +179,7 @@ def dp_lsadam(
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
     """
     given = override(
-        adam_schedule(objective_schedule(objective, epsilon, delta), objective),
+        adam_schedule(objective_schedule(objective, epsilon, delta, neighbors), objective),
         batch_size=batch_size,
         steps=steps,
         clip=clip,

@@ -87,16 +87,19 @@ def dp_newton_schedule(n: int, dimension: int, mu: float, loss: Loss, row_norm: 
     multiplier and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at
     most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself. With little
     signal ``k = n mu / sqrt(dimension)`` it grows further, like ``k^-2``: in steps of full length the noise
-    of the gradients would carry the weights far from 0.
+    of the gradients would carry the weights far from 0. That noise is proportional to the clip, which for
+    residuals is well below the longest gradient unless there is much signal: few are that long once weights
+    fit.
     """
     smoothness = loss.smoothness(row_norm)
     signal = n * mu / math.sqrt(dimension)
     steps = round(min(max(signal / 20.0, 20.0), 40.0)) if mu < math.inf else 200
     share = 0.7
+    clip_share = 1.0 if loss.classification else min(1.0, max(math.sqrt(signal / 4800.0), 0.3))
     relative_noise = math.sqrt(steps / (1.0 - share)) / signal  # of a direction, times smoothness / shift
     return DPNewtonSchedule(
         steps=steps,
-        clip=longest_gradient(loss, row_norm, noisy=mu < math.inf),
+        clip=longest_gradient(loss, row_norm, noisy=mu < math.inf) * clip_share,
         shift=smoothness * max(0.45 * math.sqrt(relative_noise), 0.02, 150.0 / signal**2),
         gradient_share=share,
         hessian="upper_bound",

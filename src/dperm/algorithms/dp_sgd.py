@@ -108,7 +108,7 @@ def dp_sgd(
     never by the number of records in the batch.
     """
     schedule = override(
-        _default_schedule(objective, epsilon, delta, optimizer),
+        _default_schedule(objective, epsilon, delta, optimizer, neighbors),
         batch_size=batch_size,
         steps=steps,
         clip=clip,
@@ -144,11 +144,11 @@ def step_rule(optimizer: str, schedule: MinibatchSchedule) -> StepRule:
 
 
 def _default_schedule(
-    objective: Objective, epsilon: float, delta: float, optimizer: str
+    objective: Objective, epsilon: float, delta: float, optimizer: str, neighbors: str
 ) -> MinibatchSchedule:
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer must be one of {OPTIMIZERS}, got {optimizer!r}")
-    schedule = objective_schedule(objective, epsilon, delta)
+    schedule = objective_schedule(objective, epsilon, delta, neighbors)
     return schedule if optimizer == "momentum" else adam_schedule(schedule, objective)
 
 

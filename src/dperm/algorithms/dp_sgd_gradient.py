@@ -23,6 +23,7 @@ from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_choice, check_positive, check_positive_integer
 from dperm.algorithms.sgd_settings import (
+    affordable_noise,
     batch_and_noise_streams,
     draw_batches,
     gradient_bound,
@@ -31,6 +32,7 @@ from dperm.algorithms.sgd_settings import (
     typical_clip,
     typical_reach,
     typical_step_limit,
+    usual_gradient,
 )
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
@@ -40,6 +42,8 @@ from dperm.stochastic_descent import DescentPlan
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
+# The same without noise, where it is more: for that they are batches of 16.
+_EXACT_GRADIENTS = 2e7
 # The fewest steps that a default batch size leaves, where there are records enough.
 _LEAST_STEPS = 400
 
@@ -100,7 +104,7 @@ def dp_sgd_gradient(
         2 for which a bound on the risk is smallest, from public numbers, and not so many that fewer than 400
         steps are left.
     steps : int, optional
-        T; by default 20 passes over the records.
+        T; by default 20 passes over the records, and without noise at least ``2e7`` gradients of records.
     step_size : float, optional
         eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
         bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
@@ -143,8 +147,8 @@ def dp_sgd_gradient(
     distribution (Balle, Barthe and Gaboardi 2018; Doroshenko et al. 2022). It covers all iterates and
     rests on the clip alone, not on what the loss is claimed to be.
 
-    Without noise the default settings stop after 20 passes, near the optimum: for more pass `steps`, and
-    `clip` for a loss whose slope has no limit.
+    Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
+    a slope without limit is clipped at 20 times the one at the weights 0.
     """
     relation = Neighbours.parse(neighbors)
     n, dimension = objective.n_public, objective.dimension
@@ -156,8 +160,8 @@ def dp_sgd_gradient(
             check_positive_integer(name, value)
     if batch_size is not None and batch_size > n:
         raise ValueError(f"batch_size must be at most n = {n}, got {batch_size}")
+    mu = gdp_mu(epsilon, delta)
     if clip is None:
-        mu = gdp_mu(epsilon, delta)
         unbounded = radius == math.inf and calibration == "tight"
         clip = typical_clip(objective.loss, objective.row_norm, n, mu, dimension) if unbounded else math.inf
     longest = gradient_bound(objective.loss, objective.row_norm, radius, clip)
@@ -167,11 +171,17 @@ def dp_sgd_gradient(
         schedule = _schedule(epsilon, delta, n, batch_size, steps, dimension, relation)
     if step_size is None:
         sigma = schedule.sigma(relation.sum_factor * longest)
-        reach = typical_reach(objective.loss, objective.row_norm, radius)
+        reach = typical_reach(objective.loss, objective.row_norm, radius, objective.l2)
+        # Without noise the clip is far above the gradients that are met.
+        met = min(longest, usual_gradient(objective.loss, objective.row_norm)) if mu == math.inf else longest
         step_size = min(
-            gradient_step_size(reach, schedule.steps, longest, sigma, dimension),
+            gradient_step_size(reach, schedule.steps, met, sigma, dimension),
             typical_step_limit(objective.loss, objective.row_norm, objective.l2),
         )
+        if sigma > 0.0:
+            # Noise costs eta d sigma^2/2 at most, by the bound that the step minimises.
+            affordable = affordable_noise(objective.loss, n, mu / relation.sum_factor, dimension)
+            step_size = min(step_size, 2.0 * affordable / (dimension * sigma**2))
     check_positive("step_size", step_size)
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
@@ -237,7 +247,8 @@ def _schedule(
     """Batches, steps and noise; of the batch sizes tried, the one with the smallest predicted risk."""
 
     def of_size(size: int) -> GradientSchedule:
-        count = max(1, _PASSES * n // size) if steps is None else steps
+        gradients = max(_PASSES * n, int(_EXACT_GRADIENTS)) if epsilon == math.inf else _PASSES * n
+        count = max(1, gradients // size) if steps is None else steps
         over_clip = noise_multiplier(
             epsilon,
             delta,

@@ -78,7 +78,8 @@ def noisy_gd_schedule(
     dimension : int
         Number of weights.
     mu : float
-        Privacy parameter of Gaussian differential privacy; infinite without noise.
+        Privacy parameter of Gaussian differential privacy, halved where records are exchanged; infinite
+        without noise.
     loss : Loss
         For its constants. One without a Lipschitz constant is clipped like a loss of slope 1 (without
         noise, out of reach), and steps where gradients are not Lipschitz continuous follow
@@ -97,6 +98,10 @@ def noisy_gd_schedule(
     ball: ``step_size * smoothness < 2 (1 + momentum)``, with the smoothness of the clipped objective)
     and as much momentum as that takes. The constants were found on public data sets;
     ``bench/accuracy.py`` and ``bench/accuracy_mnist.py`` measure them.
+
+    No step is stable at a kink where many records meet: the weights swing across it by the length of a
+    step. With a ridge term they need not travel far, as it forgets the start within ``1/(l2 reach)`` steps,
+    ``reach = step_size / (1 - momentum)``; a run of 20 such times is long enough, and has the shortest steps.
     """
     signal = n * mu / math.sqrt(dimension)
     if loss.n_classes is not None:
@@ -109,10 +114,16 @@ def noisy_gd_schedule(
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     reach *= min(signal / 20.0, 1.0)  # below, noise alone would carry the weights far from 0
+    if loss.kink_jump > 0.0 and l2 > 0.0:
+        reach = min(reach, _FORGETTING_TIMES / (l2 * steps))
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
     return NoisyGDSchedule(
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
     )
+
+
+# Length of a run on a loss with kinks, in times in which the ridge term forgets the start.
+_FORGETTING_TIMES = 20.0
 
 
 def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
@@ -344,7 +355,7 @@ def _fit(
         noisy_gd_schedule(
             objective.n_public,
             objective.dimension,
-            mu,
+            mu / relation.sum_factor,
             objective.loss,
             objective.row_norm,
             objective.l2,

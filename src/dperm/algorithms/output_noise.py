@@ -124,6 +124,7 @@ def release_trained_weights(
     mechanism: str,
     steps: int | None,
     public: dict[str, Any],
+    notes: tuple[str, ...] = (),
 ) -> FitResult:
     """Charge, train in secret, release once."""
     check_record_count(objective)
@@ -162,6 +163,6 @@ def release_trained_weights(
         mu=gdp_mu(epsilon, noise.delta) if gdp else None,
         ledger=ledger_note(ledger, epsilon, noise.delta),
         public=public,
-        notes=(SECRET_ITERATES, *add_or_remove_note(neighbors)),
+        notes=(SECRET_ITERATES, *notes, *add_or_remove_note(neighbors)),
     )
     return FitResult(coef=coef, privacy=privacy, n_iter=steps or 1, history=[])

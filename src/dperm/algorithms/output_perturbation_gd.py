@@ -49,6 +49,8 @@ class OutputPerturbationSchedule:
 # unit of bounded targets.
 _REACH, _REACH_PER_TARGET = 20.0, 4.0
 _MOST_STEPS = 2000
+# Without noise: gradients of records, where they are more than that, and the most steps for them.
+_EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
 
 
 def output_perturbation_schedule(
@@ -86,6 +88,8 @@ def output_perturbation_schedule(
 
     shorter = [(1, step * 2.0**-k) for k in range(8)]
     longer = [(steps, step) for steps in sorted({round(1.1**k) for k in range(81)}) if steps <= _MOST_STEPS]
+    if epsilon == math.inf:
+        longer = [(max(_MOST_STEPS, min(_MOST_EXACT_STEPS, int(_EXACT_GRADIENTS) // c.n)), step)]
     steps, step_size = min([*longer, *shorter], key=lambda pair: risk(*pair))
     return OutputPerturbationSchedule(steps=steps, step_size=step_size)
 

@@ -118,7 +118,7 @@ def preconditioned_gd_schedule(
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
     else:
-        plain = noisy_gd_schedule(n, dimension, mu, loss, row_norm, l2)
+        plain = noisy_gd_schedule(n, dimension, effective, loss, row_norm, l2)
         return _without_moments(plain, dimension, row_norm, _slope(loss))
     reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
     step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)

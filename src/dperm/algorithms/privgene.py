@@ -59,7 +59,11 @@ class PrivGeneSchedule:
     entry_bound: float
 
 
-def privgene_schedule(n: int, rho: float, row_norm: float) -> PrivGeneSchedule:
+# Without noise: losses of records, most generations, and the last stride over the first.
+_EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
+
+
+def privgene_schedule(n: int, rho: float, row_norm: float, dimension: int = 1) -> PrivGeneSchedule:
     """Default settings from public numbers alone.
 
     Parameters
@@ -70,6 +74,8 @@ def privgene_schedule(n: int, rho: float, row_norm: float) -> PrivGeneSchedule:
         Budget in zero-concentrated differential privacy; infinite without noise.
     row_norm : float
         Bound on the norm of a row.
+    dimension : int
+        Number of weights; bounds the work of a run without noise.
 
     Notes
     -----
@@ -77,13 +83,19 @@ def privgene_schedule(n: int, rho: float, row_norm: float) -> PrivGeneSchedule:
     generations grows with the square root of ``n sqrt(rho)``, so that more budget buys both more and
     better steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, and shrink to a sixth in a
     run. Entries are taken to be at most 1, as those of scaled columns and of the intercept are. The constants
-    were found on public data sets; ``bench/bench_output.py`` measures them.
+    were found on public data sets; ``bench/bench_output.py`` measures them. Without noise
+    strides shrink to a thousandth, in up to 2000 generations of at most ``1e8`` losses of records in all, or
+    in 500.
     """
-    generations = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0))
+    if rho == math.inf:
+        losses = n * (2 * dimension + 1)  # of a generation
+        generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
+    else:
+        generations, last = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0)), 0.16
     return PrivGeneSchedule(
         generations=generations,
         stride=2.0 / row_norm,
-        decay=0.16 ** (1.0 / generations),
+        decay=last ** (1.0 / generations),
         entry_bound=min(1.0, row_norm),
     )
 
@@ -155,14 +167,16 @@ def privgene(
     selection at rate c is ``c r``-bounded range and costs ``(c r)^2/8`` of rho (Cesar and Rogers 2021; Dong,
     Durfee and Rogers 2020), or ``c r`` of a pure epsilon.
 
-    Without noise the default settings come near the optimum and not to it: strides end at a sixth of the
-    first. A smaller `decay` and more `generations` come closer.
+    Without noise the run is a coordinate descent whose strides shrink to a thousandth of the first: it ends
+    near the optimum, unless that is further away along the axes than the strides add up to. The 500
+    generations of large data sets are too few for many weights: with 200,000 records of 50 columns a mean
+    logistic loss ended 0.08 above its minimum.
     """
     relation = Neighbours.parse(neighbors)
     epsilon, delta = check_target(epsilon, delta)
     rho = _rho(epsilon, delta, calibration)
     schedule = override(
-        privgene_schedule(objective.n_public, rho, objective.row_norm),
+        privgene_schedule(objective.n_public, rho, objective.row_norm, objective.dimension),
         generations=generations,
         stride=stride,
         decay=decay,

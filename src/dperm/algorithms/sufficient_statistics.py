@@ -28,7 +28,13 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective import Objective
 from dperm.privacy_statement import PrivacyStatement
-from dperm.second_moments import DIAGONAL, row_grid, symmetric_matrix, unweighted_symmetric_matrix
+from dperm.second_moments import (
+    DIAGONAL,
+    bound_before_rounding,
+    row_grid,
+    symmetric_matrix,
+    unweighted_symmetric_matrix,
+)
 
 Array = NDArray[np.float64]
 
@@ -65,8 +71,8 @@ def sufficient_statistics(
         Default: by the size of that sum's noise. Eigenvalues then count at least that much.
     calibration : {"tight", "paper"}
         One release with noise by the exact accounting of Gaussian differential privacy, or AdaSSP as
-        published: three releases, for add_or_remove and a finite epsilon; `target_weight` and `ridge` do
-        not apply.
+        published: three releases, for add_or_remove and a finite epsilon; `target_weight` does not apply,
+        and `ridge` is refused.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -108,11 +114,16 @@ def sufficient_statistics(
     mu = gdp_mu(epsilon, delta)
     budget = Budget.from_epsilon(epsilon, delta, "gdp")
     if calibration == "paper":
+        if ridge is not None:
+            raise ValueError("ridge does not apply to calibration='paper', which finds its own")
         multiplier = _published_multiplier(epsilon, delta, relation, budget)
+        _check_noise(objective, multiplier, objective.row_norm**2, objective.row_norm)
         own = {}
     else:
         multiplier = gaussian_noise_multiplier(budget.share(1), "gdp")
-        _check_noise(objective, multiplier, target_weight, relation)
+        norm, target = objective.row_norm, target_weight * objective.row_norm
+        sensitivity = relation.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
+        _check_noise(objective, multiplier, sensitivity, max(norm, target))
         own = {"target_weight": target_weight, "ridge": "by the noise" if ridge is None else ridge}
     public = public_facts(objective, calibration=calibration, target_bound=target_bound, **own)
     releaser = Releaser(
@@ -161,11 +172,14 @@ class _Run:
     releases: int
 
 
-def _check_noise(objective: Objective, multiplier: float, target_weight: float, relation: Neighbours) -> None:
-    """Refuse, before the charge, noise that is too wide for the sampler of `_one_release`."""
-    norm, target = objective.row_norm, target_weight * objective.row_norm
-    sensitivity = relation.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
-    grid = row_grid(max(norm, target), objective.n_public) ** 2
+def _check_noise(objective: Objective, multiplier: float, sensitivity: float, longest: float) -> None:
+    """Refuse, before the charge, noise too wide for the sampler, and rows for which there is no grid.
+
+    `longest` bounds the rows and what stands for the target beside them.
+    """
+    grid = row_grid(longest, objective.n_public)
+    bound_before_rounding(objective.row_norm, grid, objective.dimension)
+    grid = grid**2
     if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
         raise ValueError(
             f"epsilon and delta ask for noise of {multiplier:.3g} times what a record adds, which drowns "

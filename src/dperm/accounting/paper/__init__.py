@@ -16,6 +16,7 @@ from dperm.accounting.paper.comparison import PaperComparison
 from dperm.accounting.paper.full_batch import (
     noisy_gd,
     output_perturbation,
+    output_perturbation_minimum,
     smooth_erm_sensitivity,
     smooth_erm_sigma,
     textbook_sigma,
@@ -48,6 +49,7 @@ __all__ = [
     "objective_perturbation",
     "objective_perturbation_pure",
     "output_perturbation",
+    "output_perturbation_minimum",
     "privgene",
     "rrpsgd",
     "sgd_advanced_composition",
