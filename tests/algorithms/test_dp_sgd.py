@@ -1,6 +1,7 @@
 """DP-SGD: twin, noise of every accountant, secrecy of the batches, budget, reproducibility."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
-from dperm.algorithms import dp_sgd, nonprivate
-from dperm.algorithms._minibatch_descent import MinibatchSchedule, minibatch_schedule
+from dperm.algorithms import dp_lssgd, dp_sgd, nonprivate
+from dperm.algorithms._minibatch_descent import MinibatchSchedule, in_short_steps, minibatch_schedule
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError
 from dperm.losses import Hinge, Huber, Logistic
@@ -275,6 +276,30 @@ def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
     assert min(512, n) <= schedule.batch_size <= n
     assert schedule.batch_size == round(schedule.batch_size)
     assert 50 <= schedule.steps <= 1000
+
+
+@pytest.mark.parametrize("steps", [None, 7, 4000])
+def test_softmax_runs_take_many_short_steps_that_go_as_far(steps):
+    X, y = separable(n=6000)
+    obj = Objective("softmax", X, y > 0, n_classes=2, row_norm=2.0)
+    plain = minibatch_schedule(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0)
+    short = in_short_steps(plain, obj, steps)
+    wanted = math.ceil(15 * 6000 / plain.batch_size) if steps is None else steps
+    assert short.steps == max(wanted, plain.steps)
+    assert short.step_size * short.steps == pytest.approx(plain.step_size * plain.steps)
+    assert replace(short, steps=plain.steps, step_size=plain.step_size) == plain
+    binary = Objective("logistic", X, y, row_norm=2.0)
+    assert in_short_steps(plain, binary, steps) is plain
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, "many"])
+def test_steps_are_checked_before_a_schedule_is_made_of_them(steps):
+    X, y = separable(n=600)
+    ledger = Ledger(10.0, 1e-3)
+    for solver in (dp_sgd, dp_lssgd):
+        with pytest.raises(ValueError, match="steps must be a positive integer"):
+            solver(Objective("softmax", X, y > 0, n_classes=2), 1.0, 1e-6, steps=steps, ledger=ledger)
+    assert not ledger.history()
 
 
 def test_shuffled_epochs_cost_one_gaussian_release_each():

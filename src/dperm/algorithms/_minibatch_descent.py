@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,27 @@ def minibatch_schedule(
         momentum=full.momentum,
         tail=full.tail,
     )
+
+
+# Passes over the records that a softmax run is spread over: 3 points more on MNIST at epsilon = 0.1 with
+# Laplacian smoothing, and 1 without. Losses with one prediction gain nothing.
+_SOFTMAX_PASSES = 15
+
+
+def in_short_steps(schedule: MinibatchSchedule, objective: Objective, steps: int | None) -> MinibatchSchedule:
+    """The same run in more and shorter steps, for several predictions a record; it goes as far.
+
+    A few small batches out of many records need a noise multiplier so small that sampling hardly hides
+    who is in them. With more steps each is hidden better, and the noise of all together is less.
+    `steps` is what was asked for, or None.
+    """
+    if steps is not None:
+        check_positive_integer("steps", steps)
+    else:
+        steps = math.ceil(_SOFTMAX_PASSES * objective.n_public / schedule.batch_size)
+    if objective.loss.n_classes is None or steps <= schedule.steps:
+        return schedule
+    return replace(schedule, steps=steps, step_size=schedule.step_size * schedule.steps / steps)
 
 
 def objective_schedule(

@@ -21,6 +21,7 @@ from dperm.algorithms._minibatch_descent import (
     MinibatchSchedule,
     SamplingPlan,
     check_schedule,
+    in_short_steps,
     objective_schedule,
     private_minibatch_fit,
 )
@@ -104,7 +105,7 @@ def dp_lssgd(
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
     """
     given = override(
-        objective_schedule(objective, epsilon, delta, neighbors),
+        in_short_steps(objective_schedule(objective, epsilon, delta, neighbors), objective, steps),
         batch_size=batch_size,
         steps=steps,
         clip=clip,

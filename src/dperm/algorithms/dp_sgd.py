@@ -16,6 +16,7 @@ from dperm.algorithms._minibatch_descent import (
     MinibatchSchedule,
     SamplingPlan,
     check_schedule,
+    in_short_steps,
     objective_schedule,
     private_minibatch_fit,
 )
@@ -108,7 +109,7 @@ def dp_sgd(
     never by the number of records in the batch.
     """
     schedule = override(
-        _default_schedule(objective, epsilon, delta, optimizer, neighbors),
+        _default_schedule(objective, epsilon, delta, optimizer, neighbors, steps),
         batch_size=batch_size,
         steps=steps,
         clip=clip,
@@ -144,12 +145,14 @@ def step_rule(optimizer: str, schedule: MinibatchSchedule) -> StepRule:
 
 
 def _default_schedule(
-    objective: Objective, epsilon: float, delta: float, optimizer: str, neighbors: str
+    objective: Objective, epsilon: float, delta: float, optimizer: str, neighbors: str, steps: int | None
 ) -> MinibatchSchedule:
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer must be one of {OPTIMIZERS}, got {optimizer!r}")
     schedule = objective_schedule(objective, epsilon, delta, neighbors)
-    return schedule if optimizer == "momentum" else adam_schedule(schedule, objective)
+    if optimizer == "adam":
+        return adam_schedule(schedule, objective)
+    return in_short_steps(schedule, objective, steps)
 
 
 def adam_schedule(schedule: MinibatchSchedule, objective: Objective) -> MinibatchSchedule:
