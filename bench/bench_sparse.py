@@ -3,9 +3,9 @@
     python bench/bench_sparse.py [--rounds 9] [--rows 200000] [--columns 1000000] [--threads 2]
 
 50 entries a row at random columns, uniform or by Zipf's law. scipy gets the best of two forms of its
-transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory. After some passes dperm
-has a copy by columns, too: shown are the passes before it, the time to make it in gradient passes, and the
-passes after it. Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown.
+transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory. After some passes
+dperm has a copy by columns, too: shown are the passes before it, the time to make it in gradient passes, and
+the passes after it. Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown.
 """
 
 import argparse

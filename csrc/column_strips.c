@@ -24,11 +24,16 @@ static int64_t real_bytes(const struct sparse_matrix *matrix) {
     return matrix->type == REAL_F32 ? sizeof(float) : sizeof(double);
 }
 
+static int64_t end_of_slab(const struct sparse_matrix *matrix, int64_t slab) {
+    const int64_t end = (slab + 1) * SLAB_ROWS;
+    return end < matrix->n_rows ? end : matrix->n_rows;
+}
+
 static int64_t lines_of(const struct sparse_matrix *matrix) {
     return (matrix->n_columns + COLUMNS_PER_LINE - 1) / COLUMNS_PER_LINE;
 }
 
-/* Once per type of indices: the entries on every line, and the entries of every strip and slab. */
+/* Once per type of indices: the entries on every line, and those of every strip in a slab. */
 #define COUNT_ENTRIES(INDEX)                                                                       \
     static void count_lines_##INDEX(const struct sparse_matrix *matrix, int64_t *count) {          \
         const INDEX *column = matrix->columns;                                                     \
@@ -36,29 +41,31 @@ static int64_t lines_of(const struct sparse_matrix *matrix) {
             count[column[k] / COLUMNS_PER_LINE]++;                                                 \
     }                                                                                              \
     static void count_places_##INDEX(const struct sparse_matrix *matrix, const int64_t *strip,     \
-                                     int64_t n_slabs, int64_t *count) {                            \
+                                     int64_t slab, int64_t n_slabs, int64_t *count) {              \
         const INDEX *column = matrix->columns;                                                     \
-        for (int64_t i = 0; i < matrix->n_rows; i++)                                               \
-            for (int64_t k = matrix->starts[i]; k < matrix->starts[i + 1]; k++)                    \
-                count[strip[column[k] / COLUMNS_PER_LINE] * n_slabs + i / SLAB_ROWS]++;            \
+        const int64_t first = slab * SLAB_ROWS, end = end_of_slab(matrix, slab);                   \
+        for (int64_t k = matrix->starts[first]; k < matrix->starts[end]; k++)                      \
+            count[strip[column[k] / COLUMNS_PER_LINE] * n_slabs + slab]++;                         \
     }
 COUNT_ENTRIES(int32_t)
 COUNT_ENTRIES(int64_t)
 
-/* Once per type of values and indices: puts the entries where they belong; next[] is where the next
- * one of each strip and slab goes. */
+/* Once per type of values and indices: puts the entries of a slab where they belong; next[] is
+ * where the next one of each strip and slab goes. */
 #define PLACE_ENTRIES(REAL, INDEX, MOST)                                                           \
     static void place_##REAL##_##INDEX(const struct sparse_matrix *matrix, const int64_t *strip,   \
-                                       int64_t *next, struct column_strips *strips) {              \
+                                       int64_t slab, int64_t *next,                                \
+                                       struct column_strips *strips) {                             \
         const INDEX *column = matrix->columns;                                                     \
         const REAL *x = matrix->values;                                                            \
         REAL *values = strips->values;                                                             \
-        for (int64_t i = 0; i < matrix->n_rows; i++)                                               \
+        const int64_t first = slab * SLAB_ROWS, end = end_of_slab(matrix, slab);                   \
+        for (int64_t i = first; i < end; i++)                                                      \
             for (int64_t k = matrix->starts[i]; k < matrix->starts[i + 1]; k++) {                  \
                 const int64_t t = strip[column[k] / COLUMNS_PER_LINE];                             \
-                const int64_t at = next[t * strips->n_slabs + i / SLAB_ROWS]++;                    \
-                strips->places[at] = (uint32_t)(i % SLAB_ROWS) << 16 |                             \
-                                     (uint32_t)(column[k] - strips->first_column[t]);              \
+                const int64_t at = next[t * strips->n_slabs + slab]++;                             \
+                strips->places[at] =                                                               \
+                    (uint32_t)(i - first) << 16 | (uint32_t)(column[k] - strips->first_column[t]); \
                 values[at] = fabs((double)x[k]) <= (double)MOST ? x[k] : 0;                        \
             }                                                                                      \
     }
@@ -67,13 +74,13 @@ PLACE_ENTRIES(float, int64_t, FLT_MAX)
 PLACE_ENTRIES(double, int32_t, DBL_MAX)
 PLACE_ENTRIES(double, int64_t, DBL_MAX)
 
-static void place_entries(const struct sparse_matrix *matrix, const int64_t *strip, int64_t *next,
-                          struct column_strips *strips) {
+static void place_entries(const struct sparse_matrix *matrix, const int64_t *strip, int64_t slab,
+                          int64_t *next, struct column_strips *strips) {
     const int narrow = matrix->index == INDEX_I32;
     if (matrix->type == REAL_F32)
-        (narrow ? place_float_int32_t : place_float_int64_t)(matrix, strip, next, strips);
+        (narrow ? place_float_int32_t : place_float_int64_t)(matrix, strip, slab, next, strips);
     else
-        (narrow ? place_double_int32_t : place_double_int64_t)(matrix, strip, next, strips);
+        (narrow ? place_double_int32_t : place_double_int64_t)(matrix, strip, slab, next, strips);
 }
 
 /* Cuts the columns: on entry line[] holds the number of entries of each line of sums, on return the
@@ -108,7 +115,7 @@ static void free_column_strips(struct column_strips *strips) {
 }
 
 /* Fills strips that have their columns; 0 when they are not to be had. */
-static int fill_strips(const struct sparse_matrix *matrix, const int64_t *strip,
+static int fill_strips(const struct sparse_matrix *matrix, int n_threads, const int64_t *strip,
                        struct column_strips *strips) {
     const int64_t n_starts = strips->n_strips * strips->n_slabs;
     if (n_starts > matrix->n_entries / ENTRIES_PER_START)
@@ -122,18 +129,23 @@ static int fill_strips(const struct sparse_matrix *matrix, const int64_t *strip,
     /* starts[m + 1] is first the number of entries of part m, then the place of its next entry, and
      * so at last where part m + 1 begins. */
     int64_t *count = strips->starts + 1, before = 0;
-    (matrix->index == INDEX_I32 ? count_places_int32_t
-                                : count_places_int64_t)(matrix, strip, strips->n_slabs, count);
+    /* Slabs share neither counts nor places. */
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
+    for (int64_t slab = 0; slab < strips->n_slabs; slab++)
+        (matrix->index == INDEX_I32 ? count_places_int32_t : count_places_int64_t)(
+            matrix, strip, slab, strips->n_slabs, count);
     for (int64_t m = 0; m < n_starts; m++) {
         const int64_t here = count[m];
         count[m] = before;
         before += here;
     }
-    place_entries(matrix, strip, count, strips);
+#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
+    for (int64_t slab = 0; slab < strips->n_slabs; slab++)
+        place_entries(matrix, strip, slab, count, strips);
     return 1;
 }
 
-static struct column_strips *make_strips(const struct sparse_matrix *matrix) {
+static struct column_strips *make_strips(const struct sparse_matrix *matrix, int n_threads) {
     const int64_t n_lines = lines_of(matrix);
     struct column_strips *strips = calloc(1, sizeof *strips);
     int64_t *line = calloc((size_t)n_lines, sizeof *line);
@@ -144,7 +156,7 @@ static struct column_strips *make_strips(const struct sparse_matrix *matrix) {
         (matrix->index == INDEX_I32 ? count_lines_int32_t : count_lines_int64_t)(matrix, line);
         strips->n_strips = cut_columns(matrix, line, strips->first_column);
         strips->n_slabs = (matrix->n_rows + SLAB_ROWS - 1) / SLAB_ROWS;
-        made = fill_strips(matrix, line, strips);
+        made = fill_strips(matrix, n_threads, line, strips);
     }
     free(line);
     if (made)
@@ -153,7 +165,7 @@ static struct column_strips *make_strips(const struct sparse_matrix *matrix) {
     return NULL;
 }
 
-const struct column_strips *strips_for_pass(const struct sparse_matrix *matrix) {
+const struct column_strips *strips_for_pass(const struct sparse_matrix *matrix, int n_threads) {
     struct strip_store *store = matrix->store;
     const int64_t entry_bytes = (int64_t)sizeof(uint32_t) + real_bytes(matrix);
     if (!store || matrix->n_columns < LEAST_COLUMNS ||
@@ -161,7 +173,7 @@ const struct column_strips *strips_for_pass(const struct sparse_matrix *matrix) 
         return NULL;
     /* One pass alone gets this number. */
     if (atomic_fetch_add_explicit(&store->passes, 1, memory_order_relaxed) == PASSES_BEFORE_STRIPS)
-        atomic_store_explicit(&store->strips, make_strips(matrix), memory_order_release);
+        atomic_store_explicit(&store->strips, make_strips(matrix, n_threads), memory_order_release);
     return atomic_load_explicit(&store->strips, memory_order_acquire);
 }
 

@@ -10,7 +10,7 @@
 
 #include "sparse_matrix.h"
 
-enum { SLAB_ROWS = 1 << 16 }; /* rows of a slab: places count from its first row */
+enum { SLAB_ROWS = 1 << 14 }; /* rows of a slab, at most 2^16: places count from its first row */
 
 struct column_strips {
     enum reading reading; /* of places and values */
@@ -32,7 +32,7 @@ struct strip_store {
  * made after some passes, when they will have paid for the time that it takes, if the matrix is
  * wide and they are no more than MOST_STRIP_BYTES; where memory runs out there are none. May be
  * called from several threads at once. */
-const struct column_strips *strips_for_pass(const struct sparse_matrix *matrix);
+const struct column_strips *strips_for_pass(const struct sparse_matrix *matrix, int n_threads);
 
 /* How many strips there are by now. */
 int64_t count_strips(const struct strip_store *store);

@@ -227,7 +227,7 @@ int sparse_clipped_gradient_sum(const struct kernel_table *kernels, enum real_ty
                                 const double *w, double clip_in, double grid, int64_t *sum_out) {
     const struct sparse_rows rows = sparse_rows_of(dense);
     const struct column_strips *strips =
-        dense->batch || dense->counts ? NULL : strips_for_pass(rows.matrix);
+        dense->batch || dense->counts ? NULL : strips_for_pass(rows.matrix, n_threads);
     struct packed_weights packed;
     int status = pack_weights(&packed, type, dense->n_columns, n_threads, w, NULL);
     packed.weights.intercept = intercept_of(dense, w);

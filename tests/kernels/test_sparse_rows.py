@@ -207,7 +207,7 @@ def test_sums_by_strips_are_those_of_rows(instruction_set, dtype, intercept, law
 @dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_strips_of_several_slabs(dtype, threads):
-    """More rows than 16 bits count, and the number of threads does not matter."""
+    """Threads make them and read them, a slab and a strip each; their number does not matter."""
     matrix, y, w = wide_problem(150_000, 20_000, 3, dtype)
     first, last, n_strips = gradient_before_and_after(matrix, y, w, threads=threads)
     assert n_strips > 1
