@@ -118,7 +118,7 @@ static void free_column_strips(struct column_strips *strips) {
 static int fill_strips(const struct sparse_matrix *matrix, int n_threads, const int64_t *strip,
                        struct column_strips *strips) {
     const int64_t n_starts = strips->n_strips * strips->n_slabs;
-    (void)n_threads; /* unused without OpenMP */
+    (void)n_threads; /* in a build without threads */
     if (n_starts > matrix->n_entries / ENTRIES_PER_START)
         return 0;
     strips->reading = reading_once();
