@@ -131,8 +131,9 @@ static int fill_strips(const struct sparse_matrix *matrix, int n_threads, const 
      * so at last where part m + 1 begins. */
     int64_t *count = strips->starts + 1, before = 0;
     /* Slabs share neither counts nor places. */
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
-    for (int64_t slab = 0; slab < strips->n_slabs; slab++)
+    _Atomic int64_t slabs_counted = 0, slabs_placed = 0;
+#pragma omp parallel num_threads(n_threads)
+    for (int64_t slab; (slab = slabs_counted++) < strips->n_slabs;)
         (matrix->index == INDEX_I32 ? count_places_int32_t : count_places_int64_t)(
             matrix, strip, slab, strips->n_slabs, count);
     for (int64_t m = 0; m < n_starts; m++) {
@@ -140,8 +141,8 @@ static int fill_strips(const struct sparse_matrix *matrix, int n_threads, const 
         count[m] = before;
         before += here;
     }
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic, 1)
-    for (int64_t slab = 0; slab < strips->n_slabs; slab++)
+#pragma omp parallel num_threads(n_threads)
+    for (int64_t slab; (slab = slabs_placed++) < strips->n_slabs;)
         place_entries(matrix, strip, slab, count, strips);
     return 1;
 }
