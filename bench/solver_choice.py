@@ -8,7 +8,7 @@
 ``--problems`` takes the beginnings of names in `solver_problems`. A score is the mean loss on held-out
 records, minus that of the optimum without privacy, over that of the constant predictor minus the same: 0 is
 the optimum, 1 is what the targets alone give. Default settings, add-or-remove neighbours; splits and noise
-are seeded, so that a table changes only where the package does. `tests/estimators/test_solver_choice.py`
+are seeded, so that a table changes only where the package does. `tests/test_solver_choice.py`
 holds the table against the rule.
 """
 
@@ -161,7 +161,7 @@ def renewed(tables: Mapping[str, ProblemTable]) -> dict[str, ProblemTable]:
 HEADER = """# Which solver is best, and which one `solver="auto"` takes
 
 Written by `python bench/solver_choice.py --write`, which says what a score is; read by
-`tests/estimators/test_solver_choice.py`. Scores are in thousandths (0: the optimum without privacy, 1000: a
+`tests/test_solver_choice.py`. Scores are in thousandths (0: the optimum without privacy, 1000: a
 constant), mean ± standard error over random splits; n is the number of records trained on, d that of weights,
 the intercept included. Add-or-remove neighbours, default settings (`rrpsgd`: its default rounds, with
 `noise="float"`).
