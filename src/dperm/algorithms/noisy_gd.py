@@ -105,7 +105,8 @@ def noisy_gd_schedule(
     """
     signal = n * mu / math.sqrt(dimension)
     if loss.n_classes is not None:
-        return _softmax_schedule(signal, loss, row_norm, l2)
+        # Its constants were found where records are exchanged, and mu counts half.
+        return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
     lipschitz = longest_gradient(loss, row_norm, noisy=mu < math.inf)
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
