@@ -1,23 +1,27 @@
-/* The entries of a sparse matrix a second time, in strips of neighbouring columns.
+/* The entries of a sparse matrix a second time, in tiles: strips of neighbouring columns, cut into
+ * slabs of neighbouring rows.
  *
- * Row by row, nearly every entry of a wide matrix leads to a sum that no cache near the core holds.
- * A strip is so narrow that its sums stay there until the last of its entries is added. Strips
- * share no sums: any thread may add any of them. */
+ * Row by row, nearly every entry of a wide matrix leads to a weight and to a sum that no cache near
+ * the core holds. A strip is so narrow that its weights and sums stay there, and a slab so short
+ * that its products do. Strips share no sums and slabs share no products: any thread may take any
+ * of them. Columns are neighbours in the order of strip_order.h. */
 #ifndef DPERM_COLUMN_STRIPS_H
 #define DPERM_COLUMN_STRIPS_H
 
 #include <stdatomic.h>
 
 #include "sparse_matrix.h"
-
-enum { SLAB_ROWS = 1 << 14 }; /* rows of a slab, at most 2^16: places count from its first row */
+#include "strip_order.h"
 
 struct column_strips {
+    struct strip_order order;
     enum reading reading; /* of places and values */
     int64_t n_strips, n_slabs;
-    int64_t *first_column; /* n_strips + 1: strip t is columns first_column[t] .. [t + 1] - 1 */
-    int64_t *starts;       /* n_strips * n_slabs + 1: entries of a strip, slab by slab */
-    uint32_t *places;      /* n_entries: row in the slab * 2^16 + column in the strip */
+    int64_t slab_rows;    /* at most 2^16: rows of an entry count from the first of its slab */
+    int64_t *first_place; /* n_strips + 1: strip t is places first_place[t] .. [t + 1] - 1 */
+    int64_t *first_strip; /* n_slots + 1: strips of a leaf */
+    int64_t *starts;      /* n_strips * n_slabs + 1: entries of a strip, slab by slab */
+    uint32_t *entries;    /* row in the slab * 2^16 + place in the strip */
     /* n_entries, of the matrix's type. 0 for a value that is not finite: its row never counts. */
     void *values;
 };

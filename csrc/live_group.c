@@ -21,22 +21,16 @@ struct found_column {
     int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
 };
 
-/* fold() adds lanes l and l + 4 first, then l + 2, then l + 1, each lane being the sum of four
- * accumulators in pairs: leaves from left to right. */
-static int leaf_of(int slot) {
-    const int lane = slot % UNIT_DOUBLES, accumulator = slot / UNIT_DOUBLES;
-    return (lane & 1) << 4 | (lane & 2) << 2 | (lane & 4) | accumulator;
-}
-
 int open_column_order(struct column_order *order, int64_t n_columns) {
     order->rank = malloc((size_t)n_columns * sizeof *order->rank);
     order->leaf = malloc((size_t)n_columns);
     if (!order->rank || !order->leaf)
         return 0;
+    const struct slot_map map = slot_map_of(n_columns, UNIT_DOUBLES);
     int32_t rank = 0;
     for (int leaf = 0; leaf < SLOTS; leaf++)
         for (int64_t column = 0; column < n_columns; column++)
-            if (leaf_of(dense_slot(column, n_columns)) == leaf) {
+            if (leaf_of_slot(dense_slot(&map, UNIT_DOUBLES, column), UNIT_DOUBLES) == leaf) {
                 order->rank[column] = rank;
                 order->leaf[rank++] = (uint8_t)leaf;
             }

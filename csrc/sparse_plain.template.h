@@ -6,7 +6,7 @@
 static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
                             struct loss loss, const struct sparse_weights *w, double *factor_out,
                             double *sum_out, double *loss_out) {
-    const struct NAME(slot_map) map = NAME(slot_map_of)(sparse->rows.n_columns);
+    const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     double factor_sum = 0.0, loss_sum = 0.0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct SPARSE(row) row[ROWS_PER_BLOCK];

@@ -19,8 +19,9 @@
 
 enum {
     ENTRIES_PER_TASK = 1 << 15,
-    ROWS_PER_TASK = 16, /* a block: tasks are multiples of it */
-    COLUMNS_PER_TASK = 1 << 12
+    ROWS_PER_TASK = 16,         /* a block: tasks are multiples of it */
+    COLUMNS_PER_TASK = 1 << 12, /* whole groups of strip_order.h */
+    LINE = ALIGNMENT / sizeof(float)
 };
 
 static int this_thread(void) {
@@ -95,6 +96,7 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
 static _Atomic(struct spare *) spare_zeros;   /* the threads' sums, always zeros */
 static _Atomic(struct spare *) spare_weights; /* weights that had to be packed */
 static _Atomic(struct spare *) spare_factors; /* of all rows */
+static _Atomic(struct spare *) spare_sums, spare_products;
 
 /* Weights as the kernels want them: doubles in place, anything else in memory of its own. */
 struct packed_weights {
@@ -196,30 +198,74 @@ static int add_by_rows(const struct kernel_table *kernels, enum real_type type,
     return 0;
 }
 
-/* First the factors of all rows, then the sums, strip by strip. */
+/* What a pass by strips needs beside them. */
+struct strip_scratch {
+    struct spare *weights, *sums; /* in the order of the strips */
+    struct spare *products;       /* a workspace for each thread */
+    struct spare *factors;        /* of all rows */
+};
+
+static void put_strip_scratch(struct strip_scratch *scratch) {
+    put_spare(&spare_weights, scratch->weights);
+    put_spare(&spare_sums, scratch->sums);
+    put_spare(&spare_products, scratch->products);
+    put_spare(&spare_factors, scratch->factors);
+}
+
+/* 0 when memory ran out. */
+static int take_strip_scratch(struct strip_scratch *scratch, const struct column_strips *strips,
+                              int64_t n_rows, size_t real_bytes, int64_t reals_per_thread,
+                              int n_threads) {
+    const int64_t n_places = strips->order.n_places;
+    scratch->weights = take_spare(&spare_weights, (size_t)n_places * real_bytes);
+    scratch->sums = take_spare(&spare_sums, (size_t)n_places * sizeof(int64_t));
+    scratch->products =
+        take_spare(&spare_products, (size_t)(reals_per_thread * n_threads) * real_bytes);
+    scratch->factors = take_spare(&spare_factors, (size_t)n_rows * real_bytes);
+    return scratch->weights && scratch->sums && scratch->products && scratch->factors;
+}
+
+/* First the factors of all rows, slab by slab, then the sums, strip by strip. Returns 1 where
+ * weights became infinite, whose products with zeros that are not stored only rows know. */
 static int add_by_strips(const struct kernel_table *kernels, enum real_type type,
-                         const struct sparse_rows *rows, const struct column_strips *strips,
-                         int n_threads, struct loss loss, const struct sparse_weights *w,
-                         double clip_in, double grid, int64_t *sum_out) {
-    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
-    _Atomic int64_t intercept_sum = 0;
-    struct tasks tasks, strip_tasks;
-    struct spare *factors = take_spare(&spare_factors, (size_t)rows->rows.n_rows * size);
-    if (!factors)
-        return -1;
-    open_row_tasks(&tasks, rows);
-    FOR_EACH_TASK(tasks, threads_of(&tasks, n_threads),
-                  intercept_sum += kernels->sparse->clipped_factors[type][rows->matrix->index](
-                      rows, begin, end, loss, w, clip_in, grid, factors->memory))
-    open_tasks(&strip_tasks, strips->n_strips, 1);
-    FOR_EACH_TASK(
-        strip_tasks, threads_of(&strip_tasks, n_threads),
-        for (int64_t strip = begin; strip < end; strip++)
-            kernels->sparse->sum_strip[type](strips, strip, factors->memory, grid, sum_out))
-    if (rows->rows.intercept)
-        sum_out[rows->rows.n_columns] = intercept_sum;
-    put_spare(&spare_factors, factors);
-    return 0;
+                         const struct dense_rows *rows, const struct column_strips *strips,
+                         int n_threads, struct loss loss, const double *w, double clip_in,
+                         double grid, int64_t *sum_out) {
+    const size_t real_bytes = type == REAL_F32 ? sizeof(float) : sizeof(double);
+    const int64_t reals = slab_workspace_rows(&strips->order) * round_up(strips->slab_rows, LINE);
+    struct strip_scratch scratch;
+    struct tasks slabs, columns, by_strip;
+    _Atomic int64_t intercept_sum = 0, infinite = 0;
+    int status = -1;
+    open_tasks(&slabs, strips->n_slabs, 1);
+    open_tasks(&columns, rows->n_columns, COLUMNS_PER_TASK);
+    const int team = threads_of(&slabs, n_threads);
+    if (take_strip_scratch(&scratch, strips, rows->n_rows, real_bytes, reals, team)) {
+        FOR_EACH_TASK(columns, threads_of(&columns, n_threads),
+                      infinite +=
+                      order_weights(&strips->order, type, w, begin, end, scratch.weights->memory))
+        status = infinite > 0;
+    }
+    if (status == 0) {
+        FOR_EACH_TASK(slabs, team,
+                      intercept_sum += kernels->sparse->clipped_factors[type](
+                          rows, strips, begin, loss, scratch.weights->memory, intercept_of(rows, w),
+                          clip_in, grid,
+                          scratch.products->memory + this_thread() * reals * (int64_t)real_bytes,
+                          scratch.factors->memory))
+        open_tasks(&by_strip, strips->n_strips, 1);
+        FOR_EACH_TASK(by_strip, threads_of(&by_strip, n_threads),
+                      kernels->sparse->sum_strip[type](strips, begin, scratch.factors->memory, grid,
+                                                       (int64_t *)scratch.sums->memory))
+        open_tasks(&columns, rows->n_columns, COLUMNS_PER_TASK);
+        FOR_EACH_TASK(columns, threads_of(&columns, n_threads),
+                      restore_sums(&strips->order, (const int64_t *)scratch.sums->memory, begin,
+                                   end, sum_out))
+        if (rows->intercept)
+            sum_out[rows->n_columns] = intercept_sum;
+    }
+    put_strip_scratch(&scratch);
+    return status;
 }
 
 int sparse_clipped_gradient_sum(const struct kernel_table *kernels, enum real_type type,
@@ -228,14 +274,18 @@ int sparse_clipped_gradient_sum(const struct kernel_table *kernels, enum real_ty
     const struct sparse_rows rows = sparse_rows_of(dense);
     const struct column_strips *strips =
         dense->batch || dense->counts ? NULL : strips_for_pass(rows.matrix, n_threads);
+    if (strips) {
+        const int status =
+            add_by_strips(kernels, type, dense, strips, n_threads, loss, w, clip_in, grid, sum_out);
+        if (status <= 0)
+            return status;
+    }
     struct packed_weights packed;
     int status = pack_weights(&packed, type, dense->n_columns, n_threads, w, NULL);
     packed.weights.intercept = intercept_of(dense, w);
     if (status == 0)
-        status = strips ? add_by_strips(kernels, type, &rows, strips, n_threads, loss,
-                                        &packed.weights, clip_in, grid, sum_out)
-                        : add_by_rows(kernels, type, &rows, n_threads, loss, &packed.weights,
-                                      clip_in, grid, sum_out);
+        status = add_by_rows(kernels, type, &rows, n_threads, loss, &packed.weights, clip_in, grid,
+                             sum_out);
     put_spare(&spare_weights, packed.owned);
     return status;
 }

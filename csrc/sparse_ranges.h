@@ -1,8 +1,8 @@
 /* The passes of row_ranges.h over the rows of a sparse matrix that have kernels of their own
  * (sparse_rows.h), in n_threads threads. Results do not depend on n_threads and are those of
  * row_ranges.h for the same matrix, bit for bit. Memory: the dimension for each thread, or with
- * column_strips.h a number for each row. Arguments are those of the kernel; outputs are
- * overwritten. Return 0, or -1 when memory ran out. */
+ * column_strips.h three times the dimension and a number for each row. Arguments are those of the
+ * kernel; outputs are overwritten. Return 0, or -1 when memory ran out. */
 #ifndef DPERM_SPARSE_RANGES_H
 #define DPERM_SPARSE_RANGES_H
 

@@ -35,14 +35,18 @@ typedef void sparse_clipped_gradient_sum_fn(const struct sparse_rows *rows, int6
                                             const struct sparse_weights *w, double clip_in,
                                             double grid, int64_t *sum_out);
 
-/* factor_out[i] = the s_i of clipped_gradient_sum_fn for rows [begin, end), 0 for rows that do not
- * count; reals of the rows' type. Returns the sum of round(s_i / grid). */
-typedef int64_t sparse_clipped_factors_fn(const struct sparse_rows *rows, int64_t begin,
-                                          int64_t end, struct loss loss,
-                                          const struct sparse_weights *w, double clip_in,
-                                          double grid, void *factor_out);
+/* factor_out[i] = the s_i of clipped_gradient_sum_fn for the rows of a slab, 0 for rows that do not
+ * count; reals of the rows' type, as the weights, which are in the order of the strips. Returns the
+ * sum of round(s_i / grid). The workspace has room for slab_workspace_rows() times slab_rows reals;
+ * rows are a whole pass's, each of which counts once. */
+typedef int64_t sparse_clipped_factors_fn(const struct dense_rows *rows,
+                                          const struct column_strips *strips, int64_t slab,
+                                          struct loss loss, const void *w, double intercept,
+                                          double clip_in, double grid, void *workspace,
+                                          void *factor_out);
 
-/* sum_out[j] = sum over all rows of round(factors[i] x_ij / grid), for the columns of a strip. */
+/* sum_out[place] = sum over all rows of round(factors[i] x_ij / grid), for the columns j of a
+ * strip, in the order of the strips. */
 typedef void sparse_sum_strip_fn(const struct column_strips *strips, int64_t strip,
                                  const void *factors, double grid, int64_t *sum_out);
 
@@ -84,7 +88,7 @@ typedef int64_t sparse_sgd_workspace_bytes_fn(const struct sparse_rows *rows);
 struct sparse_kernels {
     sparse_row_norms_fn *BY_TYPE(row_norms);
     sparse_clipped_gradient_sum_fn *BY_TYPE(clipped_gradient_sum);
-    sparse_clipped_factors_fn *BY_TYPE(clipped_factors);
+    sparse_clipped_factors_fn *clipped_factors[N_REAL_TYPES];
     sparse_sum_strip_fn *sum_strip[N_REAL_TYPES];
     sparse_clipped_loss_sums_fn *BY_TYPE(clipped_loss_sums);
     sparse_predictions_fn *BY_TYPE(predictions);

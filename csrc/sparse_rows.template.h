@@ -113,7 +113,7 @@ static __attribute__((noinline)) void SPARSE(ask_for_batch_row)(const struct spa
 /* The partial sums of <x, w>, and of <x, v> where weights are pairs. `look` is a constant. */
 ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
                                         const struct SPARSE(ahead) * ahead, int look,
-                                        const struct NAME(slot_map) * map, int width,
+                                        const struct slot_map *map, int width,
                                         REAL (*slot)[SLOTS]) {
     const VALUE *restrict x = row->x;
     const INDEX *restrict column = row->column;
@@ -133,7 +133,7 @@ ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
     for (; k < row->count; k++) {
         const int64_t j = column[k];
         const int64_t at =
-            j < map->in_fours ? (int64_t)((uint64_t)j % SLOTS) : NAME(late_slot)(map, j);
+            j < map->in_fours ? (int64_t)((uint64_t)j % SLOTS) : late_slot(map, LANES, j);
         if (look) {
             SPARSE(ask_weight)(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
             SPARSE(ask_sum)(ahead, j);
@@ -146,8 +146,7 @@ ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
 /* product[v][i] = <x_i, w_v> with the bits of dot(). */
 ALWAYS_INLINE void SPARSE(multiply_row)(const struct SPARSE(row) * row, int i,
                                         const struct SPARSE(ahead) * ahead, int look,
-                                        const struct NAME(slot_map) * map, int width,
-                                        double **product) {
+                                        const struct slot_map *map, int width, double **product) {
     _Alignas(UNIT_BYTES) REAL slot[2][SLOTS];
     memset(slot, 0, width * sizeof slot[0]);
     SPARSE(add_products)(&row[i], ahead, look, map, width, slot);
@@ -170,9 +169,9 @@ static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE
 /* Reads a block, and the products of its rows with the `width` vectors of weights. */
 ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int64_t first,
                                           int64_t end, const struct SPARSE(ahead) * ahead,
-                                          const struct NAME(slot_map) * map, int width,
-                                          int64_t infinite, struct SPARSE(row) * row,
-                                          struct NAME(block) * block, double **product) {
+                                          const struct slot_map *map, int width, int64_t infinite,
+                                          struct SPARSE(row) * row, struct NAME(block) * block,
+                                          double **product) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         row[i] = SPARSE(read_row)(sparse, first + i, end, i, block);
     NAME(read_scales)(&sparse->rows, ROWS_PER_BLOCK, block);
@@ -196,7 +195,7 @@ ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int6
 /* Reads a block and its predictions p[i] = scale_i * (<x_i, w> + intercept). */
 ALWAYS_INLINE void SPARSE(predict_block)(const struct sparse_rows *sparse, int64_t first,
                                          int64_t end, const struct sparse_weights *w,
-                                         const int64_t *sums, const struct NAME(slot_map) * map,
+                                         const int64_t *sums, const struct slot_map *map,
                                          struct SPARSE(row) * row, struct NAME(block) * block,
                                          double *p) {
     const struct SPARSE(ahead) ahead = {w->packed, 1, sums};

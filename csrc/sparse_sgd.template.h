@@ -4,7 +4,7 @@
 
 struct SPARSE(sgd_scratch) {
     struct layout_f64 layout;
-    struct slot_map_f64 map;
+    struct slot_map map;
     double *w, *w_sum, *gradient;
     double *row; /* zeros, but for the intercept's 1, between steps of one record */
 };
@@ -15,7 +15,7 @@ static struct SPARSE(sgd_scratch)
     struct SPARSE(sgd_scratch) scratch;
     const int64_t dimension = rows->n_columns + rows->intercept, width = sgd_width(rows);
     scratch.layout = layout_of_f64(width);
-    scratch.map = slot_map_of_f64(width);
+    scratch.map = slot_map_of(width, LANES);
     scratch.w = workspace;
     scratch.w_sum = scratch.w + width;
     scratch.gradient = scratch.w_sum + width;
@@ -50,7 +50,7 @@ ALWAYS_INLINE int SPARSE(read_sgd_row)(const struct sparse_rows *sparse,
     SPARSE(add_products)(row, &ahead, 0, &scratch->map, 1, slot);
     if (rows->intercept) {
         const int64_t j = rows->n_columns;
-        slot[0][j < scratch->map.in_fours ? j % SLOTS : late_slot_f64(&scratch->map, j)] +=
+        slot[0][j < scratch->map.in_fours ? j % SLOTS : late_slot(&scratch->map, LANES, j)] +=
             scratch->w[j];
     }
     *product = fold_slots_f64(slot[0]);

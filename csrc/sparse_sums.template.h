@@ -3,7 +3,7 @@
 
 static void SPARSE(predictions)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
                                 const struct sparse_weights *w, double *p_out) {
-    const struct NAME(slot_map) map = NAME(slot_map_of)(sparse->rows.n_columns);
+    const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct SPARSE(row) row[ROWS_PER_BLOCK];
         struct NAME(block) block;
@@ -49,22 +49,16 @@ SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL sh
 }
 
 /* Reads a block, and clipped[i] = s_i of clipped_gradient_sum_fn for its rows, which will be added
- * to `sums` next; or NULL. */
+ * to `sums` next. */
 ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t first, int64_t end,
                                       struct loss loss, const struct sparse_weights *w,
                                       double clip_in, const int64_t *sums,
-                                      const struct NAME(slot_map) * map, struct SPARSE(row) * row,
+                                      const struct slot_map *map, struct SPARSE(row) * row,
                                       REAL *clipped) {
-    const struct dense_rows *rows = &sparse->rows;
     struct NAME(block) block;
-    double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
+    double p[ROWS_PER_BLOCK];
     SPARSE(predict_block)(sparse, first, end, w, sums, map, row, &block, p);
-    for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
-        rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, loss, p, s);
-    if (rows->clip_norms)
-        NAME(read_clip_norms)(rows, first, ROWS_PER_BLOCK, &block);
-    NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
+    NAME(clip_predictions)(&sparse->rows, first, end, loss, clip_in, &block, p, clipped);
 }
 
 static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64_t begin,
@@ -72,7 +66,7 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
                                          const struct sparse_weights *w, double clip_in,
                                          double grid, int64_t *sum_out) {
     const struct dense_rows *rows = &sparse->rows;
-    const struct NAME(slot_map) map = NAME(slot_map_of)(rows->n_columns);
+    const struct slot_map map = slot_map_of(rows->n_columns, LANES);
     const REAL shift = ROUNDING_SHIFT * (REAL)grid;
     int64_t intercept_sum = 0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
@@ -93,29 +87,11 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
         sum_out[rows->n_columns] += intercept_sum;
 }
 
-static int64_t SPARSE(clipped_factors)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                                       struct loss loss, const struct sparse_weights *w,
-                                       double clip_in, double grid, void *factor_out) {
-    const struct NAME(slot_map) map = NAME(slot_map_of)(sparse->rows.n_columns);
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
-    int64_t sum = 0;
-    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        struct SPARSE(row) row[ROWS_PER_BLOCK];
-        REAL clipped[ROWS_PER_BLOCK];
-        int64_t rounded[ROWS_PER_BLOCK];
-        const int64_t count = end - first < ROWS_PER_BLOCK ? end - first : ROWS_PER_BLOCK;
-        SPARSE(clip_block)(sparse, first, end, loss, w, clip_in, NULL, &map, row, clipped);
-        memcpy((REAL *)factor_out + first, clipped, (size_t)count * sizeof *clipped);
-        sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
-    }
-    return sum;
-}
-
 /* Reads a block and its predictions at the weights and along the direction. */
 ALWAYS_INLINE void SPARSE(predict_line)(const struct sparse_rows *sparse, int64_t first,
                                         int64_t end, const struct sparse_weights *w,
-                                        const struct NAME(slot_map) * map,
-                                        struct NAME(block) * block, double *p, double *q) {
+                                        const struct slot_map *map, struct NAME(block) * block,
+                                        double *p, double *q) {
     const double *known = sparse->rows.predictions;
     const struct SPARSE(ahead) ahead = {w->packed, known ? 1 : 2, NULL};
     struct SPARSE(row) row[ROWS_PER_BLOCK];
@@ -136,7 +112,7 @@ static void SPARSE(clipped_loss_sums)(const struct sparse_rows *sparse, int64_t 
                                       struct loss loss, const struct sparse_weights *w,
                                       const double *steps, int64_t n_steps, double clip,
                                       double grid, int64_t *sum_out) {
-    const struct NAME(slot_map) map = NAME(slot_map_of)(sparse->rows.n_columns);
+    const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     const struct read_ahead nothing = {0, 0};
     const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
     struct NAME(line_pass) line_pass;

@@ -7,21 +7,15 @@
 
 enum { ROWS_AHEAD = 4, LINE_BYTES = 64 };
 
-/* See unit_offset() and dot() in dense_rows.template.h. */
-int dense_slot(int64_t column, int64_t n_columns) {
-    const int64_t width = n_columns < UNIT_DOUBLES ? UNIT_DOUBLES : n_columns;
-    const int64_t full_units = width / UNIT_DOUBLES, unit = column / UNIT_DOUBLES;
-    if (unit >= full_units)
-        return (int)(column - (width - UNIT_DOUBLES));
-    const int64_t in_groups = full_units / ACCUMULATORS * ACCUMULATORS;
-    const int64_t accumulator = unit < in_groups ? unit % ACCUMULATORS : 0;
-    return (int)(accumulator * UNIT_DOUBLES + column % UNIT_DOUBLES);
+static int slot_of(const struct tabular_matrix *table, int64_t column) {
+    const struct slot_map map = slot_map_of(table->n_columns, UNIT_DOUBLES);
+    return (int)dense_slot(&map, UNIT_DOUBLES, column);
 }
 
 /* Number k belongs to the last piece, or begins one. */
 static void add_number(struct tabular_matrix *table, int64_t k, int begins) {
     const int64_t column = table->numeric_columns[k];
-    const int slot = dense_slot(column, table->n_columns);
+    const int slot = slot_of(table, column);
     if (!begins) {
         struct number_piece *last = &table->pieces[table->n_pieces - 1];
         const int lane = last->first_lane + last->n_lanes;
@@ -66,7 +60,7 @@ static void add_entries(struct tabular_matrix *table) {
     for (int64_t j = 0, entry = 0; j < table->n_categorical; j++) {
         table->first_entries[j] = entry;
         for (int64_t code = 0; code < table->sizes[j]; code++)
-            table->slots[entry++] = dense_slot(table->first_columns[j] + code, table->n_columns);
+            table->slots[entry++] = slot_of(table, table->first_columns[j] + code);
         table->slots[entry++] = 0; /* of weight 0 */
     }
 }

@@ -6,13 +6,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "dot_slots.h"
+
 enum numeric_type { NUMERIC_F32 = 0, NUMERIC_F64 = 1, NUMERIC_U8 = 2, NUMERIC_U16 = 3 };
 
-/* The kernels for dense rows add the products of a row with the weights up in SLOTS partial sums:
- * four accumulators of UNIT_DOUBLES lanes, see dot() and unit_offset() in dense_rows.template.h.
- * Column j has the same slot in every row. A row that is not dense gets the bits of the dense one
- * when it adds its products up slot by slot in the order of columns, as 0 changes no sum. */
-enum { UNIT_DOUBLES = 8, ACCUMULATORS = 4, SLOTS = ACCUMULATORS * UNIT_DOUBLES };
+/* Slots are those of dense rows, see dot_slots.h. */
+enum { UNIT_DOUBLES = 8, SLOTS = ACCUMULATORS * UNIT_DOUBLES };
 
 /* Neighbours among the numbers of a row whose slots are neighbours in one accumulator. */
 struct number_piece {
@@ -53,9 +52,6 @@ struct tabular_matrix {
     int32_t *slots;         /* n_entries */
     struct pass_memory *memory;
 };
-
-/* The slot of a dense column. */
-int dense_slot(int64_t column, int64_t n_columns);
 
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */
 int plan_tabular(struct tabular_matrix *table);

@@ -20,7 +20,7 @@
 #include "row_blocks.h"
 #include "sgd_steps.h"
 
-enum { MOST = 96, ARENA_PAGES = 96, N_STEPS = 6 };
+enum { MOST = 96, ARENA_PAGES = 288, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -399,9 +399,22 @@ static void run_other_rows(const struct kernel_table *kernels, int64_t n, int64_
     close_table(&kept);
 }
 
+static void run_wide_rows(const struct kernel_table *kernels, enum real_type type,
+                          enum place place) {
+    static struct kept_rows kept;
+    place_of_rooms = place;
+    arenas_used = 0;
+    make_wide_sparse(&guards, type, &kept);
+    run_wide_gradients(&guards, kernels, &kept, 1);
+}
+
 static long run_other_shapes(const struct kernel_table *kernels) {
     static const int64_t widths[] = {1, 2, 7, 8, 9, 17, 31, 33};
     long passes = 0;
+    for (int type = REAL_F32; type < N_REAL_TYPES; type++, passes++) {
+        run_wide_rows(kernels, (enum real_type)type, AT_END);
+        run_wide_rows(kernels, (enum real_type)type, AT_START);
+    }
     for (int variant = 0; variant < 8; variant++)
         for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
             for (int64_t n = 1; n <= 40; n += n % 16 == 2 ? 12 : 1, passes++) {

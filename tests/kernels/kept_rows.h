@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "column_strips.h"
 #include "columns_matrix.h"
 #include "record_index.h"
 #include "row_blocks.h"
@@ -30,6 +31,7 @@ struct kept_rows {
     enum real_type type; /* of the dense rows that are meant */
     int64_t n_rows, n_columns;
     struct sparse_matrix sparse;
+    struct strip_store strips;
     struct columns_matrix columns;
     struct tabular_matrix table;
 };
@@ -113,6 +115,47 @@ static void make_sparse(const struct program *program, enum real_type type, enum
     kept->type = type;
     kept->n_rows = n;
     kept->n_columns = d;
+}
+
+/* So wide that gradients are added up by strips of columns, in 16 slabs of rows. Columns jump by up
+ * to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
+enum { WIDE_ROWS = 16 * 1024 + 9, WIDE_COLUMNS = (1 << 14) + 77, WIDE_PER_ROW = 8 };
+
+static void make_wide_sparse(const struct program *program, enum real_type type,
+                             struct kept_rows *kept) {
+    int32_t *drawn = malloc(WIDE_ROWS * WIDE_PER_ROW * sizeof *drawn);
+    int64_t *starts = integer_room(program, WIDE_ROWS + 1), at = 0;
+    stop_if(!drawn);
+    for (int64_t i = 0; i < WIDE_ROWS; i++) {
+        int64_t j = below(program, 100);
+        for (int k = 0; k < WIDE_PER_ROW && j < WIDE_COLUMNS; k++) {
+            drawn[at++] = (int32_t)j;
+            j += 1 + below(program, 2 * WIDE_COLUMNS / WIDE_PER_ROW);
+        }
+        starts[i + 1] = at;
+    }
+    int32_t *columns = program->room((size_t)at * sizeof *columns);
+    void *values = room_for_reals(program, type, at);
+    memcpy(columns, drawn, (size_t)at * sizeof *columns);
+    free(drawn);
+    for (int64_t i = 0; i < WIDE_ROWS; i++)
+        for (int64_t k = starts[i]; k < starts[i + 1]; k++)
+            put_real(type, values, k, entry_of_row(program, i));
+    kept->strips = (struct strip_store){0};
+    kept->sparse = (struct sparse_matrix){.values = values,
+                                          .starts = starts,
+                                          .columns = columns,
+                                          .n_rows = WIDE_ROWS,
+                                          .n_columns = WIDE_COLUMNS,
+                                          .n_entries = at,
+                                          .type = type,
+                                          .index = INDEX_I32,
+                                          .store = &kept->strips};
+    kept->source = (struct row_source){
+        .matrix = &kept->sparse, .expand = expand_sparse, .sparse = &kept->sparse};
+    kept->type = type;
+    kept->n_rows = WIDE_ROWS;
+    kept->n_columns = WIDE_COLUMNS;
 }
 
 static void make_columns(const struct program *program, const struct kernel_table *kernels,
@@ -407,6 +450,38 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
     some.batch = batch;
     some.n_rows = (n + 1) / 2;
     run_sums(&passes, some);
+}
+
+/* Gradients before there are strips, while they are made, and by strips: all are the same. */
+static void run_wide_gradients(const struct program *program, const struct kernel_table *kernels,
+                               struct kept_rows *kept, int n_threads) {
+    enum { GRADIENTS = 12 };
+    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+    double *norms = random_doubles(program, WIDE_ROWS), *p = random_doubles(program, WIDE_ROWS);
+    double *w = random_doubles(program, WIDE_COLUMNS + 1);
+    int64_t *first = integer_room(program, WIDE_COLUMNS + 1);
+    int64_t *sum = integer_room(program, WIDE_COLUMNS + 1);
+    void *y = room_for_reals(program, kept->type, WIDE_ROWS);
+    for (int64_t i = 0; i < WIDE_ROWS; i++)
+        put_real(kept->type, y, i, program->number() < 0.0 ? -1.0 : 1.0);
+    struct dense_rows rows = {.y = y,
+                              .norms = norms,
+                              .n_rows = WIDE_ROWS,
+                              .n_columns = WIDE_COLUMNS,
+                              .intercept = 1,
+                              .row_norm = 1.0,
+                              .source = &kept->source};
+    stop_if(all_row_norms(kernels, kept->type, &rows, n_threads, norms));
+    rows.predictions = p;
+    for (int k = 0; k < GRADIENTS; k++) {
+        stop_if(all_clipped_gradient_sum(kernels, kept->type, &rows, n_threads, loss, w, 0.5,
+                                         0x1p-22, k ? sum : first));
+        stop_if(k && memcmp(first, sum, (WIDE_COLUMNS + 1) * sizeof *sum) != 0);
+    }
+    stop_if(count_strips(&kept->strips) == 0);
+    program->integers("wide gradient", first, WIDE_COLUMNS + 1);
+    program->reals("its predictions", p, WIDE_ROWS);
+    free_strips(&kept->strips);
 }
 
 /* Which of n rows records belong to; some rows have none. */

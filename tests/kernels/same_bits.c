@@ -363,6 +363,12 @@ static void run_other_rows(void) {
         make_columns(&same_bits, kernels, type, SOME_ROWS, widths[variant], &kept_rows);
         run_kept("columns", variant);
     }
+    for (int type = REAL_F32; type < N_REAL_TYPES; type++) {
+        snprintf(name_of_case, sizeof name_of_case, "wide %d ", type);
+        make_wide_sparse(&same_bits, (enum real_type)type, &kept_rows);
+        run_wide_gradients(&same_bits, kernels, &kept_rows, n_threads);
+        memory_used = 0;
+    }
     for (int variant = 0; variant < 8; variant++) {
         make_table(&same_bits, (enum numeric_type)(variant / 2), 1 + variant % 2, SOME_ROWS,
                    variant * 5 % 8, variant + 1, &kept_rows);

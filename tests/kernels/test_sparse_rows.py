@@ -205,6 +205,29 @@ def test_sums_by_strips_are_those_of_rows(instruction_set, dtype, intercept, law
 
 
 @dtypes
+@pytest.mark.parametrize("beyond", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 71, 95, 127, 511])
+def test_strips_know_the_last_columns(dtype, beyond):
+    """Which partial sum a column belongs to depends on how the width is cut into units of lanes."""
+    width = 2**14 + beyond
+    matrix, y, w = wide_problem(1500, width, 40, dtype)
+    matrix = matrix.tolil()
+    matrix[:, width - 100 :] = np.linspace(-1, 1, 150_000).reshape(1500, 100)
+    first, last, n_strips = gradient_before_and_after(matrix.tocsr(), y, w)
+    assert n_strips > 0
+    np.testing.assert_array_equal(last, first)
+
+
+@dtypes
+def test_infinite_weights_are_known_to_strips(dtype):
+    """A weight beyond the largest float makes predictions of every record that does not store 0 there NaN."""
+    matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
+    w[matrix.indices[5]] = 1e300
+    first, last, n_strips = gradient_before_and_after(matrix, y, w)
+    assert n_strips > 0
+    np.testing.assert_array_equal(last, first)
+
+
+@dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_strips_of_several_slabs(dtype, threads):
     """Threads make them and read them, a slab and a strip each; their number does not matter."""

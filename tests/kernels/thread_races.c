@@ -207,6 +207,11 @@ static uint64_t run_other_rows(const struct kernel_table *kernels, int kind, int
     memory_used = 0;
     fingerprint = 1;
     srand(1);
+    if (kind == 3) {
+        make_wide_sparse(&races, REAL_F64, &kept);
+        run_wide_gradients(&races, kernels, &kept, n_threads);
+        return fingerprint;
+    }
     if (kind == 0)
         make_sparse(&races, REAL_F64, INDEX_I32, SOME_ROWS, 20, &kept);
     else if (kind == 1)
@@ -239,7 +244,7 @@ int main(int argc, char **argv) {
                 return 1;
             }
         }
-        for (int kind = 0; kind < 3; kind++)
+        for (int kind = 0; kind < 4; kind++)
             for (int n_threads = 2; n_threads <= 8; n_threads += 3)
                 if (run_other_rows(kernels, kind, n_threads) != run_other_rows(kernels, kind, 1)) {
                     printf("%s: rows of kind %d: %d threads differ\n", kernels->instruction_set,
