@@ -82,7 +82,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         check_solver(self.solver)
         return training_data(self, X, y, y_numeric=y_numeric)
 
-    def _minimise(self, loss: str | Loss, X: Any, targets: Any) -> FitResult:
+    def _minimise(self, loss: str | Loss, X: Any, targets: Any, counts: ArrayLike | None) -> FitResult:
         """Weights that minimise the mean loss, from the solver; sets `n_iter_` and `privacy_`."""
         objective = Objective(
             loss,
@@ -94,6 +94,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             penalize_intercept=self.penalize_intercept,
             n_threads=self.n_threads,
             non_finite=self.non_finite,
+            counts=counts,
         )
         result = run_solver(
             self.solver,
@@ -148,7 +149,9 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
     def _loss(self, target_bound: float) -> Loss:
         """The loss, for targets in ``[-target_bound, target_bound]``."""
 
-    def fit(self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+    ) -> Self:
         """Fit to records ``X`` with targets ``y``.
 
         Parameters
@@ -157,6 +160,9 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
             float32 or float64 in C order is read in place. Files hold the targets, too.
         y : (n_samples,) array_like, or None with files
             Real numbers, moved onto `target_bound` where beyond.
+        counts : (n_samples,) array_like of int, optional
+            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
+            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
 
         Returns
         -------
@@ -170,7 +176,7 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
             When the ledger cannot afford the fit. Nothing is charged.
         """
         X, y = self._check_records(X, y)
-        result = self._minimise(self._loss(self._public_target_bound()), X, y)
+        result = self._minimise(self._loss(self._public_target_bound()), X, y, counts)
         n_columns = len(result.coef) - self.fit_intercept
         self.coef_ = result.coef[:n_columns]
         self.intercept_ = float(result.coef[-1]) if self.fit_intercept else 0.0

@@ -150,7 +150,9 @@ class LinearSVC(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: i
         self.loss = loss
         self.classes = classes
 
-    def fit(self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+    ) -> Self:
         """Fit to records ``X`` with labels ``y``.
 
         Parameters
@@ -159,6 +161,9 @@ class LinearSVC(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: i
             float32 or float64 in C order is read in place. Files hold the labels, too.
         y : (n_samples,) array_like, or None with files
             Two different labels.
+        counts : (n_samples,) array_like of int, optional
+            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
+            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
 
         Returns
         -------
@@ -175,7 +180,7 @@ class LinearSVC(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: i
         X, y = self._check_fit(X, y)
         labels = labels_of(X, y)
         self.classes_ = binary_classes(labels, self.classes, private=is_private(self.epsilon, self.solver))
-        result = self._minimise(loss, *with_targets(X, y, self._targets))
+        result = self._minimise(loss, *with_targets(X, y, self._targets), counts)
         n_columns = len(result.coef) - self.fit_intercept
         self.coef_ = result.coef[None, :n_columns]
         self.intercept_ = result.coef[n_columns:] if self.fit_intercept else np.zeros(1)

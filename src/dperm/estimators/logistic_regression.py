@@ -144,7 +144,9 @@ class LogisticRegression(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  
         )
         self.classes = classes
 
-    def fit(self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+    ) -> Self:
         """Fit to records ``X`` with labels ``y``.
 
         Parameters
@@ -153,6 +155,9 @@ class LogisticRegression(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  
             float32 or float64 in C order is read in place. Files hold the labels, too.
         y : (n_samples,) array_like, or None with files
             Labels, of two classes or more.
+        counts : (n_samples,) array_like of int, optional
+            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
+            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
 
         Returns
         -------
@@ -168,7 +173,7 @@ class LogisticRegression(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  
         X, y = self._check_fit(X, y)
         labels = labels_of(X, y)
         self.classes_ = class_labels(labels, self.classes, private=is_private(self.epsilon, self.solver))
-        result = self._minimise(self._loss(), *with_targets(X, y, self._targets))
+        result = self._minimise(self._loss(), *with_targets(X, y, self._targets), counts)
         weights = np.atleast_2d(result.coef.T)
         n_columns = weights.shape[1] - self.fit_intercept
         self.coef_ = np.ascontiguousarray(weights[:, :n_columns])

@@ -1,0 +1,92 @@
+"""Estimators fitted to distinct records and how often each occurs."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from dperm import HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor
+from dperm.accounting import Ledger
+from dperm.data import aggregate
+from dperm.errors import DataError
+
+N, D = 3000, 4
+CLASSIFIERS = {
+    "logistic": LogisticRegression(classes=[-1.0, 1.0]),
+    "multinomial": LogisticRegression(classes=[-1.0, 0.0, 1.0]),
+    "hinge": LinearSVC(classes=[-1.0, 1.0], l2=0.01),
+}
+REGRESSORS = {
+    "Huber": HuberRegressor(target_bound=2.0),
+    "quantile": QuantileRegressor(target_bound=2.0),
+}
+ESTIMATORS = {**CLASSIFIERS, **REGRESSORS}
+
+
+def records(name):
+    """Few different records, many times each."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(-2, 3, (N, D)) / 4.0
+    score = X @ rng.normal(size=D)
+    if name == "multinomial":
+        return X, np.clip(np.round(2.0 * score), -1.0, 1.0)
+    return X, np.round(score) if name in REGRESSORS else np.where(score > 0.0, 1.0, -1.0)
+
+
+def model(name, **settings):
+    return ESTIMATORS[name].__class__(
+        **{**ESTIMATORS[name].get_params(), "row_norm": 2.0, "random_state": 0, **settings}
+    )
+
+
+@pytest.mark.parametrize("solver", ["auto", "noisy_gd", "dp_sgd"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_merged_records_give_the_same_model(name, solver):
+    X, y = records(name)
+    distinct, targets, counts = aggregate(X, y)
+    assert len(distinct) < N / 2
+    whole = model(name, solver=solver).fit(X, y)
+    merged = model(name, solver=solver).fit(distinct, targets, counts)
+    assert merged.privacy_.public["n"] == whole.privacy_.public["n"]
+    if solver == "dp_sgd":  # a sample is drawn by the numbers of records, which merging changes
+        assert np.shape(merged.coef_) == np.shape(whole.coef_)
+    else:
+        np.testing.assert_array_equal(merged.coef_, whole.coef_)
+        np.testing.assert_array_equal(merged.intercept_, whole.intercept_)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_counts_in_the_order_of_records_give_the_same_samples(name):
+    """Rows of several neighbours each: every algorithm sees the records that repeating the rows gives."""
+    X, y = records(name)
+    X, y = X[:500], y[:500]
+    counts = np.random.default_rng(2).integers(0, 9, 500)
+    whole = model(name, solver="dp_sgd").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    counted = model(name, solver="dp_sgd").fit(X, y, counts)
+    np.testing.assert_array_equal(counted.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        (np.ones(N - 1, dtype=int), "one number per row of X"),
+        (np.full(N, 0.5), "whole numbers from 0"),
+        (np.full(N, -1), "whole numbers from 0"),
+        (np.zeros(N, dtype=int), "at least 1"),
+        (["a"] * N, "whole numbers"),
+    ],
+)
+def test_wrong_counts_cost_nothing(counts, message):
+    X, y = records("logistic")
+    ledger = Ledger(10.0, 1e-3)
+    with pytest.raises(DataError, match=message):
+        model("logistic", ledger=ledger).fit(X, y, counts)
+    assert ledger.spent == 0.0
+
+
+def test_cross_validation_takes_the_counts_of_each_fold():
+    X, y = records("logistic")
+    distinct, targets, counts = aggregate(X, y)
+    scores = cross_val_score(
+        model("logistic", epsilon=8.0), distinct, targets, params={"counts": counts}, cv=3
+    )
+    assert scores.min() > 0.7
