@@ -335,8 +335,8 @@ class Objective:
     ) -> list[Bounded]:
         """`clipped_gradient_sum` at K weight vectors, for K independent fits that are charged one by one.
 
-        Dense rows and tables under a loss of one prediction are read once; other records are passed over K
-        times.
+        Dense rows and tables under a loss of one prediction are read once, files for any loss, and the
+        workers of a cluster are called once; other records are passed over K times.
 
         Parameters
         ----------
@@ -394,13 +394,18 @@ class Objective:
         Raises
         ------
         ValueError
-            Unless there is an integer for each record.
+            Unless there is an integer for each record, or for records in partitions.
         """
         numbers = np.asarray(folds)
         if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
             raise ValueError(
                 f"folds must hold an integer for each of {self._n_rows} records, got shape {numbers.shape} "
                 f"of {numbers.dtype}"
+            )
+        if self.n_partitions:
+            raise DataError(
+                "folds of records cannot be had of partitions: make a collection without the records of the "
+                "fold, and fit to that"
             )
         return np.ascontiguousarray(np.clip(numbers, -1, 2**31 - 1), dtype=np.int32)
 

@@ -30,6 +30,7 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     dp_sgd_output,
     noisy_gd,
+    noisy_gd_many,
     nonprivate,
     output_perturbation_gd,
     preconditioned_gd,
@@ -208,6 +209,37 @@ def test_a_fit_is_that_of_one_machine(client, algorithm, options):
     facts = fits[0].privacy.to_dict()["public"]
     assert (facts["n"], facts["partitions"]) == (N, 3)
     assert "partitions" not in fits[1].privacy.to_dict()["public"]
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_models_together_are_those_of_one_machine_in_as_many_calls_as_one(client, monkeypatch, classes):
+    X, y = random_records(N, D)
+    if classes is not None:
+        y = np.arange(N, dtype=np.float64) % classes
+    loss = "logistic" if classes is None else Softmax(classes)
+    there, here = both(loss, X, y, CUTS["uneven"], row_norm=2.0)
+    fits = [{"epsilon": 2.0**k, "delta": 1e-6, "random_state": k, "steps": 4 + k} for k in range(3)]
+    calls = []
+    replies = DistributedRows._replies
+    monkeypatch.setattr(
+        DistributedRows, "_replies", lambda self, *given: calls.append(given) or replies(self, *given)
+    )
+    together = noisy_gd_many(there, fits)
+    assert len(calls) == max(own["steps"] for own in fits)
+    for own, fit in zip(fits, together, strict=True):
+        np.testing.assert_array_equal(fit.coef, noisy_gd(here, **own).coef)
+
+
+def test_folds_of_partitions_are_refused_before_a_charge(client):
+    there, _ = both("logistic", *random_records(N, D), CUTS["even"])
+    ledger = Ledger(10.0, 1e-3)
+    with pytest.raises(DataError, match="folds of records cannot be had of partitions"):
+        noisy_gd_many(
+            there,
+            [{"epsilon": 1.0, "delta": 1e-6, "fold": 0, "ledger": ledger}],
+            folds=np.arange(N) % 2,
+        )
+    assert ledger.spent == 0.0
 
 
 def test_secret_trainings_and_optima(client):

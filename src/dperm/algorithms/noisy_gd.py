@@ -274,7 +274,8 @@ def noisy_gd_many(
     Parameters
     ----------
     objective : Objective
-        Any loss. Dense rows and tables under a loss of one prediction profit.
+        Any loss. Dense rows and tables under a loss of one prediction profit, and for any loss files and
+        Dask collections (these without folds).
     fits : iterable of mappings
         The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least. With
         `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.

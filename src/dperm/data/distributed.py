@@ -26,6 +26,7 @@ from operator import add
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
+from numpy.typing import NDArray
 
 import dperm
 from dperm.data.dask_collections import Blocks
@@ -164,6 +165,20 @@ class DistributedRows:
         return np.asarray(
             self._sum("clipped_gradient_sum", loss_spec, w, clip_in, grid, self._threads, **options)
         )
+
+    def sums_of_models(
+        self,
+        loss_spec: LossSpec,
+        w: Array,
+        clips_in: Array,
+        grids: Array,
+        n_threads: int,
+        folds: NDArray[np.int32] | None,
+        left_out: NDArray[np.int32],
+    ) -> Integers:
+        """Clipped gradients at ``w[0], w[1], ..``: one call to each worker, whatever the number of models."""
+        assert folds is None  # an objective refuses them: the workers do not know them
+        return np.asarray(self._sum("sums_of_models", loss_spec, w, clips_in, grids, self._threads, left_out))
 
     def noisy_batch_sums(self, *arguments: Any) -> None:
         """None: workers draw their batches."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import dperm
 from dperm._kernels.threads import threads_for
-from dperm.data.rows import RowImages, Rows, RowSettings
+from dperm.data.rows import LossSpec, RowImages, Rows, RowSettings, sums_of_models
 from dperm.data.sources import rows_of
 from dperm.data.sparse import is_sparse
 from dperm.errors import DataError
@@ -137,6 +137,23 @@ class Partition:
         if name not in self._lengths:
             raise NotKept(name)
         return self._lengths[name]
+
+    def sums_of_models(
+        self,
+        loss_spec: LossSpec,
+        w: NDArray[np.float64],
+        clips_in: NDArray[np.float64],
+        grids: NDArray[np.float64],
+        n_threads: int,
+        left_out: NDArray[np.int32],
+    ) -> NDArray[np.int64]:
+        """Clipped gradient sums at ``w[0], w[1], ..``, one below the other."""
+        assert self.rows is not None
+        return np.stack(
+            sums_of_models(
+                self.rows, loss_spec, w, clips_in, grids, n_threads, None, left_out, self.rows.n_rows
+            )
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.number, self._X, self._y, self._settings, self._dtype, False, None, self.checksum)
