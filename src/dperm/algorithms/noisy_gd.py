@@ -115,7 +115,7 @@ def noisy_gd_schedule(
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     # With less signal noise alone would carry the weights far from 0, which labels forgive longer.
-    reach *= min(signal / (8.0 if loss.classification else 20.0), 1.0)
+    reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
     if loss.kink_jump > 0.0 and l2 > 0.0:
         reach = min(reach, _FORGETTING_TIMES / (l2 * steps))
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
