@@ -29,7 +29,7 @@ class SparseMatrixRows(DenseMatrixRows):
     entries alone; the other passes make a block of rows dense at a time.
 
     The ninth gradient over all records copies the entries of wide data once, which takes as long as ten to
-    forty gradients, into strips of columns that later ones are added up in. The copy has 4 bytes an entry
+    twenty gradients, into strips of columns that later ones go through. The copy has 4 bytes an entry
     beside its value and is made only where that is at most 1 GiB. The integers are the same.
     """
 
