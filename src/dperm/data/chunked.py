@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.row_kernels import end_openmp_threads
+from dperm.data.ahead import ThreadsBesideReader
 from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows, sums_of_models
 from dperm.errors import DataError
 from dperm.secret_rows import SecretRows
@@ -64,6 +66,7 @@ class ChunkedRows:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._process = os.getpid()
+        self._threads = ThreadsBesideReader()
         self.n_rows = 0
         with closing(parts.read()) as each:
             for part in each:
@@ -104,7 +107,9 @@ class ChunkedRows:
 
     def mapped_lengths(self, images: RowImages, n_threads: int) -> Array:
         """Lengths of the rows' images."""
-        return np.concatenate(self._collect(lambda rows, _: rows.mapped_lengths(images, n_threads)))
+        return np.concatenate(
+            self._collect(lambda rows, _: rows.mapped_lengths(images, self._threads.of(n_threads)))
+        )
 
     def clipped_gradient_sum(
         self,
@@ -125,7 +130,9 @@ class ChunkedRows:
                 options["clip_norms"] = clip_norms[here]
             if batch is not None:
                 options["batch"] = _share(batch, here)
-            return rows.clipped_gradient_sum(loss_spec, w, clip_in, grid, n_threads, **options)
+            return rows.clipped_gradient_sum(
+                loss_spec, w, clip_in, grid, self._threads.of(n_threads), **options
+            )
 
         return self._sum(of_part)
 
@@ -145,7 +152,17 @@ class ChunkedRows:
             own_folds = None if folds is None else folds[here]
             n_rows = here.stop - here.start
             return np.stack(
-                sums_of_models(rows, loss_spec, w, clips_in, grids, n_threads, own_folds, left_out, n_rows)
+                sums_of_models(
+                    rows,
+                    loss_spec,
+                    w,
+                    clips_in,
+                    grids,
+                    self._threads.of(n_threads),
+                    own_folds,
+                    left_out,
+                    n_rows,
+                )
             )
 
         return self._sum(of_part)
@@ -158,7 +175,9 @@ class ChunkedRows:
     ) -> tuple[Array, float]:
         """Plain sums of gradients and losses; the last bits depend on the parts."""
         options = {"precise": True} if precise else {}
-        sums = self._collect(lambda rows, _: rows.gradient_sum(loss_spec, w, n_threads, with_loss, **options))
+        sums = self._collect(
+            lambda rows, _: rows.gradient_sum(loss_spec, w, self._threads.of(n_threads), with_loss, **options)
+        )
         return np.sum([gradient for gradient, _ in sums], axis=0), sum(loss for _, loss in sums)
 
     def clipped_loss_sums(
@@ -173,7 +192,9 @@ class ChunkedRows:
     ) -> Integers:
         """Clipped losses along a line."""
         return self._sum(
-            lambda rows, _: rows.clipped_loss_sums(loss_spec, w, direction, steps, clip, grid, n_threads)
+            lambda rows, _: rows.clipped_loss_sums(
+                loss_spec, w, direction, steps, clip, grid, self._threads.of(n_threads)
+            )
         )
 
     def coordinate_loss_sums(
@@ -181,7 +202,9 @@ class ChunkedRows:
     ) -> Integers:
         """Changes of the losses at the neighbours of `w` along the axes."""
         return self._sum(
-            lambda rows, _: rows.coordinate_loss_sums(loss_spec, w, stride, clip, grid, n_threads)
+            lambda rows, _: rows.coordinate_loss_sums(
+                loss_spec, w, stride, clip, grid, self._threads.of(n_threads)
+            )
         )
 
     def gram_sum(
@@ -196,16 +219,18 @@ class ChunkedRows:
     ) -> Integers:
         """Upper triangle of the sum of outer products."""
         return self._sum(
-            lambda rows, _: rows.gram_sum(loss_spec, w, bound_in, grid, target_factor, n_threads, upper)
+            lambda rows, _: rows.gram_sum(
+                loss_spec, w, bound_in, grid, target_factor, self._threads.of(n_threads), upper
+            )
         )
 
     def moment_sums(self, bound_in: float, grid: float, clip: float, n_threads: int) -> Integers:
         """Sums of entries, and of squares clipped row by row."""
-        return self._sum(lambda rows, _: rows.moment_sums(bound_in, grid, clip, n_threads))
+        return self._sum(lambda rows, _: rows.moment_sums(bound_in, grid, clip, self._threads.of(n_threads)))
 
     def predictions(self, w: Array, n_threads: int) -> Array:
         """Linear predictions, one per row."""
-        return np.concatenate(self._collect(lambda rows, _: rows.predictions(w, n_threads)))
+        return np.concatenate(self._collect(lambda rows, _: rows.predictions(w, self._threads.of(n_threads))))
 
     def sgd_steps(
         self,
@@ -246,15 +271,18 @@ class ChunkedRows:
                 "records in files cannot be read in a forked process: their reader has threads. Build the "
                 "objective in the process that uses it (with joblib: backend 'loky')."
             )
-        start = 0
+        start, asked = 0, perf_counter()
         with closing(self._parts.read()) as parts:
             for part in parts:
+                had = perf_counter()
                 here = slice(start, start + part.rows.n_rows)
                 if here.stop > self.n_rows:
                     break
                 result = apply(part, here)
+                self._threads.heed(waited=had - asked, worked=perf_counter() - had)
                 end_openmp_threads()  # they would spin, and the reader needs their cores
                 yield result
+                asked = perf_counter()
                 start = here.stop
                 del part  # not kept while the next one is waited for
         if start != self.n_rows:
