@@ -8,8 +8,8 @@ from reference.c_programs import CC, CSRC, build, jobs, run
 
 SANITIZERS = {
     "plain": [],
-    "sanitized": ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
-    "threads": ["-g", "-O1", "-fsanitize=thread"],
+    "sanitized": ["-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "threads": ["-g1", "-O1", "-fsanitize=thread"],
 }
 
 pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
