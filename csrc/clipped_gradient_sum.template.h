@@ -139,19 +139,28 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, enum asking asking,
     }
 }
 
-/* What multiplies the rows of a block whose products are known, `p` on return their predictions. */
-ALWAYS_INLINE void NAME(clipped_block)(const struct dense_rows *rows, int64_t first, int64_t end,
-                                       struct loss loss, double intercept, double clip_in,
-                                       struct NAME(block) * block, double *p, REAL *clipped) {
-    double s[ROWS_IN_FLIGHT];
-    for (int i = 0; i < ROWS_IN_FLIGHT; i++)
-        p[i] = block->scale[i] * (p[i] + intercept);
-    for (int i = 0; i < ROWS_IN_FLIGHT && rows->predictions && first + i < end; i++)
+/* What multiplies the n rows of a block whose predictions are known. */
+ALWAYS_INLINE void NAME(clip_predictions)(const struct dense_rows *rows, int n, int64_t first,
+                                          int64_t end, struct loss loss, double clip_in,
+                                          struct NAME(block) * block, const double *p,
+                                          REAL *clipped) {
+    double s[ROWS_PER_BLOCK];
+    for (int i = 0; i < n && rows->predictions && first + i < end; i++)
         rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, loss, p, s);
+    NAME(gradient_factors)(n, block, loss, p, s);
     if (rows->clip_norms)
-        NAME(read_clip_norms)(rows, first, ROWS_IN_FLIGHT, block);
-    NAME(clip_factors)(ROWS_IN_FLIGHT, s, block->norm, clip_in, clipped);
+        NAME(read_clip_norms)(rows, first, n, block);
+    NAME(clip_factors)(n, s, block->norm, clip_in, clipped);
+}
+
+/* The same from their products, `p` on return their predictions. */
+ALWAYS_INLINE void NAME(clip_products)(const struct dense_rows *rows, int n, int64_t first,
+                                       int64_t end, struct loss loss, double intercept,
+                                       double clip_in, struct NAME(block) * block, double *p,
+                                       REAL *clipped) {
+    for (int i = 0; i < n; i++)
+        p[i] = block->scale[i] * (p[i] + intercept);
+    NAME(clip_predictions)(rows, n, first, end, loss, clip_in, block, p, clipped);
 }
 
 static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -168,7 +177,8 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
     int added = 0;
     NAME(pack_weights)(&layout, w, scratch.weights);
     NAME(first_products)(rows, begin, end, &layout, &scratch, blocks, p);
-    NAME(clipped_block)(rows, begin, end, loss, intercept, clip_in, blocks, p, clipped[0]);
+    NAME(clip_products)(rows, ROWS_IN_FLIGHT, begin, end, loss, intercept, clip_in, blocks, p,
+                        clipped[0]);
     for (int64_t first = begin, half = 0; first < end; first += ROWS_IN_FLIGHT, half = !half) {
         const int64_t second = first + ROWS_IN_FLIGHT;
         struct NAME(block) *next = &blocks[!half];
@@ -189,7 +199,8 @@ static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t be
         if (count)
             NAME(add_repeats)(ROWS_IN_FLIGHT, &blocks[half], clipped[half], count, rows->n_columns,
                               rows->intercept, shift, sum_out);
-        NAME(clipped_block)(rows, second, end, loss, intercept, clip_in, next, p, clipped[!half]);
+        NAME(clip_products)(rows, ROWS_IN_FLIGHT, second, end, loss, intercept, clip_in, next, p,
+                            clipped[!half]);
         added += ROWS_IN_FLIGHT;
         if (added == ROWS_PER_FLUSH || second >= end) {
             NAME(flush_rounded)(&layout, scratch.accumulator, shift, added, sum_out);

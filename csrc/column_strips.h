@@ -15,7 +15,7 @@
 
 struct column_strips {
     struct strip_order order;
-    enum reading reading; /* of places and values */
+    enum reading reading; /* of entries and values */
     int64_t n_strips, n_slabs;
     int64_t slab_rows;    /* at most 2^16: rows of an entry count from the first of its slab */
     int64_t *first_place; /* n_strips + 1: strip t is places first_place[t] .. [t + 1] - 1 */

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#define UNIT_BYTES 64 /* of the lanes of an accumulator */
+
 enum { ACCUMULATORS = 4 };
 
 struct slot_map {

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "dot_slots.h"
+
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -18,7 +20,6 @@
 #error "VECTOR_BYTES must be 16, 32 or 64"
 #endif
 
-#define UNIT_BYTES 64
 #define VECTORS_PER_UNIT (UNIT_BYTES / VECTOR_BYTES)
 
 /* aligned(4/8): rows start anywhere an element may; may_alias: they are the

@@ -94,18 +94,15 @@ static const REAL *NAME(multiply_slab)(const struct column_strips *strips, int64
     return workspace;
 }
 
-/* A block and its predictions, from <x_i, w>. */
-ALWAYS_INLINE void NAME(predict_from_products)(const struct dense_rows *rows, int64_t first,
-                                               int64_t end, const REAL *product, double intercept,
-                                               struct NAME(block) * block, double *p) {
+/* A block of rows; the products of those that do not count become 0. */
+ALWAYS_INLINE void NAME(read_products)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                       const REAL *product, struct NAME(block) * block, double *p) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
         const int past_end = first + i >= end;
         const int counts = NAME(read_target)(rows, past_end ? 0 : first + i, past_end, i, block);
         p[i] = counts ? (double)product[i] : 0.0;
     }
     NAME(read_scales)(rows, ROWS_PER_BLOCK, block);
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        p[i] = block->scale[i] * (p[i] + intercept);
 }
 
 static int64_t NAME(clipped_factors)(const struct dense_rows *rows,
@@ -124,9 +121,9 @@ static int64_t NAME(clipped_factors)(const struct dense_rows *rows,
         REAL clipped[ROWS_PER_BLOCK];
         int64_t rounded[ROWS_PER_BLOCK];
         const int64_t here = end - first < ROWS_PER_BLOCK ? end - first : ROWS_PER_BLOCK;
-        NAME(predict_from_products)(rows, first, end, product + first - begin, intercept, &block,
-                                    p);
-        NAME(clip_predictions)(rows, first, end, loss, clip_in, &block, p, clipped);
+        NAME(read_products)(rows, first, end, product + first - begin, &block, p);
+        NAME(clip_products)(rows, ROWS_PER_BLOCK, first, end, loss, intercept, clip_in, &block, p,
+                            clipped);
         memcpy((REAL *)factor_out + first, clipped, (size_t)here * sizeof *clipped);
         sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     }

@@ -58,7 +58,8 @@ ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t 
     struct NAME(block) block;
     double p[ROWS_PER_BLOCK];
     SPARSE(predict_block)(sparse, first, end, w, sums, map, row, &block, p);
-    NAME(clip_predictions)(&sparse->rows, first, end, loss, clip_in, &block, p, clipped);
+    NAME(clip_predictions)(&sparse->rows, ROWS_PER_BLOCK, first, end, loss, clip_in, &block, p,
+                           clipped);
 }
 
 static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64_t begin,

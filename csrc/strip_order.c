@@ -4,8 +4,12 @@
 
 #include "strip_order.h"
 
+static int64_t real_lanes(enum real_type type) {
+    return UNIT_BYTES / (int64_t)(type == REAL_F32 ? sizeof(float) : sizeof(double));
+}
+
 struct strip_order strip_order_of(int64_t n_columns, enum real_type type) {
-    struct strip_order order = {.n_columns = n_columns, .lanes = type == REAL_F32 ? 16 : 8};
+    struct strip_order order = {.n_columns = n_columns, .lanes = real_lanes(type)};
     int64_t slot_of_leaf[MOST_SLOTS], place = 0;
     order.map = slot_map_of(n_columns, order.lanes);
     order.n_slots = ACCUMULATORS * order.lanes;

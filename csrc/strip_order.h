@@ -9,7 +9,7 @@
 #include "dot_slots.h"
 #include "kernel_table.h"
 
-enum { MOST_SLOTS = 64, PLACES_PER_LINE = 8 };
+enum { MOST_SLOTS = ACCUMULATORS * UNIT_BYTES / sizeof(float), PLACES_PER_LINE = 8 };
 
 struct strip_order {
     struct slot_map map;

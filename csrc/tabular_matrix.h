@@ -11,7 +11,7 @@
 enum numeric_type { NUMERIC_F32 = 0, NUMERIC_F64 = 1, NUMERIC_U8 = 2, NUMERIC_U16 = 3 };
 
 /* Slots are those of dense rows, see dot_slots.h. */
-enum { UNIT_DOUBLES = 8, SLOTS = ACCUMULATORS * UNIT_DOUBLES };
+enum { UNIT_DOUBLES = UNIT_BYTES / sizeof(double), SLOTS = ACCUMULATORS * UNIT_DOUBLES };
 
 /* Neighbours among the numbers of a row whose slots are neighbours in one accumulator. */
 struct number_piece {

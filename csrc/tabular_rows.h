@@ -2,8 +2,6 @@
  * dot products with weights, and adding multiples of them up. Included where the double templates
  * are in force; the bits are those of dense_rows.template.h on the dense matrix. */
 
-_Static_assert(UNIT_DOUBLES == UNIT_BYTES / sizeof(double), "slots are those of dense rows");
-
 enum { MOST_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
 
 /* The caller's workspace: tables of a pass, and the rows of a block. */

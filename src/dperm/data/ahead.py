@@ -41,7 +41,10 @@ class ThreadsBesideReader:
         return min(self._now, most)
 
     def heed(self, waited: float, worked: float) -> None:
-        """Seconds that an item was waited for, and worked on: in the long run both take their time."""
+        """Learn from the seconds that an item was waited for, and worked on.
+
+        Averages decide: a reader that is late once is not slow.
+        """
         self._waited = 0.8 * self._waited + 0.2 * waited
         self._worked = 0.8 * self._worked + 0.2 * worked
         now = self._now

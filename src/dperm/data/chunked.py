@@ -150,19 +150,9 @@ class ChunkedRows:
 
         def of_part(rows: Rows, here: slice) -> Integers:
             own_folds = None if folds is None else folds[here]
-            n_rows = here.stop - here.start
+            n_rows, threads = here.stop - here.start, self._threads.of(n_threads)
             return np.stack(
-                sums_of_models(
-                    rows,
-                    loss_spec,
-                    w,
-                    clips_in,
-                    grids,
-                    self._threads.of(n_threads),
-                    own_folds,
-                    left_out,
-                    n_rows,
-                )
+                sums_of_models(rows, loss_spec, w, clips_in, grids, threads, own_folds, left_out, n_rows)
             )
 
         return self._sum(of_part)
