@@ -20,7 +20,7 @@ from joblib.externals.loky import get_reusable_executor
 from dperm import audit
 from dperm.algorithms import dp_agd, majority, noisy_gd, noisy_gd_many
 from dperm.audit.trainings import observe
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 CLIP = 0.01  # far below the longest gradient: the record contributes all of it wherever the weights go
 

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from dperm.accounting import Ledger, open_ledger
-from dperm.accounting import _ledger_connections as connections
+from dperm.accounting.ledger import connections
 
 CHARGE = {
     "epsilon": 1e-3,

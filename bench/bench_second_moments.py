@@ -15,7 +15,7 @@ import pytest
 
 import dperm
 from dperm import Objective
-from dperm.linear_map import LinearMap
+from dperm.private_values.linear_map import LinearMap
 from problems import objective, problem
 
 DTYPES = ["float64", "float32"]

@@ -24,7 +24,7 @@ from dperm.accounting import GaussianRelease, ScheduledBudget
 from dperm.algorithms.sgd_settings import batch_and_noise_streams
 from dperm.mechanisms.descent_batches import UniformBatches
 from dperm.mechanisms.release import Releaser
-from dperm.stochastic_descent import CyclicBatches, DescentPlan
+from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
 
 N, D, CLIP, ETA, SIGMA = 32_561, 110, 0.5, 0.01, 0.7
 NUMPY_STEPS = 50_000

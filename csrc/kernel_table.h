@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-#include "errands.h"
+#include "passes/side_task.h"
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 

@@ -11,12 +11,12 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import dp_sgd_gradient, rrpsgd
-from dperm.bounded import Bounded
 from dperm.losses import Loss, SquaredError
 from dperm.mechanisms import batches, release
 from dperm.mechanisms.sampling import permutation
-from dperm.secret_training import Minimisation
-from dperm.stochastic_descent import CyclicBatches
+from dperm.objective.bounded_training import Minimisation
+from dperm.objective.stochastic_descent import CyclicBatches
+from dperm.private_values.bounded import Bounded
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from audit_faults import CONFIGURATIONS, PRIVATE
 from dperm import Objective, algorithms
 from dperm.audit import replay_check, worst_case_neighbours
 from dperm.data import aggregate
-from dperm.data.record_files import scan_csv
+from dperm.data.files.record_files import scan_csv
 from dperm.errors import DataError
-from dperm.linear_map import LinearMap
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from dperm.private_values.linear_map import LinearMap
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 from reference.tabular_data import random_table

@@ -21,7 +21,7 @@ from dperm import Numeric, Objective, Schema
 from dperm._kernels import row_kernels
 from dperm.errors import DataError
 from dperm.losses import Huber
-from dperm.stochastic_descent import CyclicBatches, DescentPlan
+from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dperm.privacy_statement import PrivacyStatement
+from dperm.statement.privacy_statement import PrivacyStatement
 
 KEYS = {
     "epsilon", "delta", "neighbors", "mechanism", "accountant", "sampling", "sensitivity", "noise_scale",

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dperm import Objective
-from dperm.bounded import Bounded
 from dperm.errors import DataError
-from dperm.linear_map import LinearMap
 from dperm.losses import Huber
 from dperm.mechanisms import release_without_privacy
-from dperm.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
+from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import LinearMap
 from reference import awkward_arrays, numpy_kernels
 
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
@@ -279,7 +279,7 @@ def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
 
 def test_understated_lengths_would_be_seen(monkeypatch):
     """The attack above fails when the lengths of the images are too small."""
-    from dperm.mapped_gradients import MappedGradients
+    from dperm.objective.mapped_gradients import MappedGradients
 
     honest = MappedGradients._lengths
     monkeypatch.setattr(MappedGradients, "_lengths", lambda self: 0.999 * honest(self))

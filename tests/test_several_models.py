@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from dperm import Categorical, Numeric, Objective, Schema
 from dperm.algorithms import noisy_gd_many
 from dperm.data import aggregate, scan_parquet
-from dperm.data.record_files import FileParts
+from dperm.data.files.record_files import FileParts
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 from reference.tabular_data import random_table

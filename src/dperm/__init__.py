@@ -7,16 +7,16 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
-    "Bounded": "dperm.bounded",
-    "Categorical": "dperm.data.schema_columns",
+    "Bounded": "dperm.private_values.bounded",
+    "Categorical": "dperm.data.schema.columns",
     "HuberRegressor": "dperm.estimators",
     "LinearSVC": "dperm.estimators",
     "LogisticRegression": "dperm.estimators",
-    "Numeric": "dperm.data.schema_columns",
-    "Objective": "dperm.objective",
-    "PrivacyStatement": "dperm.privacy_statement",
+    "Numeric": "dperm.data.schema.columns",
+    "Objective": "dperm.objective.objective",
+    "PrivacyStatement": "dperm.statement.privacy_statement",
     "QuantileRegressor": "dperm.estimators",
-    "Schema": "dperm.data.schema",
+    "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
 }
 _SUBMODULES = {

@@ -6,9 +6,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dperm.accounting import _composition, _profiles
-from dperm.accounting._composition import composed_epsilon, mean_composed_delta
-from dperm.accounting._discrete_loss import DiscreteLoss, coarse_float, dominating_loss
+from dperm.accounting.pld import composition, profiles
+from dperm.accounting.pld.composition import composed_epsilon, mean_composed_delta
+from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def test_stated_error_of_a_power_covers_the_real_one(cells, steps):
     # narrow, so that its power is not flat
     masses = np.array([0.3, 0.4, 0.3]) * (1.0 + 1e-3 * rng.random(3)) / steps
     masses[1] += 1.0 - masses.sum()
-    power, error = _composition._mean_power(masses, -1, np.array([steps]), cells, 0.0)
+    power, error = composition._mean_power(masses, -1, np.array([steps]), cells, 0.0)
     roots = [mp.expjpi(2 * mp.mpf(k) / cells) for k in range(cells)]
     exact = [mp.mpf(float(mass)) for mass in masses]
     spectrum = [
@@ -125,16 +125,16 @@ def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
     counts, loss = np.array([steps // 2, steps]), lattice_loss(3, 12)
     mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
     epsilon = max(0.0, steps * mean + 5 * math.sqrt(steps * (second - mean**2)))
-    low_calls, low = [], _composition._low_frequencies
+    low_calls, low = [], composition._low_frequencies
 
     def watched(*args):
         low_calls.append(low(*args))
         return low_calls[-1]
 
-    monkeypatch.setattr(_composition, "_low_frequencies", watched)
+    monkeypatch.setattr(composition, "_low_frequencies", watched)
     first = mean_composed_delta(loss, counts, epsilon, 1e-8)
     assert low_calls[0] is not None
-    monkeypatch.setattr(_composition, "_low_frequencies", lambda *_: None)
+    monkeypatch.setattr(composition, "_low_frequencies", lambda *_: None)
     second = mean_composed_delta(loss, counts, epsilon, 1e-8)
     # the tail beyond the cells is 1e-4 of the target
     assert abs(first - second) < 1e-6 * second + 2e-12
@@ -144,7 +144,7 @@ def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
 @pytest.mark.parametrize("seed", range(4))
 def test_low_frequencies_are_right_and_the_others_negligible(seed, period):
     loss, steps = lattice_loss(seed, [3, 20, 40, 60][seed]), 20_000
-    spectrum, errors = _composition._low_frequencies(
+    spectrum, errors = composition._low_frequencies(
         loss.masses, loss.lowest, np.array([steps]), period, 0.0, 2**20
     )
     assert spectrum.size < period // 2
@@ -217,10 +217,10 @@ def exact_profiles(scheme, q, mu):
     "scheme", ["sampled_profile", "reversed_sampled_profile", "replaced_poisson_profile"]
 )
 def test_stated_relative_error_of_the_profiles(scheme, q, mu):
-    profile = getattr(_profiles, scheme)(q, mu)
+    profile = getattr(profiles, scheme)(q, mu)
     pair = "poisson_replace_one" if scheme.startswith("replaced") else "poisson_add_or_remove"
     exact = exact_profiles(pair, q, mu)[scheme.startswith("reversed")]
-    error = _profiles._relative_error(mu)
+    error = profiles._relative_error(mu)
     inner = mu * mu / 2 + mu * np.linspace(-3.0, 30.0, 40)
     for epsilon in np.log1p(q * np.expm1(np.minimum(inner[inner > 0], 600.0))).tolist():
         if scheme.startswith("reversed"):
@@ -239,7 +239,7 @@ def test_stated_relative_error_of_the_profiles(scheme, q, mu):
 )
 def test_the_grid_dominates_the_profile_everywhere(scheme, mu, direction):
     q = 0.05
-    one = getattr(_profiles, scheme)(q, mu)
+    one = getattr(profiles, scheme)(q, mu)
     profile, reverse = one.pairs[direction % len(one.pairs)]
     exact, exact_reverse = exact_profiles(scheme, q, mu)[:: 1 - 2 * (direction % len(one.pairs))]
     step = coarse_float(0.6 * one.spread)
@@ -265,7 +265,7 @@ def test_the_grid_dominates_the_profile_everywhere(scheme, mu, direction):
 
 
 def test_the_grid_at_a_negative_epsilon():
-    profile = _profiles.sampled_profile(1e-3, 2 / 1.4)
+    profile = profiles.sampled_profile(1e-3, 2 / 1.4)
     loss = dominating_loss(profile, profile, 1e-12, 2.0**-6, 400, 64)
     value = float(np.dot(loss.masses, np.maximum(-np.expm1(-1.0 - loss.losses), 0.0))) + loss.infinite
     assert value == pytest.approx(0.6321205591, rel=1e-9)

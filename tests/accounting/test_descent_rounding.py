@@ -10,7 +10,7 @@ from dperm import Objective, losses
 from dperm.accounting.descent_rounding import descent_rounding
 from dperm.accounting.permutation_sensitivity import realised_sensitivity
 from dperm.mechanisms.release import release_without_privacy
-from dperm.stochastic_descent import DescentPlan
+from dperm.objective.stochastic_descent import DescentPlan
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])

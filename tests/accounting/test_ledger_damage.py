@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dperm.accounting import _ledger_connections as connections
 from dperm.accounting import open_ledger
+from dperm.accounting.ledger import connections
 from dperm.errors import (
     LedgerCorruptError,
     LedgerError,
@@ -252,7 +252,7 @@ def test_an_interrupt_undoes_the_charge(closed, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr("dperm.accounting._ledger_chain.append", interrupt)
+        patch.setattr("dperm.accounting.ledger.chain.append", interrupt)
         closed.charge(epsilon=0.05, delta=DELTA)
     assert len(closed.history()) == 60
     closed.charge(epsilon=0.05, delta=DELTA)

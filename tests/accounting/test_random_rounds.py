@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dperm.accounting import (
-    _pld,
-    _profiles,
     noise_multiplier,
     random_round_noise_multiplier,
     random_rounds,
     sgd_epsilon,
 )
-from dperm.accounting._pld import mean_delta
+from dperm.accounting.pld import pld
+from dperm.accounting.pld import profiles as profiles_of
+from dperm.accounting.pld.pld import mean_delta
 from dperm.accounting.subsampling import make_plan
 
 WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}
@@ -69,8 +69,8 @@ def test_vectors_of_many_fixed_steps(n_samples, multiples):
 
 def test_fixed_number_of_steps_agrees_with_the_other_composition():
     epsilon = sgd_epsilon(1.5, 1e-6, batch_size=10, n_samples=500, steps=700, **WOR)
-    profiles = _profiles.without_replacement_replace_one(0.02, 2.0 / 1.5)
-    delta = mean_delta(profiles, np.array([700]), epsilon, 1e-6, _pld.Grid(0.05, (0,)))
+    profiles = profiles_of.without_replacement_replace_one(0.02, 2.0 / 1.5)
+    delta = mean_delta(profiles, np.array([700]), epsilon, 1e-6, pld.Grid(0.05, (0,)))
     assert delta == pytest.approx(1e-6, rel=0.02)
 
 

@@ -19,7 +19,8 @@ from sklearn.model_selection import GridSearchCV
 
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
 from dperm import LogisticRegression
-from dperm.accounting import SqliteLedger, budget_units, ledger_names, open_ledger, sqlite_ledger
+from dperm.accounting import SqliteLedger, budget_units, ledger_names, open_ledger
+from dperm.accounting.ledger import sqlite_ledger
 from dperm.errors import (
     BudgetExceededError,
     LedgerCorruptError,

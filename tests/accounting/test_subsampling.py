@@ -11,8 +11,6 @@ from hypothesis import settings as run_settings
 from hypothesis import strategies as st
 
 from dperm.accounting import (
-    _pld,
-    _profiles,
     gaussian_delta,
     gaussian_sigma,
     gdp_epsilon,
@@ -23,7 +21,9 @@ from dperm.accounting import (
     sgd_epsilon,
     symmetric_rdp,
 )
-from dperm.accounting._composition import mean_composed_delta
+from dperm.accounting.pld import pld
+from dperm.accounting.pld import profiles as profiles_of
+from dperm.accounting.pld.composition import mean_composed_delta
 
 VECTOR = 1e-9
 PLD_VECTOR = 1e-3
@@ -49,7 +49,7 @@ def at(profile, epsilon):
     ],
 )
 def test_sampled_profile_vectors(q, mu, epsilon, value):
-    assert at(_profiles.sampled_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+    assert at(profiles_of.sampled_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_sampled_profile_vectors(q, mu, epsilon, value):
     ],
 )
 def test_replaced_poisson_profile_vectors(q, mu, epsilon, value):
-    assert at(_profiles.replaced_poisson_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+    assert at(profiles_of.replaced_poisson_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
 
 
 @pytest.mark.parametrize(("q", "mu", "epsilon"), [(0.1, 1.0, 0.05), (0.01, 0.5, 0.003), (0.5, 2.0, 0.6)])
@@ -72,19 +72,19 @@ def test_both_poisson_directions_against_integrals(q, mu, epsilon):
     factor = mp.exp(epsilon)
     switch = mp.log((mp.exp(-epsilon) - (1 - q)) / q) / mu + mu / 2
     add = mp.quad(lambda t: mp.npdf(t) - factor * mixture(t), [-40, -10, -3, switch])
-    assert at(_profiles.reversed_sampled_profile(q, mu), epsilon) == pytest.approx(float(add), rel=VECTOR)
+    assert at(profiles_of.reversed_sampled_profile(q, mu), epsilon) == pytest.approx(float(add), rel=VECTOR)
     switch = mp.log((factor - (1 - q)) / q) / mu + mu / 2
     remove = mp.quad(
         lambda t: mixture(t) - factor * mp.npdf(t), [switch, switch + 3, switch + 10, switch + 40]
     )
-    assert at(_profiles.sampled_profile(q, mu), epsilon) == pytest.approx(float(remove), rel=VECTOR)
+    assert at(profiles_of.sampled_profile(q, mu), epsilon) == pytest.approx(float(remove), rel=VECTOR)
 
 
 @pytest.mark.parametrize("q", [1e-6, 1e-3, 0.3, 1.0])
 @pytest.mark.parametrize("mu", [1e-3, 0.3, 3.0, 60.0])
 def test_profiles_are_decreasing_and_far_out_finite(q, mu):
     epsilon = np.array([0.0, 1e-9, 1e-4, 0.1, 1.0, 10.0, 29.9, 30.1, 500.0, 800.0])
-    for profile in (_profiles.sampled_profile, _profiles.replaced_poisson_profile):
+    for profile in (profiles_of.sampled_profile, profiles_of.replaced_poisson_profile):
         values = profile(q, mu)(epsilon)
         assert np.all(np.isfinite(values))
         assert np.all(np.diff(values) <= 0)
@@ -318,7 +318,7 @@ def test_monotone(sampling):
 
 
 def test_one_step_is_the_profile():
-    profile = _profiles.sampled_profile(0.01, 0.5)
+    profile = profiles_of.sampled_profile(0.01, 0.5)
     delta = at(profile, 0.02)
     assert sgd_epsilon(4.0, delta, batch_size=1, n_samples=100, steps=1, **WOR) == pytest.approx(
         0.02, rel=1e-7
@@ -327,9 +327,9 @@ def test_one_step_is_the_profile():
 
 
 def test_every_grid_is_an_upper_bound_and_finer_is_tighter():
-    profiles = _profiles.without_replacement_replace_one(0.00256, 0.2)
+    profiles = profiles_of.without_replacement_replace_one(0.00256, 0.2)
     values = [
-        _pld.composed_epsilons(profiles, 19550, 1e-5, _pld.Grid(step, (0,)))[0]
+        pld.composed_epsilons(profiles, 19550, 1e-5, pld.Grid(step, (0,)))[0]
         for step in (2, 1, 0.5, 0.2, 0.1, 0.02)
     ]
     assert values == sorted(values, reverse=True)
@@ -422,11 +422,11 @@ def test_calibration_at_small_rates(n_samples, batch_size, steps, delta, scheme)
 def test_small_rates_never_fail(rate, multiplier, steps, delta, direction):
     """On the first grid, for every rate: above that of one step, and the delta there is the promised one."""
     delta, mu = 10.0**delta, 1.0 / multiplier
-    profiles = _profiles.poisson_add_or_remove(10.0**rate, mu)
-    grid = _pld.first_grid(profiles, steps, delta)._replace(directions=(direction,))
-    (bound,) = _pld.composed_epsilons(profiles, steps, delta, grid)
+    profiles = profiles_of.poisson_add_or_remove(10.0**rate, mu)
+    grid = pld.first_grid(profiles, steps, delta)._replace(directions=(direction,))
+    (bound,) = pld.composed_epsilons(profiles, steps, delta, grid)
     counts = np.array([steps])
-    loss = _pld._loss_on_grid(profiles, direction, steps, delta, grid)
+    loss = pld._loss_on_grid(profiles, direction, steps, delta, grid)
     assert bound < math.inf
     assert at(profiles.pairs[direction][0], bound) <= delta
     # another tilt, whose allowance for rounding shows at the smallest deltas
@@ -439,8 +439,8 @@ def test_tiny_deltas_are_certified():
 
 
 def test_what_cannot_be_certified_is_not_guessed():
-    profiles = _profiles.without_replacement_replace_one(1e-6, 0.5)
-    assert _pld.refined_epsilon(profiles, 10**14, 1e-5)[0] == math.inf
+    profiles = profiles_of.without_replacement_replace_one(1e-6, 0.5)
+    assert pld.refined_epsilon(profiles, 10**14, 1e-5)[0] == math.inf
     settings = {"batch_size": 1, "n_samples": 10**6, "steps": 10**14, **WOR}
     renyi = sgd_epsilon(11.59, 1e-8, accountant="rdp", **settings)
     assert sgd_epsilon(11.59, 1e-8, **settings) == renyi  # falls back

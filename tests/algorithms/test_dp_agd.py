@@ -12,7 +12,7 @@ from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
-from dperm.algorithms.late_mean import LateMean
+from dperm.algorithms.suffix_average import LateMean
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
 from reference import numpy_algorithms as twin

@@ -14,7 +14,7 @@ from dperm.algorithms.dp_newton import dp_newton_schedule
 from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.mechanisms import release, release_without_privacy
-from dperm.second_moments import symmetric_matrix
+from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 
 RELATIONS = ["add_or_remove", "replace_one"]
@@ -48,7 +48,7 @@ def test_the_upper_bound_lies_above_the_hessian_and_a_step_never_overshoots(loss
     rng = np.random.default_rng(0)
     X, y = separable(n=400)
     obj = Objective(loss, X, y)
-    from dperm.second_moments import symmetric_matrix
+    from dperm.objective.second_moments import symmetric_matrix
 
     for scale in (0.0, 1e-4, 1.0, 30.0):
         w = scale * rng.normal(size=5)

@@ -14,7 +14,7 @@ from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.mechanisms import release
 from dperm.mechanisms.release import release_without_privacy
 from dperm.mechanisms.sampling import permutation, uniform_integers
-from dperm.stochastic_descent import DescentPlan
+from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 
 EXACT = {"epsilon": math.inf, "delta": 1e-6}

@@ -37,7 +37,7 @@ from dperm.mechanisms import release
 from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import uniform_integers
-from dperm.stochastic_descent import DescentPlan
+from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 
 SHORT = {

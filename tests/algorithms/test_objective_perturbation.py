@@ -15,7 +15,7 @@ from dperm.algorithms import nonprivate, objective_perturbation
 from dperm.errors import BudgetExceededError
 from dperm.losses import Huber
 from dperm.mechanisms import release
-from dperm.secret_training import Minimisation
+from dperm.objective.bounded_training import Minimisation
 
 SHARE = 1 - 1e-3  # of epsilon and delta, left for the linear term
 

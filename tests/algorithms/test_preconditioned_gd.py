@@ -14,7 +14,7 @@ from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
 from dperm.mechanisms import release
-from dperm.second_moments import symmetric_matrix
+from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 
 MOMENTS = ["gram", "columns", "none"]

@@ -13,7 +13,7 @@ from dperm.algorithms import nonprivate, sufficient_statistics
 from dperm.errors import BudgetExceededError
 from dperm.losses import Huber, SquaredError
 from dperm.mechanisms import release, release_without_privacy
-from dperm.second_moments import symmetric_matrix
+from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 
 

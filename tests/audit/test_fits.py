@@ -11,7 +11,7 @@ from scipy.stats import norm
 from dperm import algorithms, audit
 from dperm.audit import fits, worst_case_neighbours
 from dperm.audit.trainings import observe
-from dperm.bounded import Bounded
+from dperm.private_values.bounded import Bounded
 from reference.noisy_selection import permute_and_flip_probabilities
 
 

@@ -37,19 +37,19 @@ from dperm.algorithms import (
     rrpsgd,
     sufficient_statistics,
 )
-from dperm.data import placement
 from dperm.data.columns import ColumnsMatrix
-from dperm.data.dask_collections import EncodedCollection
-from dperm.data.distributed import DistributedRows, compensated_sum
-from dperm.data.partition import Partition, WorkerThreads, checksum_of
+from dperm.data.dask import placement
+from dperm.data.dask.collections import EncodedCollection
+from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
+from dperm.data.dask.rows import DistributedRows, compensated_sum
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
 from dperm.errors import DataError
-from dperm.linear_map import LinearMap
 from dperm.losses import Softmax, SquaredError
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from dperm.private_values.linear_map import LinearMap
 from reference import clusters
 from reference.clusters import partitioned, random_records
 
@@ -307,7 +307,7 @@ def test_the_process_that_leads_never_sees_a_sample(client, monkeypatch):
         raise AssertionError("a sample was drawn here")
 
     monkeypatch.setattr("dperm.mechanisms.batches.PartitionSamples.for_partition", refuse)
-    monkeypatch.setattr("dperm.secret_rows.SecretRows._among", refuse)
+    monkeypatch.setattr("dperm.private_values.secret_rows.SecretRows._among", refuse)
     monkeypatch.setattr("dperm.mechanisms.batches.poisson_sample", refuse)
     X, y = random_records(N, D)
     there = Objective("logistic", *partitioned(X, y, CUTS["even"]))
@@ -469,7 +469,7 @@ def test_no_task_stays_bound_to_a_worker(client):
 
 
 def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.distributed._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
@@ -492,7 +492,7 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.distributed._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
     clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)

@@ -20,9 +20,9 @@ from dperm import Objective, algorithms
 from dperm.accounting import Ledger
 from dperm.data import scan_csv, scan_parquet
 from dperm.errors import DataError, PrivacyWarning
-from dperm.linear_map import LinearMap
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from dperm.private_values.linear_map import LinearMap
 
 pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
@@ -675,7 +675,7 @@ def test_memory_does_not_hold_the_data(tmp_path):
 
 
 def test_a_schema_encodes_every_chunk(tmp_path):
-    schemas = pytest.importorskip("dperm.data.schema")
+    schemas = pytest.importorskip("dperm.data.schema.schema")
     rng = np.random.default_rng(7)
     columns = {
         "age": rng.integers(10, 90, N).astype(float),

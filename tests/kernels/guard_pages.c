@@ -13,12 +13,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "columns_matrix.h"
-#include "distinct_records.h"
+#include "dense/columns_matrix.h"
+#include "records/distinct_records.h"
 #include "kept_rows.h"
 #include "kernel_table.h"
-#include "row_blocks.h"
-#include "sgd_steps.h"
+#include "dense/row_blocks.h"
+#include "sgd/sgd_steps.h"
 
 enum { MOST = 96, ARENA_PAGES = 288, N_STEPS = 6 };
 enum place { AT_START, AT_END };

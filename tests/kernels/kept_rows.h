@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "column_strips.h"
-#include "columns_matrix.h"
-#include "record_index.h"
-#include "row_blocks.h"
-#include "row_ranges.h"
-#include "sgd_steps.h"
-#include "sparse_matrix.h"
-#include "tabular_matrix.h"
+#include "sparse/column_panels.h"
+#include "dense/columns_matrix.h"
+#include "records/record_index.h"
+#include "dense/row_blocks.h"
+#include "passes/row_ranges.h"
+#include "sgd/sgd_steps.h"
+#include "sparse/sparse_matrix.h"
+#include "tabular/tabular_matrix.h"
 
 struct program {
     void *(*room)(size_t bytes); /* for an array of exactly that size */

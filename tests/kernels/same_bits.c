@@ -11,23 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk_table.h"
-#include "columns_matrix.h"
-#include "discrete_laplace.h"
-#include "exponential_mechanism.h"
-#include "half_normal.h"
+#include "dispatch/bulk_table.h"
+#include "dense/columns_matrix.h"
+#include "random/discrete_laplace.h"
+#include "random/exponential_mechanism.h"
+#include "random/half_normal.h"
 #include "kept_rows.h"
 #include "kernel_table.h"
-#include "noisy_selection.h"
-#include "norm_laplace.h"
-#include "norm_laplace_float.h"
-#include "normals_float.h"
-#include "poisson_sample.h"
-#include "rounded_gaussian.h"
-#include "row_blocks.h"
-#include "row_ranges.h"
-#include "sgd_steps.h"
-#include "uniform_integers.h"
+#include "random/noisy_selection.h"
+#include "random/norm_laplace.h"
+#include "random/norm_laplace_float.h"
+#include "random/normals_float.h"
+#include "random/poisson_sample.h"
+#include "random/rounded_gaussian.h"
+#include "dense/row_blocks.h"
+#include "passes/row_ranges.h"
+#include "sgd/sgd_steps.h"
+#include "random/uniform_integers.h"
 
 enum { ROWS = 3 * 512 + 77, MOST_COLUMNS = 131, MOST_CLASSES = 7, N_STEPS = 11 };
 enum { MOST_SIZE = (MOST_COLUMNS + 2) * (MOST_COLUMNS + 3) / 2 };

@@ -15,18 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bulk_table.h"
-#include "discrete_laplace.h"
-#include "exponential_mechanism.h"
-#include "half_normal.h"
-#include "lazy_uniform.h"
-#include "noisy_selection.h"
-#include "norm_laplace.h"
-#include "norm_laplace_float.h"
-#include "poisson_sample.h"
-#include "rounded_gaussian.h"
-#include "sparse_sample.h"
-#include "uniform_integers.h"
+#include "dispatch/bulk_table.h"
+#include "random/discrete_laplace.h"
+#include "random/exponential_mechanism.h"
+#include "random/half_normal.h"
+#include "random/lazy_uniform.h"
+#include "random/noisy_selection.h"
+#include "random/norm_laplace.h"
+#include "random/norm_laplace_float.h"
+#include "random/poisson_sample.h"
+#include "random/rounded_gaussian.h"
+#include "random/sparse_sample.h"
+#include "random/uniform_integers.h"
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

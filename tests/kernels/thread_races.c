@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "distinct_records.h"
+#include "records/distinct_records.h"
 #include "kept_rows.h"
-#include "row_ranges.h"
+#include "passes/row_ranges.h"
 
 static _Thread_local int thread_number;
 static int threads_in_team = 1;

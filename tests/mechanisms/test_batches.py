@@ -13,7 +13,7 @@ import dperm
 from dperm import Objective
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.secret_rows import SecretRows
+from dperm.private_values.secret_rows import SecretRows
 
 
 def batches(sampling, size, n, seed=0):

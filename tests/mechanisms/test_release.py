@@ -9,10 +9,10 @@ from scipy.stats import gamma, kstest
 from dperm.accounting import Ledger
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease, PureRelease
-from dperm.bounded import Bounded
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release, release_without_privacy
 from dperm.mechanisms.release import Releaser
+from dperm.private_values.bounded import Bounded
 from reference.noisy_selection import permute_and_flip_probabilities
 
 

@@ -25,7 +25,7 @@ def check_sdist(path):
     """The sdist builds and tests itself: it holds every tracked file."""
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for folder, pattern in [("csrc", "*"), ("src/dperm", "**/*"), ("tests", "**/*"), ("bench", "**/*")]:
+    for folder, pattern in [("csrc", "**/*"), ("src/dperm", "**/*"), ("tests", "**/*"), ("bench", "**/*")]:
         here = {file for file in (ROOT / folder).glob(pattern) if file.is_file()}
         here = {file.relative_to(ROOT).as_posix() for file in here if "__pycache__" not in file.parts}
         check(here, f"nothing in {folder}")

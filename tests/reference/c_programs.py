@@ -30,7 +30,7 @@ def run(*command, timeout=1200, **keywords):
 
 def sources():
     """Every C file of the package: new ones take part in every test that links them."""
-    return sorted(CSRC.glob("*.c"))
+    return sorted(CSRC.rglob("*.c"))
 
 
 def jobs(levels):

@@ -7,7 +7,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t
 
 
-cdef extern from "mapped_file.h" nogil:
+cdef extern from "memory/mapped_file.h" nogil:
     struct mapped_file:
         const char *start
         int place

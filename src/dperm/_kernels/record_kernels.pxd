@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 
-cdef extern from "distinct_records.h" nogil:
+cdef extern from "records/distinct_records.h" nogil:
     struct record_part:
         const char *bytes
         int64_t width
@@ -23,7 +23,7 @@ cdef extern from "distinct_records.h" nogil:
     void distinct_records_free(distinct_records_type *)
 
 
-cdef extern from "record_index.h" nogil:
+cdef extern from "records/record_index.h" nogil:
     struct record_index:
         const int64_t *ends
         int64_t n_rows

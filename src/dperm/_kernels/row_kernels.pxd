@@ -71,7 +71,7 @@ cdef extern from "kernel_table.h" nogil:
     const kernel_table *chosen "kernels_in_use"
 
 
-cdef extern from "column_strips.h" nogil:
+cdef extern from "sparse/column_panels.h" nogil:
     struct strip_store:
         pass
 
@@ -79,7 +79,7 @@ cdef extern from "column_strips.h" nogil:
     void free_strips(strip_store *)
 
 
-cdef extern from "sparse_matrix.h" nogil:
+cdef extern from "sparse/sparse_matrix.h" nogil:
     enum index_type:
         INDEX_I32
         INDEX_I64
@@ -105,7 +105,7 @@ cdef extern from "sparse_matrix.h" nogil:
                        void *x_out)
 
 
-cdef extern from "row_blocks.h" nogil:
+cdef extern from "dense/row_blocks.h" nogil:
     struct columns_matrix
     struct tabular_matrix
 
@@ -121,12 +121,12 @@ cdef extern from "row_blocks.h" nogil:
         row_norms_fn *find_norms
 
 
-cdef extern from "live_columns.h" nogil:
+cdef extern from "tabular/nonzero_columns.h" nogil:
     struct live_columns:
         int64_t bytes
 
 
-cdef extern from "tabular_matrix.h" nogil:
+cdef extern from "tabular/tabular_matrix.h" nogil:
     enum numeric_type:
         NUMERIC_F32
         NUMERIC_F64
@@ -155,13 +155,13 @@ cdef extern from "tabular_matrix.h" nogil:
     expand_rows_fn expand_tabular
 
 
-cdef extern from "columns_matrix.h" nogil:
+cdef extern from "dense/columns_matrix.h" nogil:
     struct columns_matrix:
         const void *const *columns
         int64_t n_columns
 
 
-cdef extern from "sgd_steps.h" nogil:
+cdef extern from "sgd/sgd_steps.h" nogil:
     struct sgd_settings:
         loss loss
         double clip_in
@@ -183,7 +183,7 @@ cdef extern from "sgd_steps.h" nogil:
         int64_t n_open
 
 
-cdef extern from "row_ranges.h" nogil:
+cdef extern from "passes/row_ranges.h" nogil:
     int one_sgd_block(const kernel_table *, real_type, const dense_rows *, const sgd_settings *,
                       const sgd_block *, double *w, double *w_sum)
     int has_threads()
@@ -231,6 +231,6 @@ cdef extern from "row_ranges.h" nogil:
                          int64_t n_classes, const double *w, double *p_out)
 
 
-cdef extern from "circulant_solve.h" nogil:
+cdef extern from "smoothing/circulant_solve.h" nogil:
     int circulant_solve(const kernel_table *, int n_threads, double sigma, const double *v,
                         int64_t n_vectors, int64_t d, double *u)

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 """Bindings of the row kernels: arrays in, arrays out, the GIL released. No arithmetic.
 
-Callers (``dperm.data``, ``dperm.objective``) have checked types, shapes and values.
+Callers (``dperm.data``, ``dperm.objective.objective``) have checked types, shapes and values.
 """
 
 import numpy as np

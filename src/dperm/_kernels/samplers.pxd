@@ -2,7 +2,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
-cdef extern from "random_bits.h" nogil:
+cdef extern from "random/random_bits.h" nogil:
     int RANDOM_BITS_OK, RANDOM_BITS_SOURCE_FAILED, RANDOM_BITS_STUCK
     ctypedef int random_bits_refill(void *context, uint8_t *buffer, size_t size) noexcept nogil
     struct random_bits:
@@ -12,21 +12,21 @@ cdef extern from "random_bits.h" nogil:
     int random_bits_fill_words(random_bits *bits, uint64_t *out, size_t count)
 
 
-cdef extern from "errands.h" nogil:
+cdef extern from "passes/side_task.h" nogil:
     struct errand:
         void (*run)(void *context) noexcept nogil
         void *context
 
 
-cdef extern from "half_normal.h" nogil:
+cdef extern from "random/half_normal.h" nogil:
     void half_normal_prepare()
 
 
-cdef extern from "lazy_uniform.h" nogil:
+cdef extern from "random/lazy_uniform.h" nogil:
     int LAZY_UNIFORM_DIGITS
 
 
-cdef extern from "rounded_gaussian.h" nogil:
+cdef extern from "random/rounded_gaussian.h" nogil:
     struct rounded_gaussian_scale:
         uint64_t numerator
         unsigned shift
@@ -34,7 +34,7 @@ cdef extern from "rounded_gaussian.h" nogil:
                               size_t count)
 
 
-cdef extern from "exponential_mechanism.h" nogil:
+cdef extern from "random/exponential_mechanism.h" nogil:
     struct dyadic_rate:
         uint64_t numerator
         unsigned shift
@@ -43,12 +43,12 @@ cdef extern from "exponential_mechanism.h" nogil:
         random_bits *bits, const int64_t *scores, size_t count, dyadic_rate rate, size_t *chosen)
 
 
-cdef extern from "discrete_laplace.h" nogil:
+cdef extern from "random/discrete_laplace.h" nogil:
     int discrete_laplace_fill(random_bits *bits, dyadic_rate rate, bint two_sided, int64_t *out,
                               size_t count)
 
 
-cdef extern from "noisy_selection.h" nogil:
+cdef extern from "random/noisy_selection.h" nogil:
     int permute_and_flip_c "permute_and_flip"(
         random_bits *bits, const int64_t *scores, size_t count, dyadic_rate rate, size_t *order,
         size_t *chosen)
@@ -57,35 +57,35 @@ cdef extern from "noisy_selection.h" nogil:
         size_t *chosen)
 
 
-cdef extern from "norm_laplace.h" nogil:
+cdef extern from "random/norm_laplace.h" nogil:
     size_t norm_laplace_workspace_bytes(size_t dimension)
     int norm_laplace_fill(random_bits *bits, rounded_gaussian_scale scale, size_t dimension,
                           size_t vectors, unsigned first_digits, int64_t *out, void *workspace)
 
 
-cdef extern from "bulk_table.h" nogil:
+cdef extern from "dispatch/bulk_table.h" nogil:
     struct bulk_table:
         const char *instruction_set
     const bulk_table *bulk_choose(const char *name)
     const bulk_table *bulk "bulk_in_use"
 
 
-cdef extern from "process_mark.h" nogil:
+cdef extern from "memory/process_mark.h" nogil:
     void process_mark_prepare()
     uint64_t process_mark_c "process_mark"()
 
 
-cdef extern from "norm_laplace_float.h" nogil:
+cdef extern from "random/norm_laplace_float.h" nogil:
     int norm_laplace_float_fill(random_bits *bits, const bulk_table *table, double scale,
                                 size_t dimension, size_t vectors, double *out)
 
 
-cdef extern from "normals_float.h" nogil:
+cdef extern from "random/normals_float.h" nogil:
     int normals_float_fill(random_bits *bits, const bulk_table *table, double factor, double *out,
                            size_t count)
 
 
-cdef extern from "poisson_sample.h" nogil:
+cdef extern from "random/poisson_sample.h" nogil:
     int POISSON_BLOCK
     struct poisson_progress:
         uint64_t threshold
@@ -96,7 +96,7 @@ cdef extern from "poisson_sample.h" nogil:
                                           poisson_progress *progress, int64_t *out, size_t capacity)
 
 
-cdef extern from "sparse_sample.h" nogil:
+cdef extern from "random/sparse_sample.h" nogil:
     int SPARSE_FIRST_COUNTS, SPARSE_MOST_COUNTS, SPARSE_MOST_LOG2_BLOCK, SPARSE_ROOM
     struct block_counts:
         const uint32_t *digits
@@ -110,7 +110,7 @@ cdef extern from "sparse_sample.h" nogil:
                                         sparse_progress *progress, int64_t *out, size_t capacity)
 
 
-cdef extern from "uniform_integers.h" nogil:
+cdef extern from "random/uniform_integers.h" nogil:
     int uniform_integers_fill(random_bits *bits, uint64_t bound, int64_t *out, size_t count)
     int permutation_fill_32(random_bits *bits, int32_t *out, size_t count)
     int permutation_fill_64(random_bits *bits, int64_t *out, size_t count)

@@ -16,7 +16,8 @@ from dperm.accounting.events import (
 )
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.group_privacy import group_privacy, group_privacy_target
-from dperm.accounting.ledger import Ledger, LedgerEntry, PrivacyLedger
+from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger
+from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
 from dperm.accounting.paper import PaperComparison, compare_with_paper
@@ -49,7 +50,6 @@ from dperm.accounting.selection import (
     pure_rho,
 )
 from dperm.accounting.sgd_calibration import noise_multiplier
-from dperm.accounting.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_delta, sgd_epsilon
 from dperm.accounting.units import (
     UNITS_PER_ONE,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dperm.accounting._checks import check_delta
-from dperm.accounting._profiles import Array, log_gaussian_profile
+from dperm.accounting.pld.profiles import Array, log_gaussian_profile
 
 RDP_ORDERS: tuple[float, ...] = (
     *(1.0 + k / 10.0 for k in range(1, 100)),

@@ -24,7 +24,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from dperm.accounting import _pld, _profiles
 from dperm.accounting._checks import (
     check_delta,
     check_epsilon,
@@ -34,6 +33,7 @@ from dperm.accounting._checks import (
 )
 from dperm.accounting.gaussian import gaussian_delta, gdp_epsilon, gdp_mu
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.pld import pld, profiles
 from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
@@ -223,11 +223,11 @@ def sgd_delta(
     if plan.is_gaussian():
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    grid = _pld.Grid(_pld.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
+    grid = pld.Grid(pld.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
     best, target = unsampled, max(unsampled, 1e-290)
     while True:
         # What is cut off is a share of the target: lower it until it is not above the result.
-        found = _pld.mean_delta(profiles, counts, epsilon, target, grid)
+        found = pld.mean_delta(profiles, counts, epsilon, target, grid)
         best = min(best, found)
         if found > 0.1 * target or found < 1e-290:
             return best
@@ -275,19 +275,19 @@ def plan_epsilon(
         orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))
         return _moments_epsilon(orders, poisson_rdp(plan.rate, 1.0 / multiplier, orders), plan.steps, delta)
     if accountant is SubsamplingAccountant.PLD:
-        epsilon, _ = _pld.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
+        epsilon, _ = pld.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:
             return min(epsilon, unsampled)
     return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
 
 
-def step_profiles(plan: SgdPlan, multiplier: float) -> _profiles.StepProfiles:
+def step_profiles(plan: SgdPlan, multiplier: float) -> profiles.StepProfiles:
     """Profiles of one step of a plan."""
     if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
-        return _profiles.without_replacement_replace_one(plan.rate, 2.0 / multiplier)
+        return profiles.without_replacement_replace_one(plan.rate, 2.0 / multiplier)
     if plan.neighbors is Neighbours.REPLACE_ONE:
-        return _profiles.poisson_replace_one(plan.rate, 1.0 / multiplier)
-    return _profiles.poisson_add_or_remove(plan.rate, 1.0 / multiplier)
+        return profiles.poisson_replace_one(plan.rate, 1.0 / multiplier)
+    return profiles.poisson_add_or_remove(plan.rate, 1.0 / multiplier)
 
 
 def first_guess(plan: SgdPlan, epsilon: float, delta: float) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.sgd_calibration import noise_multiplier
@@ -37,8 +37,8 @@ from dperm.losses import Loss
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

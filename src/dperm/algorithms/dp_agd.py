@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import PureRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import (
     Units,
@@ -31,16 +31,16 @@ from dperm.accounting.units import (
 )
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.late_mean import LateMean
 from dperm.algorithms.noisy_gd import longest_gradient, softmax_clip
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
-from dperm.bounded import Bounded
+from dperm.algorithms.suffix_average import LateMean
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

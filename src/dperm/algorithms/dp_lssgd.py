@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting import paper
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.algorithms._minibatch_descent import (
     MinibatchSchedule,
     SamplingPlan,
@@ -31,7 +31,7 @@ from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_positive_integer, override
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.smoothing import laplacian_smoothing
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 Array = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import floor_units, gaussian_noise_multiplier
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_of_lemma
@@ -32,8 +32,8 @@ from dperm.algorithms.settings import check_choice, check_positive, check_positi
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from dperm.accounting import paper
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.algorithms._minibatch_descent import (
     MinibatchSchedule,
     SamplingPlan,
@@ -25,7 +25,7 @@ from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import override
 from dperm.algorithms.step_rules import Adam, HeavyBall, StepRule
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 OPTIMIZERS = ("momentum", "adam")
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from dperm.accounting import paper
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.sgd_calibration import noise_multiplier
@@ -36,9 +36,9 @@ from dperm.algorithms.sgd_settings import (
 )
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.stochastic_descent import DescentPlan
+from dperm.objective.objective import Objective
+from dperm.objective.stochastic_descent import DescentPlan
+from dperm.statement.privacy_statement import PrivacyStatement
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20

@@ -22,7 +22,7 @@ from dperm.accounting.budget import Budget
 from dperm.accounting.descent_rounding import descent_rounding
 from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.output_sensitivity import (
@@ -56,9 +56,9 @@ from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import permutation, uniform_integers
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.stochastic_descent import DescentPlan, Indices, StepRule
+from dperm.objective.objective import Objective
+from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.losses import Loss
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
 #: algorithm documents. Its return value is ignored.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.algorithms.fit_result import FitResult
-from dperm.bounded import Bounded
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded
 
 
 class GradientRequest(NamedTuple):

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.requirements import needs
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 
 @needs(labels=True, intercept=True)

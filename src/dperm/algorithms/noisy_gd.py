@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
@@ -31,12 +31,12 @@ from dperm.algorithms.settings import (
     override,
     warn_unproved,
 )
-from dperm.bounded import Bounded
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

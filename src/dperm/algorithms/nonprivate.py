@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from dperm.algorithms.fit_result import Callback, FitResult, public_facts
 from dperm.algorithms.requirements import needs
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from dperm.accounting import paper
 from dperm.accounting.events import PerturbedMinimumRelease
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.group_privacy import group_privacy_target
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
@@ -26,12 +26,12 @@ from dperm.accounting.units import check_target
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.output_noise import SECRET_ITERATES, add_or_remove_note
 from dperm.algorithms.requirements import needs
-from dperm.bounded import Bounded
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Array, Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.secret_training import Minimisation, PublicConstants
+from dperm.objective.bounded_training import Minimisation, PublicConstants
+from dperm.objective.objective import Array, Objective
+from dperm.private_values.bounded import Bounded
+from dperm.statement.privacy_statement import PrivacyStatement
 
 # Losses whose derivative in the margin has one sign.
 _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")

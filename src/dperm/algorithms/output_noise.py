@@ -8,7 +8,7 @@ from typing import Any
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.scheduled_budget import ScheduledBudget
@@ -16,9 +16,9 @@ from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.secret_training import Training, check_record_count, released_sensitivity
+from dperm.objective.bounded_training import Training, check_record_count, released_sensitivity
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 MECHANISMS = ("auto", "gaussian", "norm_laplace")
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
@@ -25,8 +25,8 @@ from dperm.algorithms.output_noise import (
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_positive, check_positive_integer, override, warn_unproved
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
-from dperm.secret_training import GradientDescent, PublicConstants, released_sensitivity
+from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
+from dperm.objective.objective import Objective
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,9 @@ def output_perturbation_gd(
     not move two points further apart (Hardt, Recht and Singer 2016, Lemma 3.7), so that one record moves the
     result by at most ``T eta s L/n`` (geometrically less with a ridge term on every weight), s = 2 or 1; for
     the logistic loss by less, because iterates are bounded and two gradients at one point are not opposite.
-    Rounding errors of the program are counted, see :mod:`dperm.secret_training`. Noise: Gaussian (Balle and
-    Wang 2018, Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
+    Rounding errors of the program are counted, see
+    :mod:`dperm.objective.bounded_training`. Noise: Gaussian (Balle and Wang 2018,
+    Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
     """
     relation = Neighbours.parse(neighbors)
     if not radius > 0.0:

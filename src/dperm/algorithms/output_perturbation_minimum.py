@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 
 from dperm.accounting import paper
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback, FitResult, public_facts
 from dperm.algorithms.output_noise import OutputNoise, laplace_noise, output_noise, release_trained_weights
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_choice
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
-from dperm.secret_training import Minimisation, PublicConstants, released_sensitivity
+from dperm.objective.bounded_training import Minimisation, PublicConstants, released_sensitivity
+from dperm.objective.objective import Objective
 
 EXACT_MINIMISER = (
     "The published noise is for an exact minimiser. This one is certified to lie close to it, and is "

@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
-from dperm.linear_map import LinearMap
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
+from dperm.objective.objective import Objective
+from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
+from dperm.private_values.linear_map import LinearMap
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from dperm.accounting import paper
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import ExponentialMechanismRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.privgene import offspring_range
 from dperm.accounting.scheduled_budget import ScheduledBudget
@@ -30,8 +30,8 @@ from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

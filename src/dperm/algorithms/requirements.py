@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dperm.losses import Loss
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dperm.accounting import paper
 from dperm.accounting.events import GaussianRelease
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.accounting.scheduled_budget import ScheduledBudget
@@ -34,9 +34,9 @@ from dperm.algorithms.sgd_settings import (
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import uniform_integers
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.stochastic_descent import DescentPlan
+from dperm.objective.objective import Objective
+from dperm.objective.stochastic_descent import DescentPlan
+from dperm.statement.privacy_statement import PrivacyStatement
 
 # Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
@@ -26,15 +26,15 @@ from dperm.algorithms.settings import check_choice, check_positive
 from dperm.mechanisms.noise import LARGEST_SCALE
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective import Objective
-from dperm.privacy_statement import PrivacyStatement
-from dperm.second_moments import (
+from dperm.objective.objective import Objective
+from dperm.objective.second_moments import (
     DIAGONAL,
     bound_before_rounding,
     row_grid,
     symmetric_matrix,
     unweighted_symmetric_matrix,
 )
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 

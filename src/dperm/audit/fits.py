@@ -14,11 +14,11 @@ from scipy.special import log_softmax
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import FitResult
 from dperm.audit.neighbours import LinearData, NeighbourPair
-from dperm.bounded import Bounded
 from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
-from dperm.objective import Objective
-from dperm.secret_rows import SecretRows
-from dperm.stochastic_descent import Batches, Descended, Indices, StochasticDescent
+from dperm.objective.objective import Objective
+from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 

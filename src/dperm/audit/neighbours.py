@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.losses import Loss
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 Array = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units
 from dperm.algorithms.fit_result import FitResult
-from dperm.bounded import Bounded
 from dperm.mechanisms.batches import watch_batches
 from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
-from dperm.objective import Objective
-from dperm.secret_rows import SecretRows
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.secret_rows import SecretRows
 
 # What two runs of the same releases must agree on, access by access.
 _PUBLIC = (

@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from dperm import datasets
 from dperm.algorithms import FitResult, dp_agd, majority, noisy_gd, nonprivate, preconditioned_gd
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5

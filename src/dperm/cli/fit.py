@@ -14,7 +14,7 @@ from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.messages import errors_for_people
 from dperm.cli.tables import read_table, take_label
-from dperm.data.schema import Schema
+from dperm.data.schema.schema import Schema
 
 
 def fit(

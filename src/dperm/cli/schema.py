@@ -11,8 +11,8 @@ from rich.table import Table
 
 from dperm.cli.messages import errors_for_people
 from dperm.cli.tables import read_table, take_label
-from dperm.data.schema import Schema
-from dperm.data.schema_columns import Numeric
+from dperm.data.schema.columns import Numeric
+from dperm.data.schema.schema import Schema
 
 app = typer.Typer(help="Describe the columns of a table.", no_args_is_help=True)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dperm.data.arrow_tables import empty_texts_missing, pyarrow
-from dperm.data.file_kinds import check_is_csv, check_is_parquet
-from dperm.data.schema import Schema
-from dperm.data.schema_columns import Numeric, SchemaColumn
+from dperm.data.files.arrow_tables import empty_texts_missing, pyarrow
+from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
+from dperm.data.schema.columns import Numeric, SchemaColumn
+from dperm.data.schema.schema import Schema
 from dperm.errors import DataError
 
 _PARQUET = (".parquet", ".pq")

@@ -1,7 +1,7 @@
 """Design matrices: what the kernels can read."""
 
 from dperm.data.aggregation import aggregate
-from dperm.data.record_files import RecordFiles, scan_csv, scan_parquet
+from dperm.data.files.record_files import RecordFiles, scan_csv, scan_parquet
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 __all__ = ["RecordFiles", "TabularLayout", "TabularMatrix", "aggregate", "scan_csv", "scan_parquet"]

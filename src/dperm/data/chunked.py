@@ -16,7 +16,7 @@ from dperm._kernels.row_kernels import end_openmp_threads
 from dperm.data.ahead import ThreadsBesideReader
 from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows, sums_of_models
 from dperm.errors import DataError
-from dperm.secret_rows import SecretRows
+from dperm.private_values.secret_rows import SecretRows
 
 Sums = TypeVar("Sums", bound=NDArray[Any])
 Result = TypeVar("Result")

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.mapped_file import MappedFile
+from dperm.data.files.unchanged_files import UnchangedFiles
 from dperm.data.rows import Rows
-from dperm.data.unchanged_files import UnchangedFiles
 from dperm.errors import DataError
 
 

@@ -14,7 +14,7 @@ from dperm._kernels.samplers import GaussianDraw
 from dperm.data.counts import RecordCounts
 from dperm.data.targets import Targets
 from dperm.errors import DataError
-from dperm.secret_rows import SecretRows, SecretSamples
+from dperm.private_values.secret_rows import SecretRows, SecretSamples
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.data.counts import RecordCounts
-from dperm.data.dask_collections import blocks_of, is_dask_collection
+from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.dense import dense_rows
 from dperm.data.mapped import guarded_rows, in_memory, mapped_array
 from dperm.data.rows import Rows, RowSettings, RowSource, is_source
@@ -26,7 +26,7 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
         For data that cannot be used. Nothing is drawn or charged before this check.
     """
     if is_dask_collection(X):
-        from dperm.data.distributed import DistributedRows
+        from dperm.data.dask.rows import DistributedRows
 
         return DistributedRows(blocks_of(X, y), settings)
     counts = settings.counts

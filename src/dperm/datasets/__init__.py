@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from dperm.data.schema import Schema
+from dperm.data.schema.schema import Schema
 from dperm.datasets.cache import cache_folder, entry_path, read_entry, write_entry
 from dperm.datasets.description import Description, described_names, read_description
 from dperm.datasets.files import data_folder, read_files, verify_files

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Any
 
-from dperm.data.schema import Schema
+from dperm.data.schema.schema import Schema
 from dperm.datasets.labels import BinaryLabel, ClassLabel, Label
 
 FILE_FORMATS = ("csv", "idx")

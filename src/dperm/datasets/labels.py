@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.schema_columns import Categorical
-from dperm.data.table_columns import ArrayColumn
+from dperm.data.schema.columns import Categorical
+from dperm.data.schema.table_columns import ArrayColumn
 
 Cells = NDArray[Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.schema_columns import Numeric
+from dperm.data.schema.columns import Numeric
 from dperm.data.tabular import TabularMatrix
 from dperm.datasets.description import Description
 from dperm.errors import DataError

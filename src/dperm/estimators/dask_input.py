@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from dperm.data.dask_collections import Blocks, EncodedCollection, blocks_of, is_dask_collection
+from dperm.data.dask.collections import Blocks, EncodedCollection, blocks_of, is_dask_collection
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 

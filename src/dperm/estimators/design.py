@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from dperm.data.dask_collections import EncodedCollection, is_dask_collection
-from dperm.data.record_files import RecordFiles
-from dperm.data.schema import Schema
+from dperm.data.dask.collections import EncodedCollection, is_dask_collection
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 from dperm.estimators.dask_input import training_collections

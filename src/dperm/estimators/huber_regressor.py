@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-from dperm.accounting.ledger import PrivacyLedger
-from dperm.data.schema import Schema
+from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms.random_source import RandomState

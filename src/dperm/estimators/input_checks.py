@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dperm.data import RecordFiles, TabularMatrix
-from dperm.data.dask_collections import is_dask_collection
+from dperm.data.dask.collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, PrivacyWarning
 from dperm.estimators.dask_input import found_labels, mapped_targets

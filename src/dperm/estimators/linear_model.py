@@ -14,18 +14,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.algorithms.fit_result import FitResult
-from dperm.data.dask_collections import is_dask_collection
-from dperm.data.record_files import RecordFiles
-from dperm.data.schema import Schema
+from dperm.data.dask.collections import is_dask_collection
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
 from dperm.estimators.input_checks import check_epsilon_delta, is_private, row_scales
 from dperm.estimators.solvers import check_solver, run_solver
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]

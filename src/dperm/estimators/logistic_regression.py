@@ -11,9 +11,9 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.accounting.ledger import PrivacyLedger
-from dperm.data.record_files import RecordFiles
-from dperm.data.schema import Schema
+from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.input_checks import class_codes, class_labels, is_private, labels_of, with_targets
 from dperm.estimators.linear_model import PrivateLinearModel

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dperm.accounting.ledger import PrivacyLedger
-from dperm.data.schema import Schema
+from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.losses import Pinball
 from dperm.mechanisms.random_source import RandomState

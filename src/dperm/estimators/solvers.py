@@ -14,7 +14,7 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
-from dperm.objective import Objective
+from dperm.objective.objective import Objective
 
 Solver = Callable[..., FitResult]
 

@@ -24,7 +24,7 @@ from dperm.mechanisms.sampling import (
     poisson_sample,
     sample_without_replacement,
 )
-from dperm.secret_rows import SecretRows
+from dperm.private_values.secret_rows import SecretRows
 
 #: Called with each batch before it is used; returns the batch that is used.
 Watcher = Callable[[SecretRows], SecretRows]

@@ -21,10 +21,9 @@ from dperm.accounting.events import (
     PerturbedMinimumRelease,
     PureRelease,
 )
-from dperm.accounting.ledger import PrivacyLedger
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.bounded import Bounded
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.noise import (
     check_norm_laplace,
@@ -35,8 +34,9 @@ from dperm.mechanisms.noise import (
 )
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
-from dperm.objective import Objective
-from dperm.stochastic_descent import Descended, NoiseSource, StochasticDescent
+from dperm.objective.objective import Objective
+from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
+from dperm.private_values.bounded import Bounded
 
 Array = NDArray[np.float64]
 Release = TypeVar("Release", bound=Callable[..., Any])

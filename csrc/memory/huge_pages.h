@@ -1,0 +1,32 @@
+/* Memory that is read all over, on large pages where the system has them: an address on one of many
+ * small pages costs a search for the page as well. */
+#ifndef DPERM_HUGE_PAGES_H
+#define DPERM_HUGE_PAGES_H
+
+#if defined(__linux__) && !defined(_DEFAULT_SOURCE)
+#error "define _DEFAULT_SOURCE before the first header, for madvise"
+#endif
+
+#include <stddef.h>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include "memory/aligned_memory.h"
+
+enum { LARGE_PAGE = 1 << 21 };
+
+/* At least `bytes`, which begin at a cache line; NULL when memory ran out. Give it back by
+ * free_aligned(). */
+static inline void *large_memory(size_t bytes) {
+    const size_t whole = bytes > LARGE_PAGE ? LARGE_PAGE : ALIGNMENT;
+    void *memory = memory_aligned_to(whole, (bytes + whole - 1) / whole * whole);
+#ifdef MADV_HUGEPAGE
+    if (memory && whole == LARGE_PAGE)
+        madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * The method. The density is proportional to
+ *
+ *   exp(-(k + x)^2 / 2) = exp(-k^2 / 2) * exp(-x (2k + x) / 2).
+ *
+ *   1. Draw k with probability proportional to exp(-k^2 / 2)        (draw_integer_part).
+ *   2. Draw x uniform, keep it with probability exp(-x (2k + x) / 2), else start over at 1
+ *                                                                  (accept_fraction).
+ *
+ * No step evaluates an exponential: von Neumann's trick turns exp(-g) into the probability that a
+ * sequence of simple events stops after an even number of them.
+ */
+#include "random/half_normal.h"
+
+/*
+ * Bounds on loops, only ever reached with a broken source. An event sequence of length 192 has
+ * probability 1 / (2^192 192!); k > 2048 has probability exp(-1024) already in the proposal; a
+ * restart has probability below 1/2 in either step.
+ */
+enum { MOST_EVENTS = 192, MOST_SUCCESSES = 2048, MOST_RESTARTS = 2048 };
+
+/*
+ * True with probability exp(-1/2). The sequence goes on at step K with probability 1 / (2K), so it
+ * reaches step K with probability a_K = 1 / (2^(K-1) (K-1)!), and it stops at an odd step with
+ * probability a_1 - a_2 + a_3 - ... = exp(-1/2).
+ */
+static int bernoulli_exp_minus_half(struct random_bits *bits, bool *success) {
+    for (uint64_t K = 1; K < MOST_EVENTS; K++) {
+        uint64_t event;
+        RANDOM_BITS_TRY(random_bits_below(bits, 2 * K, &event));
+        if (event != 0) {
+            *success = K % 2 == 1;
+            return RANDOM_BITS_OK;
+        }
+    }
+    return RANDOM_BITS_STUCK;
+}
+
+/*
+ * integer_part: k with probability proportional to exp(-k^2 / 2). The number of successes before
+ * the first failure has probability proportional to exp(-k / 2); it is kept with probability exp(-k
+ * (k-1) / 2), that is, if k (k-1) further trials succeed.
+ */
+static int draw_integer_part(struct random_bits *bits, unsigned *integer_part) {
+    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+        unsigned k = 0;
+        bool success;
+        RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
+        while (success) {
+            if (++k > MOST_SUCCESSES)
+                return RANDOM_BITS_STUCK;
+            RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
+        }
+        bool accepted = true;
+        for (unsigned trial = 0; k > 1 && trial < k * (k - 1) && accepted; trial++)
+            RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &accepted));
+        if (accepted) {
+            *integer_part = k;
+            return RANDOM_BITS_OK;
+        }
+    }
+    return RANDOM_BITS_STUCK;
+}
+
+/*
+ * What draw_integer_part does is a function of the bits it reads, and it usually reads few. The
+ * table holds, for each value of the next MEMO_BITS bits, its result and how many of them it read,
+ * or bits_read = 0 when it would have read more. A look-up therefore gives exactly what the call
+ * would have given, and leaves the stream where the call would have left it. A table that was never
+ * filled sends every draw to the call.
+ */
+enum { MEMO_BITS = 12 };
+static struct {
+    uint8_t integer_part;
+    uint8_t bits_read;
+} integer_part_memo[1 << MEMO_BITS];
+
+static int no_more_bytes(void *context, uint8_t *buffer, size_t size) {
+    (void)context, (void)buffer, (void)size;
+    return -1;
+}
+
+void half_normal_prepare(void) {
+    for (unsigned pattern = 0; pattern < 1u << MEMO_BITS; pattern++) {
+        struct random_bits bits;
+        uint8_t unused[4];
+        unsigned k;
+        random_bits_init(&bits, unused, sizeof unused, no_more_bytes, NULL);
+        bits.reservoir = pattern;
+        bits.available = MEMO_BITS;
+        if (draw_integer_part(&bits, &k) == RANDOM_BITS_OK) {
+            integer_part_memo[pattern].integer_part = (uint8_t)k;
+            integer_part_memo[pattern].bits_read = (uint8_t)(MEMO_BITS - bits.available);
+        }
+    }
+}
+
+static inline int recall_integer_part(struct random_bits *bits, unsigned *k) {
+    RANDOM_BITS_TRY(random_bits_require(bits, MEMO_BITS));
+    const unsigned pattern = (unsigned)bits->reservoir & ((1u << MEMO_BITS) - 1);
+    const unsigned bits_read = integer_part_memo[pattern].bits_read;
+    if (bits_read == 0)
+        return draw_integer_part(bits, k);
+    *k = integer_part_memo[pattern].integer_part;
+    random_bits_drop(bits, bits_read);
+    return RANDOM_BITS_OK;
+}
+
+/*
+ * True with probability (2k + x) / (2k + 2): one of 2k + 2 equally likely cases fails, one succeeds
+ * with probability x, the others succeed.
+ */
+static inline int bernoulli_ratio(struct random_bits *bits, unsigned k, struct lazy_uniform *x,
+                                  bool *success) {
+    uint64_t choice;
+    if (k == 0) {
+        uint32_t bit;
+        RANDOM_BITS_TRY(random_bits_take(bits, 1, &bit));
+        choice = bit;
+    } else {
+        RANDOM_BITS_TRY(random_bits_below(bits, 2 * (uint64_t)k + 2, &choice));
+    }
+    *success = choice < 2 * (uint64_t)k;
+    if (choice != 2 * (uint64_t)k)
+        return RANDOM_BITS_OK;
+    struct lazy_uniform r;
+    RANDOM_BITS_TRY(lazy_uniform_start(bits, &r));
+    return lazy_uniform_less(bits, &r, x, success);
+}
+
+/*
+ * True with probability exp(-x h), h = (2k + x) / (2k + 2): the events are z_1 < x, z_2 < z_1, ...
+ * for uniform z, each joined with an event of probability h. m or more of them happen in a row with
+ * probability (x h)^m / m!, so their number is even with probability exp(-x h).
+ */
+static int bernoulli_exp_fraction(struct random_bits *bits, unsigned k, struct lazy_uniform *x,
+                                  bool *success) {
+    struct lazy_uniform z[2]; /* the newest, and the one before */
+    struct lazy_uniform *smallest = x;
+    for (unsigned m = 0; m < MOST_EVENTS; m++) {
+        struct lazy_uniform *newest = &z[m % 2];
+        bool goes_on;
+        RANDOM_BITS_TRY(lazy_uniform_start(bits, newest));
+        RANDOM_BITS_TRY(lazy_uniform_less(bits, newest, smallest, &goes_on));
+        if (goes_on)
+            RANDOM_BITS_TRY(bernoulli_ratio(bits, k, x, &goes_on));
+        if (!goes_on) {
+            *success = m % 2 == 0;
+            return RANDOM_BITS_OK;
+        }
+        smallest = newest;
+    }
+    return RANDOM_BITS_STUCK;
+}
+
+/* True with probability exp(-x (2k + x) / 2), as k + 1 trials that must all succeed. */
+static inline int accept_fraction(struct random_bits *bits, unsigned k, struct lazy_uniform *x,
+                                  bool *accepted) {
+    *accepted = true;
+    for (unsigned trial = 0; trial <= k && *accepted; trial++)
+        RANDOM_BITS_TRY(bernoulli_exp_fraction(bits, k, x, accepted));
+    return RANDOM_BITS_OK;
+}
+
+int half_normal_draw(struct random_bits *bits, unsigned *k, struct lazy_uniform *x) {
+    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+        bool accepted;
+        RANDOM_BITS_TRY(recall_integer_part(bits, k));
+        RANDOM_BITS_TRY(lazy_uniform_start(bits, x));
+        RANDOM_BITS_TRY(accept_fraction(bits, *k, x, &accepted));
+        if (accepted)
+            return RANDOM_BITS_OK;
+    }
+    return RANDOM_BITS_STUCK;
+}

@@ -1,0 +1,49 @@
+/*
+ * A uniform number in [0, 1) of which only the digits that a decision needed have been drawn.
+ *
+ * Digits have 32 bits, the most significant first. Comparing two such numbers draws digits of both
+ * until they differ, so the outcome is the one for real numbers: ties are not broken, they end.
+ */
+#ifndef DPERM_LAZY_UNIFORM_H
+#define DPERM_LAZY_UNIFORM_H
+
+#include "random/random_bits.h"
+
+/* 32 * 32 bits: two numbers that agree so far do not occur, see RANDOM_BITS_STUCK. */
+enum { LAZY_UNIFORM_DIGITS = 32 };
+
+struct lazy_uniform {
+    unsigned known; /* digits drawn so far */
+    uint32_t digit[LAZY_UNIFORM_DIGITS];
+};
+
+/* A new number, its first digit drawn (nearly every decision needs one and no more). */
+static inline int lazy_uniform_start(struct random_bits *bits, struct lazy_uniform *u) {
+    u->known = 1;
+    return random_bits_take(bits, 32, &u->digit[0]);
+}
+
+/* digit: number `index` of u, drawn now if it was not. Digits are drawn in order. */
+static inline int lazy_uniform_digit(struct random_bits *bits, struct lazy_uniform *u,
+                                     unsigned index, uint32_t *digit) {
+    if (index >= LAZY_UNIFORM_DIGITS)
+        return RANDOM_BITS_STUCK;
+    for (; u->known <= index; u->known++)
+        RANDOM_BITS_TRY(random_bits_take(bits, 32, &u->digit[u->known]));
+    *digit = u->digit[index];
+    return RANDOM_BITS_OK;
+}
+
+/* less: whether a < b, for two different objects. */
+static inline int lazy_uniform_less(struct random_bits *bits, struct lazy_uniform *a,
+                                    struct lazy_uniform *b, bool *less) {
+    uint32_t digit_a = a->digit[0], digit_b = b->digit[0];
+    for (unsigned i = 1; digit_a == digit_b; i++) {
+        RANDOM_BITS_TRY(lazy_uniform_digit(bits, a, i, &digit_a));
+        RANDOM_BITS_TRY(lazy_uniform_digit(bits, b, i, &digit_b));
+    }
+    *less = digit_a < digit_b;
+    return RANDOM_BITS_OK;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* The columns of a sparse matrix in another order: by the slots of lane_sums.h, these by the leaves
+ * of their tree, and within a slot as they are. Neighbours in this order add to the same partial
+ * sum of a row's product, so that one number per row is enough while they are taken together.
+ *
+ * Slots begin at whole cache lines of sums; places in between belong to no column. */
+#ifndef DPERM_COLUMN_PERMUTATION_H
+#define DPERM_COLUMN_PERMUTATION_H
+
+#include "vector/lane_sums.h"
+#include "kernel_table.h"
+
+enum { MOST_SLOTS = ACCUMULATORS * UNIT_BYTES / sizeof(float), PLACES_PER_LINE = 8 };
+
+struct strip_order {
+    struct slot_map map;
+    int64_t n_columns, lanes, n_slots, n_places;
+    int64_t first_place[MOST_SLOTS + 1]; /* of each leaf */
+    int64_t slot_place[MOST_SLOTS];      /* where the leaf of each slot begins */
+    int64_t late_place[MOST_SLOTS];      /* of columns from map.in_fours on */
+};
+
+struct strip_order strip_order_of(int64_t n_columns, enum real_type type);
+
+static inline int64_t place_of_column(const struct strip_order *order, int64_t column) {
+    if (column >= order->map.in_fours)
+        return order->late_place[column - order->map.in_fours];
+    const uint64_t slots = (uint64_t)order->n_slots; /* a power of two */
+    return order->slot_place[(uint64_t)column & (slots - 1)] + (int64_t)((uint64_t)column / slots);
+}
+
+/* Columns are moved in groups of this many, but for those from map.in_fours on. */
+static inline int64_t columns_per_group(const struct strip_order *order) {
+    return order->n_slots * PLACES_PER_LINE;
+}
+
+/* The most sums of leaves and of nodes that there are at a time, as the tree is added up from left
+ * to right. */
+static inline int64_t slab_workspace_rows(const struct strip_order *order) {
+    int64_t height = 0;
+    while (order->n_slots >> height > 1)
+        height++;
+    return height + 1;
+}
+
+/* For the columns from `begin`, a multiple of columns_per_group(), to end - 1. Returns how many
+ * weights became infinite as reals of the type. */
+int64_t order_weights(const struct strip_order *order, enum real_type type, const double *w,
+                      int64_t begin, int64_t end, void *ordered);
+void restore_sums(const struct strip_order *order, const int64_t *ordered, int64_t begin,
+                  int64_t end, int64_t *sum_out);
+
+#endif

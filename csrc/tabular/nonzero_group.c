@@ -1,0 +1,277 @@
+/* See live_group.h. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/aligned_memory.h"
+#include "tabular/nonzero_group.h"
+
+enum {
+    ROWS = ROWS_PER_LIVE_BLOCK,
+    BLOCKS = BLOCKS_PER_LIVE_GROUP,
+    TREE_HEIGHT = 5,
+    NO_NUMBERS = -1
+};
+_Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
+
+/* A column that is live in the block at hand. */
+struct found_column {
+    struct live_column entry;
+    int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
+};
+
+int open_column_order(struct column_order *order, int64_t n_columns) {
+    order->rank = malloc((size_t)n_columns * sizeof *order->rank);
+    order->leaf = malloc((size_t)n_columns);
+    if (!order->rank || !order->leaf)
+        return 0;
+    const struct slot_map map = slot_map_of(n_columns, UNIT_DOUBLES);
+    int32_t rank = 0;
+    for (int leaf = 0; leaf < SLOTS; leaf++)
+        for (int64_t column = 0; column < n_columns; column++)
+            if (leaf_of_slot(dense_slot(&map, UNIT_DOUBLES, column), UNIT_DOUBLES) == leaf) {
+                order->rank[column] = rank;
+                order->leaf[rank++] = (uint8_t)leaf;
+            }
+    return 1;
+}
+
+void close_column_order(struct column_order *order) {
+    free(order->rank);
+    free(order->leaf);
+}
+
+static int64_t bytes_of_numbers(const struct tabular_matrix *table) {
+    return table->n_numeric * table->number_bytes;
+}
+
+static int64_t words_of_ranks(const struct tabular_matrix *table) {
+    return (table->n_columns + 63) / 64;
+}
+
+int open_group_finder(struct group_finder *finder, const struct tabular_matrix *table,
+                      const struct column_order *order, int64_t n_rows) {
+    const int64_t in_rows = table->n_numeric + ROWS * table->n_categorical;
+    const size_t most = (size_t)(in_rows < table->n_columns ? in_rows : table->n_columns);
+    finder->table = table;
+    finder->order = order;
+    finder->n_rows = n_rows;
+    finder->found = malloc((size_t)table->n_columns * sizeof *finder->found);
+    finder->is_live = malloc((size_t)words_of_ranks(table) * sizeof *finder->is_live);
+    finder->ranks = malloc((size_t)table->n_columns * sizeof *finder->ranks);
+    finder->any = malloc((size_t)bytes_of_numbers(table) + 1);
+    finder->columns = malloc(BLOCKS * most * sizeof *finder->columns);
+    finder->numbers = malloc((size_t)(BLOCKS * ROWS * bytes_of_numbers(table)) + 1);
+    return finder->found && finder->is_live && finder->ranks && finder->any && finder->columns &&
+           finder->numbers;
+}
+
+void close_group_finder(struct group_finder *finder) {
+    free(finder->found);
+    free(finder->is_live);
+    free(finder->ranks);
+    free(finder->any);
+    free(finder->columns);
+    free(finder->numbers);
+}
+
+/* The live column at dense column `column`, new if it was not live before. */
+static struct found_column *find_column(struct group_finder *finder, int64_t column) {
+    const int32_t rank = finder->order->rank[column];
+    const uint64_t bit = UINT64_C(1) << (rank & 63);
+    struct found_column *found = &finder->found[rank];
+    if (!(finder->is_live[rank / 64] & bit)) {
+        finder->is_live[rank / 64] |= bit;
+        found->entry = (struct live_column){.value = 1.0, .column = (uint16_t)column};
+        found->numeric = NO_NUMBERS;
+    }
+    return found;
+}
+
+/* Numeric column k with the numbers x of the block's rows, if they are not all 0. */
+static void add_numeric(struct group_finder *finder, int64_t k, const double *x) {
+    unsigned rows = 0, differ = 0;
+    for (int i = 0; i < ROWS; i++)
+        rows |= (unsigned)(x[i] != 0.0) << i;
+    if (!rows)
+        return;
+    const double value = x[__builtin_ctz(rows)];
+    for (int i = 0; i < ROWS; i++)
+        differ |= (unsigned)(x[i] != 0.0) & (unsigned)(x[i] != value);
+    struct found_column *found = find_column(finder, finder->table->numeric_columns[k]);
+    found->entry.value = value * finder->table->step;
+    found->entry.rows = differ ? 0 : (uint16_t)rows;
+    found->numeric = differ ? k : NO_NUMBERS;
+}
+
+/* Per type of the numbers: the live columns among them, by the bits of all rows; and a column's
+ * numbers, one below the other. */
+#define NUMBERS_OF_TYPE(KIND, TYPE, BITS)                                                          \
+    typedef BITS __attribute__((may_alias)) bits_##KIND;                                           \
+    static TYPE finite_##KIND(TYPE number) {                                                       \
+        return fabs((double)number) <= DBL_MAX ? number : (TYPE)0;                                 \
+    }                                                                                              \
+    static void any_bits_##KIND(const bits_##KIND *restrict bits, int64_t n, int64_t n_rows,       \
+                                bits_##KIND *restrict any) {                                       \
+        memset(any, 0, (size_t)n * sizeof *any);                                                   \
+        for (int64_t i = 0; i < n_rows; i++)                                                       \
+            for (int64_t k = 0; k < n; k++)                                                        \
+                any[k] |= bits[i * n + k];                                                         \
+    }                                                                                              \
+    static void copy_numbers_##KIND(const void *numeric, int64_t n, int64_t n_rows, void *to) {    \
+        for (int64_t i = 0; i < ROWS; i++)                                                         \
+            ((TYPE *)to)[i] = i < n_rows ? finite_##KIND(((const TYPE *)numeric)[i * n]) : 0;      \
+    }                                                                                              \
+    static void find_numeric_##KIND(struct group_finder *finder, const void *numeric,              \
+                                    int64_t n_rows) {                                              \
+        const int64_t n = finder->table->n_numeric;                                                \
+        bits_##KIND *any = (bits_##KIND *)finder->any;                                             \
+        any_bits_##KIND(numeric, n, n_rows, any);                                                  \
+        for (int64_t k = 0; k < n; k++)                                                            \
+            if (any[k]) {                                                                          \
+                TYPE number[ROWS];                                                                 \
+                double x[ROWS];                                                                    \
+                copy_numbers_##KIND((const TYPE *)numeric + k, n, n_rows, number);                 \
+                for (int i = 0; i < ROWS; i++)                                                     \
+                    x[i] = (double)number[i];                                                      \
+                add_numeric(finder, k, x);                                                         \
+            }                                                                                      \
+    }
+NUMBERS_OF_TYPE(f32, float, uint32_t)
+NUMBERS_OF_TYPE(f64, double, uint64_t)
+NUMBERS_OF_TYPE(u8, uint8_t, uint8_t)
+NUMBERS_OF_TYPE(u16, uint16_t, uint16_t)
+
+typedef void find_numeric_fn(struct group_finder *finder, const void *numeric, int64_t n_rows);
+typedef void copy_numbers_fn(const void *numeric, int64_t n, int64_t n_rows, void *to);
+static find_numeric_fn *const find_numeric[] = {
+    [NUMERIC_F32] = find_numeric_f32,
+    [NUMERIC_F64] = find_numeric_f64,
+    [NUMERIC_U8] = find_numeric_u8,
+    [NUMERIC_U16] = find_numeric_u16,
+};
+static copy_numbers_fn *const copy_numbers[] = {
+    [NUMERIC_F32] = copy_numbers_f32,
+    [NUMERIC_F64] = copy_numbers_f64,
+    [NUMERIC_U8] = copy_numbers_u8,
+    [NUMERIC_U16] = copy_numbers_u16,
+};
+
+static int64_t code_at(const struct tabular_matrix *table, int64_t at) {
+    return table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
+                                  : ((const uint16_t *)table->codes)[at];
+}
+
+/* Categories of column j in the block's rows; those of neighbours are often the same. */
+static void find_categories(struct group_finder *finder, int64_t j, int64_t first, int64_t n_rows) {
+    const struct tabular_matrix *table = finder->table;
+    for (int64_t i = 0, next; i < n_rows; i = next) {
+        const int64_t code = code_at(table, (first + i) * table->n_categorical + j);
+        for (next = i + 1; next < n_rows; next++)
+            if (code_at(table, (first + next) * table->n_categorical + j) != code)
+                break;
+        const unsigned rows = (1U << next) - (1U << i);
+        if (code < table->sizes[j])
+            find_column(finder, table->first_columns[j] + code)->entry.rows |= (uint16_t)rows;
+    }
+}
+
+static int64_t rows_of_block(const struct group_finder *finder, int64_t first) {
+    const int64_t left = finder->n_rows - first;
+    return left < ROWS ? left : ROWS;
+}
+
+static void list_ranks(struct group_finder *finder) {
+    finder->n_live = 0;
+    for (int64_t word = 0; word < words_of_ranks(finder->table); word++)
+        for (uint64_t bits = finder->is_live[word]; bits; bits &= bits - 1)
+            finder->ranks[finder->n_live++] = (int32_t)(64 * word + __builtin_ctzll(bits));
+}
+
+static void find_block(struct group_finder *finder, int64_t first) {
+    const struct tabular_matrix *table = finder->table;
+    const int64_t n_rows = rows_of_block(finder, first);
+    memset(finder->is_live, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_live);
+    find_numeric[table->numeric_type](
+        finder, (const char *)table->numeric + first * bytes_of_numbers(table), n_rows);
+    for (int64_t j = 0; j < table->n_categorical; j++)
+        find_categories(finder, j, first, n_rows);
+    list_ranks(finder);
+}
+
+static void write_column(struct group_finder *finder, int64_t first,
+                         const struct found_column *found) {
+    const struct tabular_matrix *table = finder->table;
+    *finder->next_column++ = found->entry;
+    if (found->numeric == NO_NUMBERS)
+        return;
+    const char *numbers = (const char *)table->numeric + first * bytes_of_numbers(table) +
+                          found->numeric * table->number_bytes;
+    copy_numbers[table->numeric_type](numbers, table->n_numeric, rows_of_block(finder, first),
+                                      finder->next_number);
+    finder->next_number += ROWS * table->number_bytes;
+}
+
+/* The live columns of ranks begin .. end - 1, whose leaves are those of one subtree. The half with
+ * more columns comes first: a single column is then added to it without a stack. */
+static void write_columns(struct group_finder *finder, int64_t first, const int32_t *begin,
+                          const int32_t *end, int height) {
+    const int32_t *middle = begin;
+    if (height == 0 || end - begin <= 1) {
+        for (; begin < end; begin++)
+            write_column(finder, first, &finder->found[*begin]);
+        return;
+    }
+    while (middle < end && !(finder->order->leaf[*middle] >> (height - 1) & 1))
+        middle++;
+    const int left_first = middle - begin >= end - middle;
+    write_columns(finder, first, left_first ? begin : middle, left_first ? middle : end,
+                  height - 1);
+    struct live_column *second = finder->next_column;
+    write_columns(finder, first, left_first ? middle : begin, left_first ? end : middle,
+                  height - 1);
+    if (finder->next_column - second > 1) {
+        second->begins_sum = 1;
+        finder->next_column[-1].merges++;
+    }
+}
+
+/* A copy of the group that the finder has written, with its own memory; or NULL. */
+static struct live_group *finished_group(const struct group_finder *finder,
+                                         const struct live_group *header) {
+    const size_t header_bytes = (sizeof *header + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t number_bytes = (size_t)(finder->next_number - finder->numbers);
+    const size_t columns_at = header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t column_bytes =
+        (size_t)(finder->next_column - finder->columns) * sizeof *finder->columns;
+    const size_t bytes = columns_at + (column_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    char *memory = aligned_memory(bytes);
+    struct live_group *group = (struct live_group *)memory;
+    if (!memory)
+        return NULL;
+    *group = *header;
+    group->bytes = (int64_t)bytes;
+    group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
+    group->columns =
+        (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
+    return group;
+}
+
+struct live_group *find_live_group(struct group_finder *finder, int64_t first) {
+    struct live_group header = {.columns = NULL};
+    const int64_t number_bytes = ROWS * (int64_t)finder->table->number_bytes;
+    finder->next_column = finder->columns;
+    finder->next_number = finder->numbers;
+    for (int b = 0; b < BLOCKS; b++) {
+        const int64_t row = first + b * ROWS;
+        if (row < finder->n_rows) {
+            find_block(finder, row);
+            write_columns(finder, row, finder->ranks, finder->ranks + finder->n_live, TREE_HEIGHT);
+        }
+        header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
+        header.first_number[b + 1] =
+            (uint32_t)((finder->next_number - finder->numbers) / number_bytes);
+    }
+    return finished_group(finder, &header);
+}

@@ -1,0 +1,42 @@
+/* Finding the live columns of a group of blocks: see live_columns.h. */
+#ifndef DPERM_NONZERO_GROUP_H
+#define DPERM_NONZERO_GROUP_H
+
+#include "tabular/nonzero_columns.h"
+
+/* Dense columns in the order of the leaves of the tree of sums. */
+struct column_order {
+    int32_t *rank; /* of each dense column */
+    uint8_t *leaf; /* of each rank */
+};
+
+/* Returns 0 when memory ran out; close_column_order() may be called in any case. */
+int open_column_order(struct column_order *order, int64_t n_columns);
+void close_column_order(struct column_order *order);
+
+struct found_column;
+
+/* One thread's group, and its block at hand. */
+struct group_finder {
+    const struct tabular_matrix *table;
+    const struct column_order *order;
+    int64_t n_rows;
+    struct found_column *found; /* by rank */
+    uint64_t *is_live;          /* a bit a rank */
+    int32_t *ranks;             /* n_live, ascending */
+    int64_t n_live;
+    unsigned char *any; /* bytes of a row: of all rows of the block, ored */
+    struct live_column *columns, *next_column;
+    char *numbers, *next_number;
+};
+
+/* For the n_rows rows of a table; as open_column_order(). */
+int open_group_finder(struct group_finder *finder, const struct tabular_matrix *table,
+                      const struct column_order *order, int64_t n_rows);
+void close_group_finder(struct group_finder *finder);
+
+/* The live columns of the group whose first row is row `first`, in memory of their own that
+ * free_aligned() frees; NULL when memory ran out. */
+struct live_group *find_live_group(struct group_finder *finder, int64_t first);
+
+#endif

@@ -1,0 +1,170 @@
+/* Blocks of tabular rows by their live columns (nonzero_columns.h): products with weights, and
+ * adding multiples of the rows up. Rows stand side by side in the lanes of vectors. Included where
+ * the double templates are in force. */
+
+_Static_assert(ROWS_PER_LIVE_BLOCK == ROWS_PER_BLOCK, "blocks are those of the passes");
+
+enum { BLOCK_WIDES = ROWS_PER_BLOCK / WIDE_DOUBLES };
+
+/* Columns of a block that are left, and the numbers of those that have them. */
+struct live_cursor {
+    const struct live_column *column, *end;
+    const char *numbers;
+};
+
+ALWAYS_INLINE struct live_cursor live_block(const struct tabular_matrix *table,
+                                            const struct live_columns *live, int64_t first_row) {
+    const int64_t block = first_row / ROWS_PER_LIVE_BLOCK;
+    const struct live_group *group = live->groups[block / BLOCKS_PER_LIVE_GROUP];
+    const int64_t b = block % BLOCKS_PER_LIVE_GROUP;
+    const struct live_cursor cursor = {
+        group->columns + group->first_column[b], group->columns + group->first_column[b + 1],
+        group->numbers + group->first_number[b] * ROWS_PER_LIVE_BLOCK * table->number_bytes};
+    return cursor;
+}
+
+/* `value` in the rows of wide v whose bit is set, else 0. */
+ALWAYS_INLINE wide_f64 live_value(double value, unsigned rows, int v) {
+#ifdef __AVX512F__
+    return _mm512_maskz_mov_pd((__mmask8)(rows >> v * WIDE_DOUBLES), _mm512_set1_pd(value));
+#else
+    wide_u32 bit = {0}; /* compared in halves of doubles, as not every processor compares 64 bits */
+    for (int half = 0; half < 2 * WIDE_DOUBLES; half++)
+        bit[half] = 1U << (v * WIDE_DOUBLES + half / 2);
+    const wide_u32 set = (wide_u32)(((rows - (wide_u32){0}) & bit) == bit);
+    return (wide_f64)((wide_u32)(value - (wide_f64){0}) & set);
+#endif
+}
+
+ALWAYS_INLINE wide_f64 live_number(const void *numbers, enum numeric_type type, double step,
+                                   int v) {
+    const int at = v * WIDE_DOUBLES;
+    switch (type) {
+    case NUMERIC_F32:
+        return doubles_of_f32((const float *)numbers + at);
+    case NUMERIC_F64:
+        return doubles_of_f64((const double *)numbers + at);
+    case NUMERIC_U8:
+        return doubles_of_u8((const uint8_t *)numbers + at) * step;
+    default:
+        return doubles_of_u16((const uint16_t *)numbers + at) * step;
+    }
+}
+
+/* The block's entries of the next column. */
+ALWAYS_INLINE void next_live_entries(struct live_cursor *cursor, enum numeric_type type,
+                                     int64_t number_bytes, double step, wide_f64 *entries) {
+    const struct live_column *column = cursor->column++;
+    if (column->rows) {
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            entries[v] = live_value(column->value, column->rows, v);
+    } else {
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            entries[v] = live_number(cursor->numbers, type, step, v);
+        cursor->numbers += ROWS_PER_BLOCK * number_bytes;
+    }
+}
+
+/* p[i] = <x_i, w>. */
+ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, enum numeric_type type,
+                                         int64_t number_bytes, double step, const double *w,
+                                         double *p) {
+    wide_f64 stack[MOST_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
+    int depth = 0;
+    while (cursor.column < cursor.end) {
+        const struct live_column *column = cursor.column;
+        const double weight = w[column->column];
+        wide_f64 entries[BLOCK_WIDES];
+        next_live_entries(&cursor, type, number_bytes, step, entries);
+        if (column->begins_sum) {
+            for (int v = 0; v < BLOCK_WIDES; v++) {
+                stack[depth][v] = sum[v];
+                sum[v] = (wide_f64){0};
+            }
+            depth++;
+        }
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            sum[v] += entries[v] * weight;
+        for (int merge = column->merges; merge > 0; merge--) {
+            depth--;
+            for (int v = 0; v < BLOCK_WIDES; v++)
+                sum[v] = stack[depth][v] + sum[v];
+        }
+    }
+    for (int v = 0; v < BLOCK_WIDES; v++)
+        *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
+}
+
+/* sums[j] += lane by lane, the integers round(s_i (x_i, 1)_j / grid), each count_i times unless
+ * count is NULL; see add_rounded_rows(). */
+ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type type,
+                                    int64_t number_bytes, double step, const double *s,
+                                    const int64_t *count, int64_t n_columns, double shift,
+                                    wide_u64 *sums) {
+    const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
+    wide_f64 factor[BLOCK_WIDES];
+    wide_u64 times[BLOCK_WIDES], ones = {0};
+    for (int v = 0; v < BLOCK_WIDES; v++) {
+        factor[v] = *(const loose_wide *)(s + v * WIDE_DOUBLES);
+        if (count)
+            memcpy(&times[v], count + v * WIDE_DOUBLES, sizeof times[v]);
+        wide_u64 integers = (wide_u64)(factor[v] + shift) - shift_bits;
+        if (count)
+            integers *= times[v];
+        ones += integers;
+    }
+    sums[n_columns] += ones;
+    while (cursor.column < cursor.end) {
+        wide_u64 *sum = &sums[cursor.column->column];
+        wide_u64 total = *sum;
+        wide_f64 entries[BLOCK_WIDES];
+        next_live_entries(&cursor, type, number_bytes, step, entries);
+        for (int v = 0; v < BLOCK_WIDES; v++) {
+            wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
+            if (count)
+                integers *= times[v];
+            total += integers;
+        }
+        *sum = total;
+    }
+}
+
+/* One loop per type of numbers: it is a constant inside. */
+#define FOR_LIVE_TYPE(CALL)                                                                        \
+    switch (table->numeric_type) {                                                                 \
+    case NUMERIC_F32:                                                                              \
+        CALL(NUMERIC_F32, sizeof(float)) break;                                                    \
+    case NUMERIC_F64:                                                                              \
+        CALL(NUMERIC_F64, sizeof(double)) break;                                                   \
+    case NUMERIC_U8:                                                                               \
+        CALL(NUMERIC_U8, sizeof(uint8_t)) break;                                                   \
+    case NUMERIC_U16:                                                                              \
+        CALL(NUMERIC_U16, sizeof(uint16_t)) break;                                                 \
+    }
+
+static
+    __attribute__((noinline)) void multiply_live_block(const struct tabular_matrix *table,
+                                                       const struct live_columns *live,
+                                                       int64_t first, const double *w, double *p) {
+    const struct live_cursor cursor = live_block(table, live, first);
+#define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, TYPE, BYTES, table->step, w, p);
+    FOR_LIVE_TYPE(MULTIPLY)
+#undef MULTIPLY
+}
+
+static __attribute__((noinline)) void add_live_block(const struct tabular_matrix *table,
+                                                     const struct live_columns *live, int64_t first,
+                                                     const double *s, const int64_t *count,
+                                                     double shift, wide_u64 *sums) {
+    const struct live_cursor cursor = live_block(table, live, first);
+#define ADD(TYPE, BYTES)                                                                           \
+    add_live_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
+#define ADD_MULTIPLES(TYPE, BYTES)                                                                 \
+    add_live_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
+    if (count)
+        FOR_LIVE_TYPE(ADD_MULTIPLES)
+    else
+        FOR_LIVE_TYPE(ADD)
+#undef ADD
+#undef ADD_MULTIPLES
+}

@@ -1,0 +1,111 @@
+/* exp and powers in double, in elementary operations only: loops over them vectorise, and every
+ * lane gives the bits that a scalar evaluation gives. The same in float: loss_values.template.h. */
+#ifndef DPERM_EXP_POWER_H
+#define DPERM_EXP_POWER_H
+
+#include <float.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "vector/lanes.h"
+
+#define SHIFT_F64 6755399441055744.0 /* 1.5 * 2^52: adding it rounds to an integer */
+
+/* 2^k of a `shifted` = k + SHIFT_F64 with -1022 <= k <= 1024 (infinity): its low bits are k. */
+ALWAYS_INLINE double two_to_f64(double shifted) {
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52;
+    double result;
+    memcpy(&result, &bits, sizeof result);
+    return result;
+}
+
+/* exp(x) = (1 + reduced) two_to_k for -708 <= x <= 708; smaller x is clamped, NaN stays NaN.
+ * x = k log 2 + r, |r| <= log(2)/2; reduced = exp(r) - 1 = r + r^2 c(r) with c interpolating
+ * (exp(r) - 1 - r)/r^2 at Chebyshev nodes, relative error 2.3e-16. */
+ALWAYS_INLINE double exp_parts_f64(double x, double *two_to_k) {
+    x = x < -708.0 ? -708.0 : x;
+    double shifted = x * 1.4426950408889634 + SHIFT_F64;
+    double k = shifted - SHIFT_F64;
+    double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
+    /* Even and odd coefficients apart: half the chain of dependent operations. */
+    double r2 = r * r;
+    double even = 2.7620088445409746e-07;
+    double odd = 2.510038549551032e-08;
+    even = even * r2 + 2.4801521295954376e-05;
+    odd = odd * r2 + 2.7557268459997064e-06;
+    even = even * r2 + 0.0013888888917213717;
+    odd = odd * r2 + 0.00019841269863053618;
+    even = even * r2 + 0.04166666666662413;
+    odd = odd * r2 + 0.008333333333330062;
+    even = even * r2 + 0.5000000000000001;
+    odd = odd * r2 + 0.16666666666666669;
+    *two_to_k = two_to_f64(shifted);
+    return (even + odd * r) * r2 + r;
+}
+
+/* Relative error below 4e-16. */
+ALWAYS_INLINE double exp_f64(double x) {
+    double two_to_k;
+    double reduced = exp_parts_f64(x, &two_to_k);
+    return (reduced + 1.0) * two_to_k;
+}
+
+/* 1 - exp(-x) for x >= 0, relative error below 1e-15. */
+ALWAYS_INLINE double one_minus_exp_f64(double x) {
+    double two_to_k;
+    double reduced = exp_parts_f64(-x, &two_to_k);
+    return (1.0 - two_to_k) - two_to_k * reduced;
+}
+
+/* x^p for x >= 0 and 0 < p <= 2, relative error below 2e-15 where the result is normal; NaN and
+ * infinity stay.
+ *
+ * x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1)/(m + 1), atanh(s)/s =
+ * 1 + s^2 a(s^2), a interpolated at Chebyshev nodes on [0, (sqrt(2) - 1)^4]. The product k p is
+ * made exactly, of the 26 leading bits of p and the rest: its integer part goes to the exponent,
+ * and what is left for exp is small. */
+ALWAYS_INLINE double power_f64(double x, double p) {
+    const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd);
+    uint64_t p_bits, bits;
+    memcpy(&p_bits, &p, sizeof p_bits);
+    p_bits &= UINT64_C(0xfffffffff8000000);
+    double p_high;
+    memcpy(&p_high, &p_bits, sizeof p_high);
+    const double base = x > 0.0 ? x : 1.0; /* a product that underflows takes long */
+    const int tiny = base < DBL_MIN;
+    double normal = tiny ? base * 0x1p54 : base;
+    memcpy(&bits, &normal, sizeof bits);
+    uint64_t exponent = (bits - sqrt_half + (UINT64_C(2048) << 52)) >> 52; /* k + 2048 */
+    bits -= (exponent - 2048) << 52;
+    exponent |= UINT64_C(0x4330000000000000);
+    double k, m;
+    memcpy(&k, &exponent, sizeof k);
+    memcpy(&m, &bits, sizeof m);
+    k = (k - 4503599627370496.0) - (tiny ? 2048.0 + 54.0 : 2048.0);
+
+    double s = (m - 1.0) / (m + 1.0);
+    double z = s * s;
+    double z2 = z * z;
+    double even = 0.07308224842521703;
+    double odd = 0.07665860800278021;
+    even = even * z2 + 0.09091444562630861;
+    odd = odd * z2 + 0.1111110556739754;
+    even = even * z2 + 0.14285714312987743;
+    odd = odd * z2 + 0.19999999999949752;
+    even = even * z2 + 0.3333333333333335;
+    double log_m = 2.0 * (s + s * (z * (even + odd * z)));
+
+    double product = k * p_high;
+    double whole = (product + SHIFT_F64) - SHIFT_F64;
+    double rest = (product - whole) + k * (p - p_high);
+    whole = whole < -2000.0 ? -2000.0 : whole; /* the result is 0 either way */
+    double half = 0.5 * whole + SHIFT_F64;     /* 2^whole by two factors that are doubles */
+    double other = (whole - (half - SHIFT_F64)) + SHIFT_F64;
+    double result = exp_f64(rest * 0.6931471805599453 + p * log_m);
+    result = (result * two_to_f64(half)) * two_to_f64(other);
+    return x > 0.0 && x <= DBL_MAX ? result : x; /* 0, infinity, NaN */
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""Budgets of data sets, in memory and durable."""

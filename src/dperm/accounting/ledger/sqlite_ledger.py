@@ -1,0 +1,310 @@
+"""A ledger in a file: it survives crashes and is shared by any number of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from dperm import __version__
+from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon
+from dperm.accounting._read_only import ReadOnlyMapping, plain
+from dperm.accounting.ledger import chain
+from dperm.accounting.ledger.connections import Kept
+from dperm.accounting.ledger.file import LedgerFile
+from dperm.accounting.ledger.ledger import LedgerEntry, PrivacyLedger
+from dperm.accounting.ledger.tables import RESTORE
+from dperm.accounting.units import Accountant, Units, budget_units
+from dperm.errors import LedgerCorruptError, LedgerMismatchError, LedgerNotFoundError
+
+_SCHEME = "sqlite:///"
+_BUDGET = ", ".join(chain.BUDGET_COLUMNS)
+_ENTRY = ", ".join(chain.ENTRY_COLUMNS)
+_INSERT = (
+    f"INSERT INTO entry (id, ledger, {_ENTRY}) VALUES ((SELECT coalesce(max(id), 0) + 1 FROM entry), ?, "
+    f"{', '.join('?' * len(chain.ENTRY_COLUMNS))})"
+)
+
+
+def open_ledger(
+    url: str | os.PathLike[str],
+    name: str,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    accountant: str | None = None,
+    *,
+    timeout: float = 30.0,
+) -> SqliteLedger:
+    """Open the durable ledger of a data set, or create it when a budget is given.
+
+    Parameters
+    ----------
+    url : str or Path
+        ``"sqlite:///budget.db"`` (relative), ``"sqlite:////srv/budget.db"`` (absolute), or a Path. One file
+        holds the ledgers of any number of data sets.
+    name : str
+        Name of the data set.
+    epsilon, delta : float, optional
+        The budget, both or neither. Needed to create the ledger. If it exists, they must be what it was
+        created with.
+    accountant : {"gdp", "zcdp"}, optional
+        What adds up, see `PrivacyLedger`; "gdp" when a ledger is created without it.
+    timeout : float, default=30.0
+        How long to wait for other processes that are charging, seconds.
+
+    Returns
+    -------
+    SqliteLedger
+
+    Raises
+    ------
+    LedgerError
+        If there is no such ledger and no budget is given, if the budget is another one than the
+        ledger's, or if the file cannot be used. A file or a ledger that exists is never replaced.
+    ValueError, TypeError
+        If an argument is outside its range.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> url = f"sqlite:///{tempfile.mkdtemp()}/budget.db"
+    >>> ledger = open_ledger(url, "adult", epsilon=3.0, delta=1e-6)
+    >>> entry = ledger.charge(epsilon=1.0, delta=1e-6, description="first model")
+    >>> open_ledger(url, "adult").spent
+    1.0
+    """
+    file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
+    _check_name(name)
+    if epsilon is not None and delta is not None:
+        kind = Accountant.parse(accountant or "gdp")
+        budget_units(check_positive_epsilon(epsilon), check_delta(delta), kind)  # may be too small
+        if not file.exists():
+            file.create()
+    elif (epsilon is None) != (delta is None):
+        raise ValueError("a budget is an epsilon and a delta: give both, or neither to open what exists.")
+    file.check()
+    if epsilon is not None and delta is not None:
+        _create_missing(file, name, float(epsilon), float(delta), kind)
+    ledger = SqliteLedger(file.path, name, timeout=timeout)
+    given = {"epsilon": epsilon, "delta": delta, "accountant": accountant and Accountant.parse(accountant)}
+    for key, value in given.items():
+        if value is not None and value != getattr(ledger, key):
+            raise LedgerMismatchError(
+                file.path,
+                f"Ledger {name!r} was created with {key}={getattr(ledger, key)!s}, not {key}={value}.",
+                "A budget cannot be changed: open the ledger without one, or create one of another name.",
+            )
+    return ledger
+
+
+def ledger_names(url: str | os.PathLike[str], *, timeout: float = 30.0) -> list[str]:
+    """Names of the ledgers in a file, in the order of creation.
+
+    Raises
+    ------
+    LedgerError
+        If the file cannot be used.
+    """
+    file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
+    with file.transaction(write=False) as kept:
+        return [row[0] for row in kept.connection.execute("SELECT name FROM ledger ORDER BY id")]
+
+
+class SqliteLedger(PrivacyLedger):
+    """Budget of a data set in an SQLite file; made by `open_ledger`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    name : str
+        A ledger in it.
+    timeout : float, default=30.0
+        How long to wait for other processes, seconds.
+
+    Raises
+    ------
+    LedgerError
+        If the ledger cannot be opened. Every later use may raise it, too.
+
+    Notes
+    -----
+    A charge is on disk (fsync) before `charge` returns, and checked and stored in one transaction that
+    excludes all others: no number of threads and processes can together pass the total, and a
+    crash at any instant can lose only a charge for which nothing was released yet. When `charge` raises,
+    nothing may be released.
+
+    Charges are append-only and chained by hashes; the chain is verified up to the last charge whenever the
+    ledger is used. An object of this class remembers the last charge it saw, so that it notices when the
+    file is replaced by an older copy. None of this stops somebody who may write the file from
+    forging it: keep `seal` elsewhere to detect that.
+
+    An entry's time is the clock's, or that of the entry before it if the clock went back: order and costs
+    do not depend on clocks.
+
+    Objects can be pickled, copied and carried into forked processes: all of them are the same budget.
+    To copy the file, stop the processes that use it, or use SQLite's ``.backup``: recent charges
+    may still be in ``<path>-wal``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], name: str, *, timeout: float = 30.0) -> None:
+        self._file = LedgerFile(os.fspath(path), timeout)
+        with self._file.transaction(write=False) as kept:
+            row = _budget_row(kept.connection, name)
+            if row is None:
+                raise _unknown(self._file, kept.connection, name)
+            self._key, self._budget = row[0], row[1 : 1 + len(chain.BUDGET_COLUMNS)]
+            facts = dict(zip(chain.BUDGET_COLUMNS, self._budget, strict=True))
+            with self._verification():
+                self._link = self._first = chain.start(self._budget)
+                super().__init__(facts["epsilon"], facts["delta"], facts["accountant"], name=name)
+                # Fixed when the ledger was created: another version may round differently.
+                self._total_units = chain.parse_units(facts["total_units"])
+            self._follow(kept)
+
+    @property
+    def path(self) -> str:
+        """The file, absolute."""
+        return self._file.path
+
+    @property
+    def seal(self) -> str:
+        """Hash of the budget and all charges; kept elsewhere, it proves later that none was changed."""
+        return self._refresh().seal
+
+    @property
+    def last_charge(self) -> datetime:
+        """Time of the last charge, or of creation."""
+        return self._refresh().when
+
+    def history(self) -> list[LedgerEntry]:
+        """All charges, oldest first, each verified."""
+        with self._file.transaction(write=False) as kept:
+            return self._follow(kept, whole=True)
+
+    def _summary(self) -> tuple[int, Units, LedgerEntry | None]:
+        link = self._refresh()
+        only = self.history()[0] if link.sequence == 1 else None
+        return link.sequence, link.spent, only
+
+    def _append(self, entry: LedgerEntry, advice: str) -> LedgerEntry:
+        facts = ReadOnlyMapping(plain(entry.statement))
+        with self._file.transaction(write=True) as kept:
+            link = self._refresh()
+            if link.spent + entry.cost_units > self._total_units:
+                raise self._exceeded(entry, advice)
+            when = max(datetime.now(UTC), link.when)
+            entry = replace(entry, when=when, description=str(entry.description), statement=facts)
+            row, link = chain.append(link, entry)
+            kept.connection.execute(_INSERT, (self._key, *row))
+        self._link = link
+        return entry
+
+    def _refresh(self) -> chain.Link:
+        """Verify what was charged since this object last looked."""
+        with self._file.transaction(write=False) as kept:
+            self._follow(kept)
+            return self._link
+
+    def _follow(self, kept: Kept, *, whole: bool = False) -> list[LedgerEntry]:
+        """Read and verify what this object has not seen; all charges if `whole` or on a new connection."""
+        entries, connection = [], kept.connection
+        with self._verification():
+            row = _budget_row(connection, self._name)
+            if row is None or row[1:-2] != self._budget:
+                raise chain.ChainError(f"ledger {self._name!r} was replaced by another one")
+            link = self._link
+            if link.sequence > 0:
+                known = connection.execute(
+                    "SELECT seal FROM entry WHERE ledger = ? AND sequence = ?", (self._key, link.sequence)
+                ).fetchone()
+                if known != (link.seal,):
+                    raise chain.ChainError(f"charge {link.sequence} was there before and is not now")
+            if whole or self._key not in kept.verified:
+                link = self._first
+            for charge in connection.execute(
+                f"SELECT {_ENTRY} FROM entry WHERE ledger = ? AND sequence > ? ORDER BY sequence",
+                (self._key, link.sequence),
+            ):
+                entry, link = chain.follow(link, charge)
+                entries.append(entry)
+            if row[-2:] != (link.sequence, link.seal):
+                raise chain.ChainError(f"{row[-2]} charges were made and {link.sequence} are there")
+            if link.spent > self._total_units:
+                raise chain.ChainError("more was charged than the budget allows")
+        kept.verified.add(self._key)
+        self._link = link
+        return entries
+
+    @contextlib.contextmanager
+    def _verification(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise LedgerCorruptError(self.path, f"It was damaged or altered: {error}.", RESTORE) from error
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same budget in the same file."""
+        if not isinstance(other, SqliteLedger):
+            return NotImplemented
+        return (self.path, self._budget) == (other.path, other._budget)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self._budget))
+
+
+def _path(url: str | os.PathLike[str]) -> str:
+    if not isinstance(url, str):
+        return os.fspath(url)
+    path = url.removeprefix(_SCHEME)
+    if path == url or path in ("", ":memory:"):
+        raise ValueError(
+            f"url must be {_SCHEME}<path of a file>, for instance 'sqlite:///budget.db' or "
+            f"'sqlite:////srv/budget.db' (absolute), got {url!r}."
+        )
+    return path
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not name:
+        raise ValueError(f"name must be a non-empty, printable text without surrounding space, got {name!r}.")
+
+
+def _budget_row(connection: sqlite3.Connection, name: str) -> tuple[Any, ...] | None:
+    """Key, the values of `BUDGET_COLUMNS`, number of charges and last seal; None if there is no such row."""
+    rows = connection.execute(f"SELECT id, {_BUDGET}, entries, seal FROM ledger WHERE name = ?", (name,))
+    found: tuple[Any, ...] | None = rows.fetchone()
+    return found
+
+
+def _create_missing(
+    file: LedgerFile, name: str, epsilon: float, delta: float, accountant: Accountant
+) -> None:
+    with file.transaction(write=False) as kept:
+        if _budget_row(kept.connection, name) is not None:
+            return
+    total = chain.units_text(budget_units(epsilon, delta, accountant))
+    now = chain.time_text(datetime.now(UTC))
+    budget = (name, epsilon, delta, str(accountant), total, now, __version__, secrets.token_hex(16))
+    with file.transaction(write=True) as kept:
+        if _budget_row(kept.connection, name) is None:  # nobody was faster
+            kept.connection.execute(
+                f"INSERT INTO ledger ({_BUDGET}, seal, entries) "
+                f"VALUES ({', '.join('?' * len(budget))}, ?, 0)",
+                (*budget, chain.start(budget).seal),
+            )
+
+
+def _unknown(file: LedgerFile, connection: sqlite3.Connection, name: str) -> LedgerNotFoundError:
+    names = [row[0] for row in connection.execute("SELECT name FROM ledger ORDER BY id LIMIT 10")]
+    return LedgerNotFoundError(
+        file.path,
+        f"There is no ledger {name!r} in it" + (f", but {', '.join(map(repr, names))}." if names else "."),
+        f"Check the name, or create it: open_ledger(url, {name!r}, epsilon=..., delta=...) or "
+        f"`dperm budget create {name}`.",
+    )

@@ -1,0 +1,1 @@
+"""Composition of privacy loss distributions, rounded to the safe side."""

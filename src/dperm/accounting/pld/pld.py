@@ -1,0 +1,166 @@
+"""Composition of privacy-loss distributions, pessimistic on every grid.
+
+A profile is sampled on a grid of epsilons, turned into a distribution of the privacy loss that dominates it
+(`discrete_loss`) and composed (`composition`). Both say what floating point does to them: every grid
+gives a valid upper bound; a finer one gives a smaller bound.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dperm.accounting.pld.composition import Counts, composed_epsilon, mean_composed_delta
+from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
+from dperm.accounting.pld.profiles import Array, Profile, StepProfiles
+
+# The grid is refined until epsilon moves by less than this, relative.
+GRID_TOLERANCE = 1e-3
+# First grid step in units of the standard deviation of the loss of one step.
+FIRST_STEP = 0.4
+# Where losses are rare their standard deviation is far below those that decide: points of the first grid.
+_FIRST_POINTS = 2**13
+_MOST_POINTS = 2**21
+_MOST_REFINEMENTS = 5
+# Share of delta that may become infinite loss.
+TRUNCATION = 1e-4
+_LARGEST_LOSS = 600.0
+
+
+class Grid(NamedTuple):
+    """Step of the grid in units of the spread of the loss, and the directions to compose."""
+
+    step: float
+    directions: tuple[int, ...]
+
+
+def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[float, Grid]:
+    """Smallest epsilon certified by successively finer grids, and the grid on which they settled.
+
+    Returns
+    -------
+    epsilon : float
+        Infinite if nothing can be certified in double precision.
+    grid : Grid
+        The grid of the result, and the directions within 1 % of the worst.
+    """
+    if steps == 1:
+        one_step = (_profile_epsilon(pair[0], delta / (1.0 + profiles.error)) for pair in profiles.pairs)
+        return max(one_step), Grid(FIRST_STEP, (0,))
+    grid, epsilon = first_grid(profiles, steps, delta), math.inf
+    for _ in range(_MOST_REFINEMENTS):
+        coarse = composed_epsilons(profiles, steps, delta, grid)
+        finer = Grid(grid.step / 2.0, grid.directions)
+        fine = composed_epsilons(profiles, steps, delta, finer)
+        epsilon = min(epsilon, max(coarse), max(fine))
+        if epsilon in (0.0, math.inf) or max(fine) == math.inf:
+            return epsilon, _only_worst(grid, coarse)
+        if max(fine) >= max(coarse):
+            return epsilon, _only_worst(grid, coarse)  # rounding outweighs what a finer grid would bring
+        change = abs(max(coarse) / max(fine) - 1.0)
+        if change < GRID_TOLERANCE:
+            return epsilon, _only_worst(finer, fine)
+        # The error of a grid is proportional to the square of its step.
+        shrink = math.sqrt(0.7 * GRID_TOLERANCE / change)
+        grid = Grid(grid.step * min(0.5, max(0.1, shrink)), grid.directions)
+    return epsilon, _only_worst(grid, fine)
+
+
+def first_grid(profiles: StepProfiles, steps: int, delta: float) -> Grid:
+    """A coarse grid of all directions: `FIRST_STEP`, or as many points as are cheap."""
+    cutoff = TRUNCATION * delta / steps
+    finest = coarse_float(FIRST_STEP * profiles.spread)
+    points = max(_last_point(profile, cutoff, finest) for profile, _ in profiles.pairs)
+    return Grid(FIRST_STEP * max(1.0, points / _FIRST_POINTS), tuple(range(len(profiles.pairs))))
+
+
+def composed_epsilons(profiles: StepProfiles, steps: int, delta: float, grid: Grid) -> tuple[float, ...]:
+    """Upper bounds on epsilon of `steps` compositions, one for each direction of the grid."""
+    losses = (_loss_on_grid(profiles, i, steps, delta, grid) for i in grid.directions)
+    return tuple(math.inf if loss is None else composed_epsilon(loss, steps, delta) for loss in losses)
+
+
+def _only_worst(grid: Grid, epsilons: tuple[float, ...]) -> Grid:
+    worst = max(epsilons)
+    kept = (i for i, epsilon in zip(grid.directions, epsilons, strict=True) if epsilon >= 0.99 * worst)
+    return Grid(grid.step, tuple(kept))
+
+
+def mean_delta(profiles: StepProfiles, counts: Counts, epsilon: float, delta: float, grid: Grid) -> float:
+    """Upper bound on the mean over numbers of steps of delta at `epsilon`, the larger of the two directions.
+
+    The divergence of a mixture whose component is independent of the data, even when it is published, is at
+    most the mean.
+
+    Parameters
+    ----------
+    profiles : StepProfiles
+        One step.
+    counts : array of int
+        Equally likely numbers of steps, each >= 1.
+    epsilon : float
+        Where delta is evaluated.
+    delta : float
+        Target; it sets how much of the tails may be cut. Not a promise.
+    grid : Grid
+        Step of the grid in units of the spread, and the directions.
+
+    Returns
+    -------
+    float
+        At most 1; infinite where nothing can be certified.
+    """
+    losses = (_loss_on_grid(profiles, i, int(counts.max()), delta, grid) for i in grid.directions)
+    return max(
+        math.inf if loss is None else mean_composed_delta(loss, counts, epsilon, delta) for loss in losses
+    )
+
+
+def _loss_on_grid(
+    profiles: StepProfiles, direction: int, steps: int, delta: float, grid: Grid
+) -> DiscreteLoss | None:
+    """Dominating loss of one step; None if it has too many points."""
+    profile, reverse = profiles.pairs[direction]
+    step = coarse_float(grid.step * profiles.spread)
+    top = _last_point(profile, TRUNCATION * delta / steps, step)
+    bottom = _last_point(reverse, 1e-6 / steps, step)
+    if top + bottom > _MOST_POINTS:
+        return None
+    return dominating_loss(profile, reverse, profiles.error, step, top, bottom)
+
+
+def _last_point(profile: Profile, cutoff: float, step: float) -> int:
+    """First grid point at which the profile is at most `cutoff` (or the largest loss considered)."""
+
+    def value(epsilon: float) -> float:
+        point: Array = np.array([epsilon])
+        return float(profile(point)[0])
+
+    high = step
+    while value(high) > cutoff and high < _LARGEST_LOSS:
+        high *= 2.0
+    low = high / 2.0
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if value(middle) > cutoff else (low, middle)
+    return math.ceil(high / step)
+
+
+def _profile_epsilon(profile: Profile, delta: float) -> float:
+    """Epsilon of a single step: root of the profile, rounded up."""
+
+    def excess(epsilon: float) -> float:
+        point: Array = np.array([epsilon])
+        return float(profile(point)[0]) - delta
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0.0:
+        high *= 2.0
+        if high > _LARGEST_LOSS:
+            return math.inf
+    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-12)) * (1.0 + 1e-9)

@@ -1,0 +1,1 @@
+"""Records that the workers of a Dask cluster hold."""

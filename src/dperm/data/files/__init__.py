@@ -1,0 +1,1 @@
+"""Records in files that are read chunk by chunk."""

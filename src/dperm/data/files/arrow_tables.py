@@ -1,0 +1,333 @@
+"""Parquet and CSV files as a sequence of small tables, read by pyarrow."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Protocol
+
+from dperm.data.files.csv_faults import csv_fault
+from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
+from dperm.data.mapped import MappedFiles
+from dperm.errors import DataError
+
+#: A file, a pattern such as ``"part-*.parquet"``, or several of them.
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+# A column's pages are read that many bytes at a time.
+_READ_BYTES = 1 << 18
+# A thread parses at least that much text of a block, if lines are not longer than that.
+_SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
+
+
+class Tables(Protocol):
+    """Files of one kind and the columns that are read from them; public, and picklable."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files, in order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that are read."""
+
+    def types(self) -> dict[str, Any]:
+        """Arrow types of the columns in the first file."""
+
+    def only(self, names: tuple[str, ...]) -> Tables:
+        """The same files with some of the columns."""
+
+    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+        """The records of all files in order, as record batches of no more than about a chunk."""
+
+
+def pyarrow() -> Any:
+    """The library, with all parts that are used here."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "reading Parquet and CSV files needs pyarrow: pip install 'dperm[data]'", name="pyarrow"
+        ) from error
+    return pyarrow
+
+
+def files_of(paths: Paths) -> tuple[Path, ...]:
+    """The files that are meant; those of a pattern in the order of their names.
+
+    Raises
+    ------
+    DataError
+        When there are none.
+    """
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    found: list[Path] = []
+    for path in given:
+        each = fspath(path)
+        matches = [each] if Path(each).exists() else sorted(glob.glob(each, recursive=True))
+        if not matches:
+            raise DataError(f"there is no file {each!r}, nor one that matches it as a pattern")
+        found += [Path(match).absolute() for match in matches]
+    for file in found:
+        if file.is_dir():
+            raise DataError(f"{file} is a folder: name its files, for instance {str(file / '*.parquet')!r}")
+    if not found:
+        raise DataError("no files are given")
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ParquetTables:
+    """Parquet files.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+    names : tuple of str
+        Columns that are read.
+    chunk_rows : int
+        Records in a batch.
+    """
+
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    chunk_rows: int
+
+    def types(self) -> dict[str, Any]:
+        """Arrow types of the columns in the first file."""
+        first = self.paths[0]
+        with _parquet_file(first) as file:
+            return _types(file.schema_arrow, self.names, first)
+
+    def only(self, names: tuple[str, ...]) -> ParquetTables:
+        """The same files with some of the columns."""
+        return dataclasses.replace(self, names=names)
+
+    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+        """The records of all files in order."""
+        expected = self.types()
+        for path in self.paths:
+            with _parquet_file(path, files) as file:
+                _same_types(_types(file.schema_arrow, self.names, path), expected, path)
+                yield from file.iter_batches(self.chunk_rows, columns=list(self.names), use_threads=threads)
+
+
+@contextmanager
+def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]:
+    parquet = pyarrow().parquet
+    # From a mapping pages are decoded where they are; else they are read when they are needed: memory
+    # does not grow with the size of row groups.
+    mapped = files is not None and files.bytes_of(path) is not None
+    check_is_parquet(path)
+    with (
+        _errors_of(path, "Parquet"),
+        _source(path, files) as source,
+        parquet.ParquetFile(
+            source,
+            buffer_size=0 if mapped else _READ_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        ) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
+    """The bytes of a file, for the library."""
+    content = files.bytes_of(path) if files is not None else None
+    if content is None:
+        with open(path, "rb") as file, pyarrow().PythonFile(file, mode="r") as source:
+            yield source
+    else:
+        with pyarrow().BufferReader(pyarrow().py_buffer(content)) as source:
+            yield source
+
+
+@dataclass(frozen=True)
+class CsvTables:
+    """CSV files with a header.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+    column_types : mapping
+        Arrow type of every column that is read.
+    block_bytes : int
+        Text in a batch.
+    delimiter : str
+    """
+
+    paths: tuple[Path, ...]
+    column_types: Mapping[str, Any]
+    block_bytes: int
+    delimiter: str = ","
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that are read."""
+        return tuple(self.column_types)
+
+    def types(self) -> dict[str, Any]:
+        """Arrow types of the columns."""
+        return dict(self.column_types)
+
+    def only(self, names: tuple[str, ...]) -> CsvTables:
+        """The same files with some of the columns."""
+        return dataclasses.replace(self, column_types={name: self.column_types[name] for name in names})
+
+    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+        """The records of all files in order.
+
+        All threads work on one block of text: pyarrow's own stream of blocks decodes as many blocks ahead as
+        there are threads.
+        """
+        for path in self.paths:
+            with self._faults_of(path):
+                names = csv_columns(path, self.delimiter)
+                with _source(path, files) as source:
+                    for place, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
+                        yield from self._batches_of(text, names if place else None, threads)
+
+    def _batches_of(self, text: Any, names: Sequence[str] | None, threads: bool) -> list[Any]:
+        """The records of some lines in one batch, or in none; without `names` the first line has them."""
+        csv = pyarrow().csv
+        long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
+        table = csv.read_csv(
+            text,
+            read_options=csv.ReadOptions(
+                column_names=names,
+                block_size=len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES)),
+                use_threads=threads,
+            ),
+            parse_options=csv.ParseOptions(delimiter=self.delimiter),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(self.names),
+                column_types=dict(self.column_types),
+                # "NA" and its kin stand for a missing number, but are texts like any other.
+                strings_can_be_null=False,
+            ),
+        )
+        return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _faults_of(self, path: Path) -> Iterator[None]:
+        """Errors of the library in a file, for people: with the place of what is wrong."""
+        with _errors_of(path, "CSV"):
+            try:
+                yield
+            except pyarrow().ArrowException as error:
+                names = csv_columns(path, self.delimiter)
+                message = csv_fault(
+                    pyarrow(), path, names, self.column_types, self.delimiter, self.block_bytes
+                )
+                if message is None:
+                    raise
+                raise DataError(message) from error
+
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    """Names of the columns of a Parquet file.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read.
+    """
+    with _parquet_file(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
+    """Names of the columns of a CSV file.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read.
+    """
+    csv = pyarrow().csv
+    check_is_csv(path)
+    with _errors_of(path, "CSV"), open(path, "rb") as source:
+        # Only the header matters here, whatever is wrong with the lines below it.
+        parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+        read = csv.ReadOptions(use_threads=False)  # nor are any read ahead
+        with csv.open_csv(source, read_options=read, parse_options=parse) as reader:
+            return tuple(reader.schema.names)
+
+
+def empty_texts_missing(table: Any) -> Any:
+    """A table in which empty cells are missing in columns of texts, too."""
+    compute, types = pyarrow().compute, pyarrow().types
+    for place, field in enumerate(table.schema):
+        if types.is_string(field.type):
+            column = table.column(place)
+            empty = compute.equal(column, "")
+            if compute.any(empty).as_py():
+                some = compute.if_else(empty, pyarrow().scalar(None, field.type), column)
+                table = table.set_column(place, field.name, some)
+    return table
+
+
+def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
+    """A text in parts that end where a line does, of no more than `block_bytes` if lines are shorter.
+
+    A quoted cell must not hold the end of a line.
+    """
+    start, wanted, size = 0, block_bytes, source.size()
+    while start < size:
+        source.seek(start)
+        text = source.read_buffer(wanted)
+        end = len(text) if start + len(text) >= size else _end_of_lines(text)
+        if end:
+            yield text.slice(0, end)
+        elif not len(text):  # the file has been truncated
+            return
+        start, wanted = start + end, block_bytes if end else 2 * wanted
+
+
+def _end_of_lines(text: Any) -> int:
+    """Where the last whole line ends; 0 without one."""
+    for length in (min(_SHORT_LINE_BYTES, len(text)), len(text)):
+        tail: bytes = text.slice(len(text) - length).to_pybytes()
+        end = tail.rfind(b"\n") + 1
+        if end:
+            return len(text) - length + end
+    return tail.rfind(b"\r", 0, -1) + 1  # a last one may be half of "\r\n"
+
+
+@contextmanager
+def _errors_of(path: Path, kind: str) -> Iterator[None]:
+    """Errors of the library in a file, for people."""
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except (pyarrow().ArrowException, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"{path} cannot be read as {kind}: {reason}") from error
+
+
+def _types(schema: Any, names: Sequence[str], path: Path) -> dict[str, Any]:
+    for name in names:
+        count = len(schema.get_all_field_indices(name))
+        if count != 1:
+            found = "no column" if count == 0 else f"{count} columns"
+            raise DataError(f"{path} has {found} called {name!r}; its columns are {schema.names}")
+    return {name: schema.field(name).type for name in names}
+
+
+def _same_types(types: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:
+    for name, each in types.items():
+        if each != expected[name]:
+            raise DataError(
+                f"column {name!r} of {path} has type {each}, that of the first file {expected[name]}"
+            )

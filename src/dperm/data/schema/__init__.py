@@ -1,0 +1,1 @@
+"""Public descriptions of tables, and how a table is read by one."""

@@ -1,0 +1,354 @@
+"""Public descriptions of columns: how a cell becomes numbers that lie in known bounds.
+
+A column turns every cell into numbers that depend on that cell and on the description alone, never on the
+other records, and whose squares sum to at most 1. The norm of a row is bounded before any data are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.data.schema.table_columns import Category, Codes, TableColumn
+from dperm.errors import DataError
+
+Numbers = NDArray[np.float64]
+
+TRANSFORMS = ("none", "log1p")
+MOST_CATEGORIES = 65_535  # codes are 16-bit, and one stands for no category
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number with public bounds, scaled to [0, 1], or put into public bins.
+
+    Parameters
+    ----------
+    name : str
+    low, high : float
+        Public bounds, from what is known of the column and not from the data. Values outside, infinite
+        ones too, are moved onto the nearer bound.
+    transform : {"none", "log1p"}
+        With ``z = value - low``: ``z / (high - low)``, or ``log1p(z) / log1p(high - low)`` for columns whose
+        range spans several powers of ten.
+    bins : int or sequence of float, optional
+        One 0/1 column per bin in place of the number. A sequence holds the borders between bins, ascending
+        and strictly between the bounds, in the unit of the column; a value on a border belongs to the bin
+        above it. An integer asks for that many bins of equal width on the transformed scale.
+    missing : {"error", "zero", "column"} or float
+        What becomes of a missing value (null, None or NaN): an error; zeros; a 0/1 column of its own, with
+        zeros in the others; or the number that is put in its place, between the bounds.
+
+    Raises
+    ------
+    ValueError
+        For a description that makes no sense.
+    """
+
+    name: str
+    low: float
+    high: float
+    transform: str = "none"
+    bins: int | Sequence[float] | None = None
+    missing: str | float = "error"
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for bound in ("low", "high"):
+            _set_real(self, bound, getattr(self, bound))
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
+            raise ValueError(
+                f"column {self.name!r}: the bounds must have low < high, a finite distance apart, got "
+                f"{self.low}, {self.high}"
+            )
+        if self.transform not in TRANSFORMS:
+            raise ValueError(
+                f"column {self.name!r}: transform must be one of {TRANSFORMS}, got {self.transform!r}"
+            )
+        self._check_bins()
+        self._check_missing()
+
+    def _check_bins(self) -> None:
+        bins = self.bins
+        if bins is None:
+            return
+        if isinstance(bins, Integral) and not isinstance(bins, bool):
+            object.__setattr__(self, "bins", int(bins))
+            if not 2 <= int(bins) < MOST_CATEGORIES:
+                raise ValueError(f"column {self.name!r}: bins must be at least 2 and below {MOST_CATEGORIES}")
+        else:
+            _set_borders(self, bins)
+        borders = self.borders
+        inside = all(self.low < border < self.high for border in borders)
+        if not inside or any(left >= right for left, right in pairwise(borders)):
+            raise ValueError(
+                f"column {self.name!r}: the borders between bins must ascend strictly between {self.low:g} "
+                f"and {self.high:g}, got {bins}"
+            )
+
+    def _check_missing(self) -> None:
+        if isinstance(self.missing, str):
+            if self.missing not in ("error", "zero", "column"):
+                raise ValueError(
+                    f"column {self.name!r}: missing must be 'error', 'zero', 'column' or a number, got "
+                    f"{self.missing!r}"
+                )
+            return
+        _set_real(self, "missing", self.missing)
+        if not self.low <= self.missing <= self.high:
+            raise ValueError(
+                f"column {self.name!r}: missing = {self.missing} must lie between the bounds {self.low} and "
+                f"{self.high}"
+            )
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """Borders between bins, in the unit of the column; empty without bins."""
+        if isinstance(self.bins, int):
+            shares = [i / self.bins for i in range(1, self.bins)]
+            return tuple(self.low + self._unscaled(share) for share in shares)
+        return tuple(self.bins or ())
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of the design matrix that this column fills."""
+        own = (f"{self.name}=missing",) if self.missing == "column" else ()
+        if self.bins is None:
+            return (self.name, *own)
+        borders = _short(self.borders)
+        between = [f"{left}<={self.name}<{right}" for left, right in pairwise(borders)]
+        return (f"{self.name}<{borders[0]}", *between, f"{self.name}>={borders[-1]}", *own)
+
+    @property
+    def n_numbers(self) -> int:
+        """Numeric columns of the design matrix: 1, or 0 with bins."""
+        return int(self.bins is None)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of 0/1 columns of each code."""
+        size = len(self.feature_names) - self.n_numbers
+        return (size,) if size else ()
+
+    def read(self, column: TableColumn) -> NDArray[Any]:
+        """The cells as numbers, NaN where missing.
+
+        Raises
+        ------
+        DataError
+            When a cell is no number, or missing and that is an error.
+        """
+        values = column.numbers()
+        if self.missing == "error" and values.dtype.kind == "f":
+            missing = np.isnan(values)
+            if missing.any():
+                raise _missing_cell(self.name, int(missing.argmax()), "a number, 'zero' or 'column'")
+        return values
+
+    def encode(self, values: NDArray[Any], numbers: NDArray[Any], codes: NDArray[Any], levels: int) -> None:
+        """Write what `read` gave for some rows.
+
+        Parameters
+        ----------
+        values : (n,) ndarray
+        numbers : (n, n_numbers) ndarray
+            In [0, 1]; integers ``0 .. levels`` for an integer type.
+        codes : (n, len(sizes)) ndarray
+        levels : int
+            Largest integer of the type of `numbers`, which stands for 1; 0 for a floating-point type.
+        """
+        clipped = values.astype(np.float64)
+        np.clip(clipped, self.low, self.high, out=clipped)
+        missing = None if self.missing == "error" else np.isnan(clipped)
+        if missing is not None and not isinstance(self.missing, str):
+            clipped[missing] = self.missing
+        if self.sizes:
+            self._encode_bins(clipped, missing, codes[:, 0])
+        if self.n_numbers:
+            scaled = self._scaled(clipped)
+            if missing is not None and isinstance(self.missing, str):
+                scaled[missing] = 0.0
+            if levels:
+                scaled *= levels
+                np.rint(scaled, out=scaled)
+            numbers[:, 0] = scaled
+
+    def _encode_bins(self, clipped: Numbers, missing: NDArray[np.bool_] | None, codes: NDArray[Any]) -> None:
+        """Code of the bin; the last code but one for missing values with a column, else the last."""
+        (size,) = self.sizes
+        if self.bins is None:
+            codes[:] = size
+        else:
+            codes[:] = np.searchsorted(self.borders, clipped, side="right")
+        if missing is not None and isinstance(self.missing, str):
+            codes[missing] = size - 1 if self.missing == "column" else size
+
+    def _scaled(self, clipped: Numbers) -> Numbers:
+        """Values between the bounds onto [0, 1]; overwrites its argument."""
+        clipped -= self.low
+        if self.transform == "log1p":
+            np.log1p(clipped, out=clipped)
+            clipped /= math.log1p(self.high - self.low)
+            # Two implementations of log1p may differ in the last bit; the bound must hold exactly.
+            return np.minimum(clipped, 1.0, out=clipped)
+        clipped /= self.high - self.low
+        return clipped
+
+    def _unscaled(self, share: float) -> float:
+        """Distance from `low` of the value that is scaled to `share`."""
+        span = self.high - self.low
+        return math.expm1(share * math.log1p(span)) if self.transform == "log1p" else share * span
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of a public list of categories: one 0/1 column per category.
+
+    Parameters
+    ----------
+    name : str
+    categories : sequence of str, of int or of bool
+        Every value that the column may hold, whether or not it occurs in the data.
+    unknown : str, int or bool
+        What becomes of a value outside the list: "error"; "zero" (no column is 1); or the category that
+        stands for it (which cannot be one that is called by these two words).
+    missing : str, int or bool
+        The same for a missing value (null, None or NaN).
+
+    Raises
+    ------
+    ValueError
+        For a description that makes no sense.
+    """
+
+    name: str
+    categories: Sequence[Category]
+    unknown: Category = "error"
+    missing: Category = "error"
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if isinstance(self.categories, str):
+            raise ValueError(f"column {self.name!r}: categories must be a list, got {self.categories!r}")
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if not 1 <= len(self.categories) <= MOST_CATEGORIES:
+            raise ValueError(
+                f"column {self.name!r} must have between 1 and {MOST_CATEGORIES} categories, got "
+                f"{len(self.categories)}"
+            )
+        kinds = {type(category) for category in self.categories}
+        if len(kinds) > 1 or not kinds <= {str, int, bool}:
+            raise ValueError(
+                f"column {self.name!r}: categories must be all str, all int or all bool, got "
+                f"{sorted(kind.__name__ for kind in kinds)}"
+            )
+        if len(set(self.categories)) != len(self.categories):
+            raise ValueError(f"column {self.name!r} lists a category twice")
+        for rule in ("unknown", "missing"):
+            value = getattr(self, rule)
+            if value not in ("error", "zero") and value not in self.categories:
+                raise ValueError(
+                    f"column {self.name!r}: {rule} = {value!r} must be 'error', 'zero' or one of its "
+                    "categories"
+                )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of the design matrix that this column fills."""
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    @property
+    def n_numbers(self) -> int:
+        """Numeric columns of the design matrix: none."""
+        return 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of categories."""
+        return (len(self.categories),)
+
+    def read(self, column: TableColumn) -> Codes:
+        """Codes of the cells: positions in the list of categories, or their number for none of them.
+
+        Raises
+        ------
+        DataError
+            When a cell is missing or no category, and that is an error.
+        """
+        codes = column.positions(self.categories)
+        others = codes < 0
+        if not others.any():
+            return codes
+        missing = column.missing()
+        unknown = others & ~missing
+        if self.missing == "error" and missing.any():
+            raise _missing_cell(self.name, int(missing.argmax()), "'zero' or a category")
+        if self.unknown == "error" and unknown.any():
+            row = int(unknown.argmax())
+            raise DataError(
+                f"column {self.name!r} holds {column[row]!r} at row {row}, which is not one of its "
+                f"{len(self.categories)} public categories: add it if it is public knowledge that it may "
+                "occur, or let unknown='zero' or unknown=<a category> take in such values"
+            )
+        for cells, rule in ((unknown, self.unknown), (missing, self.missing)):
+            if cells.any():
+                codes[cells] = self._code(rule)
+        return codes
+
+    def encode(self, values: Codes, numbers: NDArray[Any], codes: NDArray[Any], levels: int) -> None:
+        """Write what `read` gave for some rows into ``codes[:, 0]``."""
+        codes[:, 0] = values
+
+    def _code(self, rule: Category) -> int:
+        return len(self.categories) if rule == "zero" else self.categories.index(rule)
+
+
+SchemaColumn = Numeric | Categorical
+
+
+def _missing_cell(name: str, row: int, choices: str) -> DataError:
+    return DataError(
+        f"column {name!r} has a missing value at row {row}: fill it, or say in the schema what becomes of "
+        f"missing values (missing = {choices})"
+    )
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the name of a column must be a text that is not empty, got {name!r}")
+
+
+def _set_real(column: Numeric, attribute: str, value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ValueError(f"column {column.name!r}: {attribute} must be a real number, got {value!r}")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest double
+        finite = False
+    if not finite:
+        raise ValueError(f"column {column.name!r}: {attribute} must be finite, got {value!r}")
+    plain: int | float = int(value) if isinstance(value, Integral) else float(value)
+    object.__setattr__(column, attribute, plain)
+
+
+def _set_borders(column: Numeric, bins: Any) -> None:
+    borders = None if isinstance(bins, str | bool) or not hasattr(bins, "__iter__") else list(bins)
+    if not borders or not all(isinstance(each, Real) and not isinstance(each, bool) for each in borders):
+        raise ValueError(
+            f"column {column.name!r}: bins must be an integer or a list of borders between bins, got {bins!r}"
+        )
+    plain = tuple(int(each) if isinstance(each, Integral) else float(each) for each in borders)
+    object.__setattr__(column, "bins", plain)
+
+
+def _short(numbers: tuple[float, ...]) -> list[str]:
+    """Numbers as texts, with six digits where these tell them apart."""
+    short = [f"{number:g}" for number in numbers]
+    return short if len(set(short)) == len(short) else [repr(number) for number in numbers]

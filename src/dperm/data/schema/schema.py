@@ -1,0 +1,234 @@
+"""The public description of a table, and how it turns records into a design matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+from dperm.data.schema.draft import draft_columns
+from dperm.data.schema.table_columns import n_rows, read_columns
+from dperm.data.schema.text import DRAFT, columns_from_entries, schema_text, table_of
+from dperm.data.tabular import TabularLayout, TabularMatrix
+
+#: Largest integer of each integer type of the numeric block: it stands for 1.
+_LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
+_BLOCK_ROWS = 8192  # a block of the result stays in cache while its columns are written
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about the columns of a table, fixed before its records are read.
+
+    It turns every record into a row of a design matrix by itself: nothing is learned from the data, and the
+    norm of a row is bounded in advance.
+
+    Parameters
+    ----------
+    columns : sequence of Numeric and Categorical
+        In the order of the columns of the design matrix; a table may have them in any order.
+    name : str
+        Named in privacy statements.
+    ignored : sequence of str
+        Columns that a table may have and that are not used. Any other column that is not described is an
+        error: a forgotten column should not go unnoticed.
+
+    Raises
+    ------
+    ValueError
+        For a description that makes no sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> schema = Schema([Numeric("age", 0, 100), Categorical("colour", ["red", "green"], unknown="zero")])
+    >>> X = schema.encode({"age": np.array([50, 120]), "colour": np.array(["green", "blue"])})
+    >>> X.to_dense()
+    array([[0.5, 0. , 1. ],
+           [1. , 0. , 0. ]])
+    >>> schema.row_norm(fit_intercept=False) ** 2  # an age of 100 and a colour
+    2.0000000000000004
+    """
+
+    columns: Sequence[SchemaColumn]
+    name: str = ""
+    ignored: Sequence[str] = ()
+    _is_draft: bool = field(default=False, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "ignored", tuple(self.ignored))
+        for column in self.columns:
+            if not isinstance(column, Numeric | Categorical):
+                raise ValueError(f"columns must be Numeric or Categorical, got {column!r}")
+        if not self.columns:
+            raise ValueError(f"schema {self.name!r} has no columns")
+        _check_unique(f"schema {self.name!r} names a column twice", [*self.column_names, *self.ignored])
+        _check_unique(f"schema {self.name!r} names two features alike", self.feature_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns of a table."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of the design matrix: ``"age"``, or ``"sex=Male"`` for a category."""
+        return tuple(name for column in self.columns for name in column.feature_names)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the design matrix."""
+        return self.layout.n_columns
+
+    @property
+    def layout(self) -> TabularLayout:
+        """Where numbers and categories stand in the design matrix."""
+        numeric, first, sizes, end = [], [], [], 0
+        for column in self.columns:
+            numeric += [end] * column.n_numbers
+            end += column.n_numbers
+            for size in column.sizes:
+                first.append(end)
+                sizes.append(size)
+                end += size
+        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the description, in hexadecimal: it tells schemas apart in privacy statements."""
+        return hashlib.sha256(schema_text(self).encode()).hexdigest()
+
+    def row_norm(self, fit_intercept: bool = True) -> float:
+        """Bound on the Euclidean norm of a row, its 1 for the intercept included if there is one.
+
+        A numeric column contributes at most 1 to the square (its square, or a 1 in the place of a missing
+        value), a categorical one a single 1 at most. A record with every number at its upper bound, and
+        listed categories, attains the bound. Rounding cannot exceed it: entries are at most 1 exactly, and
+        the sums of their squares stay at or below a whole number, which is a double.
+        """
+        return math.sqrt(len(self.columns) + bool(fit_intercept))
+
+    def encode(self, table: Any, numeric_dtype: Any = "float32") -> TabularMatrix:
+        """The design matrix of a table: every row depends on its own record and this description alone.
+
+        Parameters
+        ----------
+        table : data frame, mapping of str to array_like, or two-dimensional array
+            A data frame of pandas, polars, pyarrow or another library that narwhals knows; its columns may
+            stand in any order. An array must have the schema's columns in the schema's order.
+        numeric_dtype : {"float32", "float64", "uint8", "uint16"}
+            How numbers are stored. Integers round them to 256 or 65,536 public levels of [0, 1].
+
+        Returns
+        -------
+        TabularMatrix of shape (n_records, n_columns)
+
+        Raises
+        ------
+        DataError
+            When a column is missing, not described or of the wrong type, or when a value has no place in
+            the description and the description no rule for it. The message names column, row and value.
+        """
+        dtype = np.dtype(numeric_dtype)
+        if dtype.name not in _LEVELS:
+            raise ValueError(f"numeric_dtype must be one of {', '.join(_LEVELS)}, got {numeric_dtype!r}")
+        cells = read_columns(table, self.column_names, self.ignored)
+        values = [column.read(each) for column, each in zip(self.columns, cells, strict=True)]
+        layout, levels, n = self.layout, _LEVELS[dtype.name], n_rows(table)
+        numbers = np.empty((n, len(layout.numeric_columns)), dtype)
+        codes = np.empty(
+            (n, len(layout.sizes)), np.uint8 if max(layout.sizes, default=0) < 256 else np.uint16
+        )
+        for start in range(0, n, _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            self._encode_block([each[rows] for each in values], numbers[rows], codes[rows], levels)
+        return TabularMatrix(numbers, codes, dataclasses.replace(layout, step=1.0 / (levels or 1)))
+
+    def _encode_block(self, values: Sequence[Any], numbers: Any, codes: Any, levels: int) -> None:
+        number, code = 0, 0
+        for column, each in zip(self.columns, values, strict=True):
+            ends = number + column.n_numbers, code + len(column.sizes)
+            column.encode(each, numbers[:, number : ends[0]], codes[:, code : ends[1]], levels)
+            number, code = ends
+
+    @classmethod
+    def from_toml(cls, path: str | PathLike[str]) -> Schema:
+        """Read a description from a TOML file, see `to_toml`.
+
+        Raises
+        ------
+        ValueError
+            When the file is not TOML, an entry is missing or unknown, or a value makes no sense.
+        """
+        return cls.from_text(Path(path).read_text(encoding="utf-8"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Schema:
+        """The description that `to_text` wrote, or one in the same format."""
+        return cls.from_entries(table_of(text))
+
+    @classmethod
+    def from_entries(cls, entries: dict[str, Any]) -> Schema:
+        """The description of a TOML document, as tomllib reads it."""
+        entries = dict(entries)
+        name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
+        if not isinstance(name, str) or isinstance(ignored, str):
+            raise ValueError("a schema's name must be a text, ignored a list of texts")
+        columns = columns_from_entries(name, entries.pop("columns", None))
+        if entries:
+            raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
+        return cls(columns, name, tuple(ignored))
+
+    def to_toml(self, path: str | PathLike[str]) -> None:
+        """Write the description to a TOML file; `from_toml` reads it back, and people may edit it."""
+        Path(path).write_text(self.to_text(), encoding="utf-8")
+
+    def to_text(self) -> str:
+        """The description as TOML; a `template` begins with a comment that says that it is a draft."""
+        return (DRAFT if self._is_draft else "") + schema_text(self)
+
+    @classmethod
+    def template(cls, table: Any, name: str = "") -> Schema:
+        """A draft of a schema, read from data: NOT private until it was checked.
+
+        Bounds are rounded outwards, categories are those that occur. Replace both by what is publicly known
+        of the columns before the schema is used.
+
+        Parameters
+        ----------
+        table : data frame, or mapping of str to array_like
+        name : str
+
+        Returns
+        -------
+        Schema
+
+        Warns
+        -----
+        PrivacyWarning
+            Always.
+
+        Raises
+        ------
+        DataError
+            For a table without a column that a description suits.
+        """
+        columns, ignored = draft_columns(table)
+        draft = cls(tuple(columns), name, tuple(ignored))
+        object.__setattr__(draft, "_is_draft", True)
+        return draft
+
+
+def _check_unique(problem: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{problem}: {', '.join(map(repr, repeated))}")

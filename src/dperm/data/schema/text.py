@@ -1,0 +1,105 @@
+"""Schemas as TOML, for people to read and edit."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+
+if TYPE_CHECKING:
+    from dperm.data.schema.schema import Schema
+
+_TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
+_WIDTH = 100
+#: Above what was read from data.
+DRAFT = """\
+# DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
+# categories by what is publicly known of the column, whether or not it occurs in the data.
+"""
+
+
+def table_of(text: str) -> dict[str, Any]:
+    """The entries of a TOML document; ValueError when it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the schema is not TOML: {error}") from None
+
+
+def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
+    """Columns of a TOML document's array ``columns``.
+
+    ``repeat = n`` stands for n columns name0, name1, ... that are alike.
+
+    Raises
+    ------
+    ValueError
+        When an entry is missing or unknown, or a value makes no sense.
+    """
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError(f"schema {schema_name!r} must have an array of tables [[columns]]")
+    return [column for entry in entries for column in _columns(schema_name, dict(entry))]
+
+
+def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
+    label = f"schema {schema_name!r}, column {entry.get('name', '?')!r}"
+    kind = entry.pop("type", None)
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise ValueError(f"{label}: type must be 'numeric' or 'categorical', got {kind!r}")
+    repeat = entry.pop("repeat", None)
+    known = fields(_TYPES[kind])
+    missing = [each.name for each in known if each.default is MISSING and each.name not in entry]
+    unknown = sorted(set(entry) - {each.name for each in known})
+    if missing or unknown:
+        raise ValueError(f"{label}: entries missing: {missing}; unknown: {unknown}")
+    if repeat is None:
+        return [_TYPES[kind](**entry)]
+    if not isinstance(repeat, int) or repeat < 1:
+        raise ValueError(f"{label}: repeat must be a positive integer, got {repeat!r}")
+    stem = entry.pop("name")
+    return [_TYPES[kind](name=f"{stem}{i}", **entry) for i in range(repeat)]
+
+
+def schema_text(schema: Schema) -> str:
+    """The schema as TOML; settings at their defaults are left out."""
+    lines = [f"name = {_text(schema.name)}"] if schema.name else []
+    if schema.ignored:
+        lines.append(f"ignored = {_value(schema.ignored)}")
+    for column in schema.columns:
+        kind = "numeric" if isinstance(column, Numeric) else "categorical"
+        lines += ["", "[[columns]]", f"name = {_text(column.name)}", f'type = "{kind}"']
+        for each in fields(column)[1:]:
+            value = getattr(column, each.name)
+            if value != each.default:
+                lines.append(f"{each.name} = {_value(value)}")
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, tuple):
+        return _list([_value(each) for each in value])
+    return repr(value)  # an int, or a finite float: TOML writes them as Python does
+
+
+def _list(values: list[str]) -> str:
+    line = f"[{', '.join(values)}]"
+    if len(line) <= _WIDTH:
+        return line
+    lines = [""]
+    for value in values:
+        if len(lines[-1]) + len(value) > _WIDTH:
+            lines.append("")
+        lines[-1] += f"    {value}," if not lines[-1] else f" {value},"
+    return "\n".join(["[", *lines, "]"])
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML: JSON escapes the same characters, but one."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

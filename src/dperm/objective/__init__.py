@@ -1,0 +1,1 @@
+"""The empirical risk on a data set, and its private sums."""

@@ -1,0 +1,510 @@
+"""Trainings whose iterates stay secret: only the result leaves, rounded and with its sensitivity.
+
+Nothing is protected while they run. What a proof about exact arithmetic says of the result is corrected
+for the arithmetic that runs: each training counts a bound on its rounding errors into the sensitivity.
+
+The sums over the records are plain sums of doubles, whose error bound does not depend on the data, not
+sums on the grid of the clipped gradients: rounding each record's gradient to a grid ``g`` errs by up to ``g/2
+sqrt(d)`` per record *and so per mean*, while the error of a sum of doubles is some thousand units in the last
+place of the mean, a millionth of what one of a million records contributes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.output_sensitivity import (
+    contraction,
+    gradient_descent_sensitivity,
+    logistic_sensitivity,
+    minimiser_sensitivity,
+)
+from dperm.errors import DataError
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded, result_grid
+
+Array = NDArray[np.float64]
+
+_UNIT = 2.0**-52  # twice the error of one rounding: room for all terms of higher order
+
+
+@dataclass(frozen=True)
+class PublicConstants:
+    """What is known of the mean objective ``F`` before the records are seen.
+
+    Attributes
+    ----------
+    n, dimension : int
+        Public number of records, number of weights.
+    row_norm : float
+        R, with room for the error of computed norms.
+    lipschitz : float
+        L, bound on the norm of one record's gradient in the ball of `radius`.
+    beta : float
+        Lipschitz constant of one record's gradient.
+    l2 : float
+        Ridge strength: F is (l2 + beta)-smooth.
+    strong : float
+        Strong convexity of F: l2, or 0 where the ridge term leaves a weight out.
+    start_loss : float
+        Bound on one record's loss at the weights 0.
+    radius : float
+        Iterates stay in this ball.
+    """
+
+    n: int
+    dimension: int
+    row_norm: float
+    lipschitz: float
+    beta: float
+    l2: float
+    strong: float
+    start_loss: float
+    radius: float
+
+    @classmethod
+    def of(cls, objective: Objective, *, radius: float = math.inf, extra_l2: float = 0.0) -> PublicConstants:
+        """The constants of an objective, with a further ridge term on every weight.
+
+        Raises
+        ------
+        ValueError
+            If the loss has no Lipschitz constant on the ball or is not smooth.
+        """
+        # Norms are computed with a relative error of (n_columns + 8) 2^-52, and so rows are scaled onto R.
+        loss, row_norm = objective.loss, objective.row_norm * (1.0 + _UNIT * (objective.dimension + 16))
+        lipschitz, beta = loss.lipschitz(row_norm, radius), loss.smoothness(row_norm)
+        if lipschitz == math.inf:
+            raise ValueError(
+                f"the slope of the {loss.name} loss grows without limit: pass a finite radius (the iterates "
+                "are projected onto the ball of that radius)"
+            )
+        if beta == math.inf:
+            raise ValueError(f"the {loss.name} loss has a kink: use a smoothed one")
+        if not (2.0**-64 <= lipschitz <= 2.0**64 and 2.0**-64 <= beta <= 2.0**64):
+            raise ValueError("row_norm is out of range: the loss must have a slope between 2^-64 and 2^64")
+        everywhere = objective.penalize_intercept or not objective.fit_intercept
+        target = 1.0 if loss.classification else loss.target_bound
+        return cls(
+            n=objective.n_public,
+            dimension=objective.dimension,
+            row_norm=row_norm,
+            lipschitz=lipschitz,
+            beta=beta,
+            l2=objective.l2 + extra_l2,
+            strong=extra_l2 + (objective.l2 if everywhere else 0.0),
+            start_loss=float(np.max(loss.value(0.0, [target, -target]))) if target < math.inf else math.inf,
+            radius=radius,
+        )
+
+    def gradient_error(self, weight_norm: float, linear_norm: float = 0.0, load: float = 1.0) -> float:
+        """Bound on the error of a computed gradient of F at weights of this norm.
+
+        The records are those that the program sees: rows times their computed scale. Per record: the
+        prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of
+        ``R ||w||``, which the gradient sees beta/R times; the slope is off by a few roundings of itself and
+        of its argument (one of a power by a relative 1e-14). Sum: a chain of additions no longer than the
+        records that one thread takes in a row plus the 1,024 ranges (``row_ranges.c``). `load` is the number
+        of records over `n`.
+        """
+        records = self.n * load
+        chain = min(records, records / 1024 + 3200) + 8
+        slope = load * self.lipschitz + self.l2 * weight_norm + linear_norm
+        return _UNIT * (
+            (chain + 100) * slope
+            + (self.dimension / 8 + 20) * load * self.beta * (weight_norm + 1.0 / self.row_norm)
+        )
+
+
+def check_record_count(objective: Objective) -> None:
+    """Data sets with more records than the public number are not in the domain of the proofs here.
+
+    Raises
+    ------
+    DataError
+        For such data.
+    """
+    if objective._n_rows > objective.n_public:
+        raise DataError(
+            f"n_public = {objective.n_public} is below the number of records: gradient descent on their sum "
+            "over n_public need not contract. Pass a larger n_public."
+        )
+
+
+class Training(Protocol):
+    """A training with a proved bound on how far one record can move its result."""
+
+    def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
+        """Largest distance of the results on neighbouring data sets, from public numbers alone."""
+        ...
+
+    def train(self, objective: Objective) -> Bounded:
+        """The result on the records."""
+        ...
+
+
+def released_sensitivity(training: Training, objective: Objective, neighbors: Neighbours | str) -> float:
+    """Sensitivity of the result as `train` returns it, rounded to its grid."""
+    contribution, replacement = (training.sensitivity(objective, relation) for relation in Neighbours)
+    replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+    _, moved = result_grid(contribution, replacement, math.prod(objective.shape))
+    return (replacement if replaced else contribution) + moved
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Projected full-batch gradient descent from 0, a fixed number of steps.
+
+    ::
+
+        w <- Proj(w - step_size * grad F(w))          steps times
+
+    Attributes
+    ----------
+    steps : int
+        T, at least 1.
+    step_size : float
+        eta, in (0, 2/(l2 + beta)].
+    radius : float
+        Of the ball that iterates are projected onto; infinite for none.
+    average : bool
+        Whether the result is the mean of w_1..w_T instead of w_T.
+    """
+
+    steps: int
+    step_size: float
+    radius: float = math.inf
+    average: bool = False
+
+    def sensitivity(
+        self, objective: Objective, neighbors: Neighbours | str, *, refined: bool = True
+    ) -> float:
+        """Largest distance of the computed results on neighbouring data sets; from public numbers alone.
+
+        Parameters
+        ----------
+        objective : Objective
+            Convex and smooth, with a Lipschitz constant (on the ball).
+        neighbors : {"replace_one", "add_or_remove"}
+            The latter as *null record*: one record is replaced by one without loss.
+        refined : bool
+            For the logistic loss, use that iterates are bounded and that gradients at a common point are
+            not opposite.
+
+        Raises
+        ------
+        ValueError
+            If the step is too large for the proof, or the loss not smooth or not Lipschitz.
+
+        Notes
+        -----
+        See `gradient_descent_sensitivity` and `logistic_sensitivity` for exact arithmetic. A step
+        that is computed with an error of at most kappa adds ``2 kappa`` to the recursion of the distance.
+        """
+        c = PublicConstants.of(objective, radius=self.radius)
+        refine = refined and objective.loss.name == "logistic" and c.strong == c.l2
+        refine = refine and self.step_size * c.l2 <= 1.0
+        distance = _descent_distance(self, c, str(Neighbours.parse(neighbors)), refine)
+        kappa = self._step_error(c)
+        # Computed iterates may be longer than exact ones by steps * kappa: the refined bound grows with them.
+        push = 2.0 * kappa * (1.0 + self.step_size * c.beta * self.steps / c.n)
+        rho = contraction(self.step_size, *self._curvature(c))
+        mean = 2.0 * _UNIT * (self.steps + 2) * self._weight_norm(c) if self.average else 0.0
+        moved = distance + push * _geometric(rho, self.steps) + mean
+        return min(moved * (1.0 + 2.0**-40), 2.0 * self.radius * (1.0 + 2.0**-30))
+
+    def train(self, objective: Objective) -> Bounded:
+        """Run on the records.
+
+        Raises
+        ------
+        DataError
+            If there are more records than the public number.
+        """
+        check_record_count(objective)
+        return Bounded.rounding(
+            self._descend(objective),
+            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
+            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
+        )
+
+    def _descend(self, objective: Objective) -> Array:
+        w = np.zeros(objective.shape)
+        total = np.zeros(objective.shape)
+        for _ in range(self.steps):
+            w = _project(w - self.step_size * objective.gradient(w), self.radius)
+            total += w
+        return total / self.steps if self.average else w
+
+    @staticmethod
+    def _curvature(c: PublicConstants) -> tuple[float, float]:
+        """Strong convexity and further smoothness: weights without ridge do not contract."""
+        return c.strong, c.beta + c.l2 - c.strong
+
+    def _weight_norm(self, c: PublicConstants) -> float:
+        """Bound on the norm of every computed iterate."""
+        shrink = abs(1.0 - self.step_size * c.strong) if c.strong > 0.0 else 1.0
+        reach = self.step_size * c.lipschitz * _geometric(shrink, self.steps)
+        return min(reach, self.radius) * (1.0 + 2.0**-20)
+
+    def _step_error(self, c: PublicConstants) -> float:
+        """kappa, bound on the distance of a computed step from the exact one."""
+        weight_norm = self._weight_norm(c)
+        return self.step_size * c.gradient_error(weight_norm) + _UNIT * (c.dimension + 20) * weight_norm
+
+
+@functools.lru_cache(maxsize=256)
+def _descent_distance(training: GradientDescent, c: PublicConstants, neighbors: str, refine: bool) -> float:
+    """Sensitivity in exact arithmetic."""
+    settings: dict[str, Any] = {
+        "neighbors": neighbors,
+        "radius": training.radius,
+        "average": training.average,
+    }
+    if refine:
+        return logistic_sensitivity(c.n, training.steps, training.step_size, c.row_norm, l2=c.l2, **settings)
+    l2, beta = training._curvature(c)
+    return gradient_descent_sensitivity(
+        c.n, training.steps, training.step_size, c.lipschitz, beta, l2=l2, **settings
+    )
+
+
+def _geometric(ratio: float, terms: int) -> float:
+    """Upper bound on ``1 + ratio + ... + ratio^(terms-1)``."""
+    return float(terms) if ratio >= 1.0 else min(float(terms), 1.0 / (1.0 - ratio))
+
+
+@dataclass(frozen=True)
+class Minimisation:
+    """The minimiser of ``F(w) + extra_l2/2 ||w||^2 + <linear, w>``, to a certified gradient norm.
+
+    Attributes
+    ----------
+    tolerance : float
+        tau: the gradient at the result, its rounding error included, has at most this norm.
+    extra_l2 : float
+        Ridge term on every weight, on the scale of the mean loss.
+    """
+
+    tolerance: float
+    extra_l2: float = 0.0
+
+    @classmethod
+    def with_tolerance(
+        cls, objective: Objective, target: float, *, extra_l2: float = 0.0, linear_bound: float = 0.0
+    ) -> Minimisation:
+        """As precise as asked for, or as arithmetic allows for sure; from public numbers alone.
+
+        Parameters
+        ----------
+        objective : Objective
+            Convex and smooth, with a Lipschitz constant, strongly convex (with `extra_l2`).
+        target : float
+            Wanted tolerance.
+        extra_l2 : float
+            As above.
+        linear_bound : float
+            Public bound on the norm of the linear term.
+
+        Raises
+        ------
+        ValueError
+            If the objective lacks one of these properties, or its ridge term drowns in rounding errors.
+        """
+        c = PublicConstants.of(objective, extra_l2=extra_l2)
+        ball = _minimiser_norm(c, linear_bound)
+        error = _step_error(c, 3.0 * ball, linear_bound, load=2.0)
+        if error > c.strong * ball:
+            raise ValueError(f"l2 = {c.l2:.3g} is too small for double precision: choose a larger one")
+        return cls(tolerance=max(target, 8.0 * error), extra_l2=extra_l2)
+
+    def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
+        """Largest distance of the results on neighbouring data sets; from public numbers alone.
+
+        Notes
+        -----
+        ``(gap/n + 2 tau)/l2``: the exact minimisers differ by the gap of two records' gradients at one of
+        them, which lies in a ball of known radius, and each result is within ``tau/l2`` of its own
+        (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7; for add_or_remove n is fixed and public).
+        """
+        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        loss, relation = objective.loss, Neighbours.parse(neighbors)
+        ball = _minimiser_norm(c, 0.0) * (1.0 + 2.0**-40)
+        if relation is Neighbours.REPLACE_ONE:
+            gap = loss.gradient_distance(c.row_norm, ball) / 2.0
+        else:
+            gap = loss.lipschitz(c.row_norm, ball)
+        return minimiser_sensitivity(c.n, gap, c.strong, self.tolerance, neighbors=relation)
+
+    def train(self, objective: Objective) -> Bounded:
+        """Run on the records.
+
+        Raises
+        ------
+        DataError
+            If there are more records than the public number.
+        """
+        check_record_count(objective)
+        return Bounded.rounding(
+            self._minimise(objective, np.zeros(objective.shape)),
+            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
+            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
+        )
+
+    def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
+        """Run on the records with a secret linear term; the bound covers the *approximation* only.
+
+        Parameters
+        ----------
+        objective : Objective
+            As for `with_tolerance`.
+        linear : ndarray
+            The linear term as it was rounded, secret.
+        perturbation_error : float
+            Bound on the distance of `linear` from the term whose distribution the proof knows.
+
+        Returns
+        -------
+        Bounded
+            The approximate minimiser. Its sensitivity is its distance from the exact one, on each of
+            two data sets: what noise on the output must cover once the exact one is private.
+        """
+        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        away = 2.0 * (self.tolerance + perturbation_error) / c.strong * (1.0 + 2.0**-40)
+        return Bounded.rounding(self._minimise(objective, linear), contribution=away, replacement=away)
+
+    def _minimise(self, objective: Objective, linear: Array) -> Array:
+        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        load = max(1.0, objective._n_rows / c.n)
+        linear_norm = float(np.linalg.norm(linear))
+
+        def gradient(w: Array) -> Array:
+            return objective.gradient(w) + self.extra_l2 * w + linear
+
+        def certified(w: Array, g: Array) -> bool:
+            error = c.gradient_error(float(np.linalg.norm(w)), linear_norm, load)
+            return float(np.linalg.norm(g)) * (1.0 + _UNIT * (c.dimension + 8)) + error <= self.tolerance
+
+        w = _quasi_newton(gradient, certified, objective.shape, c.l2 + load * c.beta)
+        if w is None:
+            w = _slow_and_sure(gradient, certified, objective.shape, c, load, linear_norm)
+        return w
+
+
+def _minimiser_norm(c: PublicConstants, linear_norm: float) -> float:
+    """Bound on the norm of the minimiser.
+
+    At the minimiser ``l2 ||w||^2 = -<mean gradient + linear, w>``, the gradients being at most L, and
+    ``-<gradient, w> <= loss(0) - loss(w) <= loss(0)`` for a convex loss that is not negative.
+    """
+    return linear_norm / c.strong + min(c.lipschitz / c.strong, math.sqrt(c.start_loss / c.strong))
+
+
+def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load: float) -> float:
+    """Error of the computed gradient, and of the computed step as an error of the gradient."""
+    rounding = 4.0 * _UNIT * weight_norm * (c.l2 + load * c.beta)
+    return c.gradient_error(weight_norm, linear_norm, load) + rounding
+
+
+Gradient = Callable[[Array], Array]
+Certified = Callable[[Array, Array], bool]
+
+_MEMORY = 20
+_QUASI_NEWTON_STEPS = 500
+
+
+def _quasi_newton(
+    gradient: Gradient, certified: Certified, shape: tuple[int, ...], smooth: float
+) -> Array | None:
+    """L-BFGS without function values, whose rounding would hide the end: slopes along the line decide.
+
+    None where the certificate was not reached in a fixed number of steps.
+    """
+    w = np.zeros(shape)
+    g = gradient(w)
+    pairs: list[tuple[Array, Array]] = []
+    for _ in range(_QUASI_NEWTON_STEPS):
+        if certified(w, g):
+            return w
+        direction = -_two_loops(g, pairs) if pairs else -g / smooth
+        candidate, g_candidate = _line_search(gradient, w, g, direction)
+        step, change = candidate - w, g_candidate - g
+        if np.vdot(step, change) > 0.0:
+            pairs = [*pairs[1 - _MEMORY :], (step, change)]
+        w, g = candidate, g_candidate
+    return None
+
+
+def _line_search(gradient: Gradient, w: Array, g: Array, direction: Array) -> tuple[Array, Array]:
+    """A point on the line, with its gradient, where the slope is at most 0.9 of what it was: bisection."""
+    slope = np.vdot(g, direction)
+    low, size, high = 0.0, 1.0, math.inf
+    for _ in range(20):
+        candidate = w + size * direction
+        g_candidate = gradient(candidate)
+        there = np.vdot(g_candidate, direction)
+        if abs(there) <= 0.9 * abs(slope):
+            break
+        if there > 0.0:
+            high = size
+        else:
+            low = size
+        size = 2.0 * size if high == math.inf else 0.5 * (low + high)
+    return candidate, g_candidate
+
+
+def _two_loops(g: Array, pairs: list[tuple[Array, Array]]) -> Array:
+    """Approximate inverse Hessian times g (Nocedal and Wright 2006, Algorithm 7.4)."""
+    q, weights = g.copy(), []
+    for s, y in reversed(pairs):
+        weights.append(np.vdot(s, q) / np.vdot(s, y))
+        q = q - weights[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q = q * (np.vdot(s, y) / np.vdot(y, y))
+    for (s, y), weight in zip(pairs, reversed(weights), strict=True):
+        q = q + (weight - np.vdot(y, q) / np.vdot(s, y)) * s
+    return q
+
+
+def _slow_and_sure(
+    gradient: Gradient,
+    certified: Certified,
+    shape: tuple[int, ...],
+    c: PublicConstants,
+    load: float,
+    linear_norm: float,
+) -> Array:
+    """Gradient descent that reaches the tolerance within a known number of steps.
+
+    With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at most
+    e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It is
+    below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
+    ``2 e`` takes off ``3 e^2/(2 (l2 + beta))``, which can happen kappa times. The tolerance is 8 e at least.
+    """
+    smooth = c.l2 + load * c.beta
+    condition = smooth / c.strong
+    error = _step_error(c, 3.0 * _minimiser_norm(c, linear_norm), linear_norm, load)
+    gap = (load * c.lipschitz + linear_norm) ** 2 / (2.0 * c.strong)
+    steps = math.ceil(condition * (2.0 + max(0.0, math.log(2.0 * c.strong * gap / error**2))))
+    w = np.zeros(shape)
+    for _ in range(steps):
+        g = gradient(w)
+        if certified(w, g):
+            return w
+        w = w - g / smooth
+    # Not reached unless the secret linear term is longer than the tolerance allows for.
+    raise ArithmeticError("the minimiser could not be certified; nothing was released")
+
+
+def _project(w: Array, radius: float) -> Array:
+    length = math.sqrt(float(np.vdot(w, w))) if radius < math.inf else 0.0
+    return w if length <= radius else w * (radius / length)

@@ -1,0 +1,159 @@
+"""Exact sums of outer products, as vectors whose norm is the matrix's Frobenius norm.
+
+A symmetric matrix has the norm of its upper triangle in which off-diagonal entries count sqrt(2). That
+factor is no whole number, so the triangle is held as ``29 G_jj`` and ``41 G_jk``:
+``41^2 = 1681 < 1682 = 2 * 29^2``, hence its norm is at most ``29 ||G||_F``, and at least 0.9997 of that.
+
+**Sensitivity.** A record adds ``V V^T`` of an integer row ``V`` with ``||V|| <= B / grid`` (below). Its
+vector therefore has norm at most ``29 ||V||^2 <= 29 (B / grid)^2``; equality needs one non-zero entry.
+For two records the inner product of the vectors is
+``841 sum_j V_j^2 U_j^2 + 1681 sum_{j<k} V_j V_k U_j U_k = 840.5 <V, U>^2 + 0.5 sum_j V_j^2 U_j^2 >= 0``,
+so exchanging one for the other moves the sum by at most sqrt(2) times as much as adding it. A target
+column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm,
+and the inner product stays non-negative only up to ``41^2 <V, U> t u``: the triangle inequality is used
+there.
+
+**Rounding.** ``V`` is ``a (x, 1) / grid`` rounded to nearest, which moves it by at most ``sqrt(d)/2``. The
+kernels bound its norm before that by ``bound_in / grid (1 + slack)``; ``bound_in`` is chosen so
+that both together stay within ``B / grid``. The sums of products of integers are exact.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.private_values.bounded import Bounded
+
+Array = NDArray[np.float64]
+
+DIAGONAL, OFF_DIAGONAL = 29, 41
+_SUM_BITS = 50  # n (B / grid)^2 <= 2^50, times 41 below 2^56
+_MOST_BITS = 20  # panels of 64 rows stay exact
+
+
+def row_grid(bound: float, n_public: int) -> float:
+    """Grid of rows no longer than ``bound``: a power of two, from public numbers alone."""
+    bits = min(_MOST_BITS, (_SUM_BITS - (n_public - 1).bit_length()) // 2)
+    if bits < 4:
+        raise ValueError(f"n_public = {n_public} is too large for exact second moments")
+    return math.ldexp(1.0, math.frexp(bound)[1] - bits)
+
+
+def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
+    """Bound on a row, so that rounding its entries to the grid cannot carry it past ``bound``."""
+    inner = (bound - 0.5 * grid * math.sqrt(dimension)) / (1.0 + 2.0**-49 + (dimension + 16) * 2.0**-52)
+    if not inner > 0.0:
+        raise ValueError(f"rows of {dimension} dimensions are too wide for exact second moments")
+    return inner
+
+
+def mean_weight(clip: float, row_norm: float, grid: float) -> float:
+    """Factor of the columns' sums beside the sums of squares: ``clip / row_norm``, down to the grid."""
+    steps = math.floor(clip / row_norm / grid * (1.0 - 2.0**-50))
+    if steps < 1:
+        raise ValueError(
+            f"clip must be at least {row_norm * grid:g} for sums of so many records, got {clip!r}"
+        )
+    return steps * grid
+
+
+def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, target: float = 0.0) -> Bounded:
+    """The kernel's triangle as a private sum; the square of a target column is dropped.
+
+    Parameters
+    ----------
+    integers : ndarray of int64
+        Upper triangle, row by row, overwritten.
+    grid : float
+        Of the rows.
+    bound, target : float
+        Bounds ``B`` on the row and ``T`` on the target column, rounding included; ``T = 0``: none.
+    """
+    width = _width(integers.size)
+    integers *= np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL)
+    squared = DIAGONAL * bound**2 * (1.0 + 2.0**-50)
+    if not target:
+        return Bounded(integers, grid=grid**2, contribution=squared, replacement=math.sqrt(2.0) * squared)
+    contribution = DIAGONAL * bound * math.sqrt(bound**2 + 2.0 * target**2) * (1.0 + 2.0**-50)
+    return Bounded(integers[:-1].copy(), grid=grid**2, contribution=contribution)
+
+
+def symmetric_matrix(triangle: Array, target: bool = False) -> Array:
+    """The symmetric matrix that a released triangle stands for; a missing last entry is 0."""
+    values = np.append(triangle, 0.0) if target else np.asarray(triangle)
+    width = _width(values.size)
+    return unweighted_symmetric_matrix(values / np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL))
+
+
+def unweighted_symmetric_matrix(triangle: Array) -> Array:
+    """The symmetric matrix with this upper triangle."""
+    width = _width(triangle.size)
+    matrix = np.zeros((width, width))
+    matrix[np.triu_indices(width)] = triangle
+    return matrix + np.triu(matrix, 1).T
+
+
+def regression_sums(
+    integers: NDArray[np.int64], grid: float, bound: float, target: float, most_records: float
+) -> tuple[Bounded, Bounded, Bounded]:
+    """Smallest eigenvalue of ``sum z z^T``, its triangle as it is, and ``sum z t``, each on its own.
+
+    Parameters
+    ----------
+    integers : ndarray of int64
+        The kernel's triangle with a target column ``t``.
+    grid, bound, target : float
+        As for `bounded_triangle`.
+    most_records : float
+        Public bound on the number of records.
+
+    Notes
+    -----
+    A record adds ``V V^T``: its triangle has a norm of at most ``||V||^2``, and by Weyl's inequality no
+    eigenvalue moves further. LAPACK's eigenvalues of a symmetric matrix are off by a modest multiple of the
+    unit roundoff times its norm (Anderson et al., LAPACK Users' Guide, section 4.7); 512 times the width is
+    allowed for here.
+    """
+    rows, columns = np.triu_indices(_width(integers.size))
+    width = int(columns[-1])  # of z
+    moments = integers[columns < width]
+    products = integers[(columns == width) & (rows < width)]
+    squared = bound**2 * (1.0 + 2.0**-50)
+    matrix = unweighted_symmetric_matrix(np.asarray(moments * grid**2, dtype=np.float64))
+    error = 512.0 * width * 2.0**-53 * most_records * squared
+    smallest = np.asarray(np.linalg.eigvalsh(matrix)[:1], dtype=np.float64)
+    return (
+        Bounded.rounding(smallest, contribution=squared + 2.0 * error, replacement=squared + 2.0 * error),
+        Bounded(moments, grid=grid**2, contribution=squared),
+        Bounded(products, grid=grid**2, contribution=bound * target * (1.0 + 2.0**-50)),
+    )
+
+
+def diagonal(triangle: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The diagonal's entries of a triangle."""
+    return np.asarray(triangle[_on_diagonal(_width(triangle.size))])
+
+
+def _width(size: int) -> int:
+    return (math.isqrt(8 * size + 1) - 1) // 2
+
+
+def _on_diagonal(width: int) -> NDArray[np.bool_]:
+    rows, columns = np.triu_indices(width)
+    return np.asarray(rows == columns)
+
+
+def denoised(matrix: Array, noise: float) -> Array:
+    """An estimate of second moments from a noisy release of them: eigenvalues and a diagonal.
+
+    The noise, of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` beside it, has
+    eigenvalues up to ``edge = noise sqrt(2 d)``. What lies above is kept, as an eigenvalue ``l`` of the
+    matrix shows up at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only
+    the diagonal is believed.
+    """
+    edge = noise * math.sqrt(2.0 * len(matrix))
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.where(values > edge, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
+    main = (vectors * kept) @ vectors.T
+    return np.asarray(main + np.diag(np.maximum(np.diag(matrix) - np.diag(main), 0.0)))

@@ -1,0 +1,1 @@
+"""Values that only the door opens: bounded sums, secret samples."""

@@ -1,0 +1,191 @@
+"""Private sums: exact integers with their sensitivity, which only a mechanism may open."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.neighbours import Neighbours
+from dperm.private_values.linear_map import LinearMap
+
+_MOST_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
+
+
+class Bounded:
+    """A sum over records on a public grid, with a bound on one record's contribution.
+
+    It does not print, convert, iterate, compare, copy or pickle: the only ways to a number are the
+    mechanisms of :mod:`dperm.mechanisms`, which charge a budget and add noise, and
+    :func:`dperm.mechanisms.release_without_privacy`, which says that nothing is protected.
+
+    Attributes
+    ----------
+    grid : float
+        A power of two; the sum is an integer multiple of it. Public.
+    contribution : float
+        Largest contribution of one record: Euclidean norm of its vector, or, for scores, the upper
+        end of the interval ``[0, contribution]`` that each of its entries lies in. Public.
+    replacement : float
+        Largest Euclidean distance between the contributions of two records; at most twice
+        `contribution`. Public.
+    shape : tuple of int
+        Shape of the sum. Public.
+    scores : bool
+        Whether the entries are scores of candidates (sums of non-negative losses).
+    """
+
+    __slots__ = ("_integers", "contribution", "grid", "replacement", "scores")
+
+    _integers: NDArray[np.int64]
+    grid: float
+    contribution: float
+    replacement: float
+    scores: bool
+
+    def __init__(
+        self,
+        integers: NDArray[np.int64],
+        *,
+        grid: float,
+        contribution: float,
+        replacement: float | None = None,
+        scores: bool = False,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "_integers", integers)
+        put(self, "grid", grid)
+        put(self, "contribution", contribution)
+        put(self, "replacement", 2.0 * contribution if replacement is None else replacement)
+        put(self, "scores", scores)
+
+    @classmethod
+    def rounding(cls, values: NDArray[np.float64], *, contribution: float, replacement: float) -> Self:
+        """The result of a private computation, rounded to a grid that suits its sensitivity.
+
+        Parameters
+        ----------
+        values : ndarray of float64
+            Private numbers, such as the weights that a training on the records ends with. Those beyond
+            2^61 steps of the grid are moved there, which brings no two results further apart.
+        contribution, replacement : float
+            Largest Euclidean distance between the results on two neighbouring data sets, where one
+            record is null on one of them or one record is exchanged. Public, positive, and proved for
+            the program that computed the values, its rounding included. The rounding here is added.
+        """
+        grid, moved = result_grid(contribution, replacement, values.size)
+        steps = np.clip(values / grid, -(2.0**61), 2.0**61)
+        return cls(
+            np.rint(steps).astype(np.int64),
+            grid=grid,
+            contribution=contribution + moved,
+            replacement=replacement + moved,
+        )
+
+    def mapped(self, linear_map: LinearMap, *, contribution: float | None = None) -> "Bounded":
+        """The image of a vector sum under a public matrix, exact but for one rounding at the end.
+
+        Parameters
+        ----------
+        linear_map : LinearMap
+            Has a column for every entry of the sum.
+        contribution : float, optional
+            Largest norm of one record's image, where that is known better than from the norm of the
+            matrix. The rounding here is added.
+        """
+        if self.scores or self._integers.ndim != 1:
+            raise TypeError("only a vector sum has an image under a matrix")
+        integers, shift = linear_map.exact_product(self._integers)
+        grid = math.ldexp(self.grid * linear_map.grid, shift)
+        if contribution is None:
+            contribution = linear_map.singular_values()[0] * self.contribution
+        moved = grid * math.sqrt(len(integers))  # each of two results moves by half of it
+        return Bounded(integers, grid=grid, contribution=contribution + moved)
+
+    @classmethod
+    def stacked(cls, parts: "Sequence[Bounded]") -> Self:
+        """Several vector sums over the same records as one sum, of shape ``(len(parts), ...)``.
+
+        Its sensitivity is that of all entries together: for a release of all parts at once.
+
+        Raises
+        ------
+        TypeError
+            For scores: their bounds are of single entries, not of vectors.
+        ValueError
+            For grids so different that the sums have no common one.
+        """
+        if any(part.scores for part in parts):
+            raise TypeError("only vector sums can be stacked, not scores")
+        grid = min(part.grid for part in parts)
+        factors = [round(part.grid / grid) for part in parts]
+        if max(factors) > _MOST_GRID_RATIO:
+            raise ValueError(
+                f"the sums have no common grid: their clips differ by a factor of about {max(factors)}, "
+                f"at most {_MOST_GRID_RATIO} is possible"
+            )
+        return cls(
+            np.stack([factor * part._integers for factor, part in zip(factors, parts, strict=True)]),
+            grid=grid,
+            contribution=_root_of_squares(part.contribution for part in parts),
+            replacement=_root_of_squares(part.replacement for part in parts),
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sum."""
+        return self._integers.shape
+
+    def sensitivity(self, neighbors: Neighbours | str) -> float:
+        """Largest change of the sum between neighbours.
+
+        Euclidean norm of the change for a vector; for scores the largest change of one entry. The
+        bound counts the rounding to the grid.
+        """
+        replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+        return self.replacement if replaced and not self.scores else self.contribution
+
+    def score_range(self, neighbors: Neighbours | str) -> float:
+        """For scores: largest spread ``max_j - min_j`` of the changes between neighbours."""
+        if not self.scores:
+            raise TypeError("score_range is defined for scores, not for a vector sum")
+        return Neighbours.parse(neighbors).score_range_factor * self.contribution
+
+    def __repr__(self) -> str:
+        kind = "scores" if self.scores else "sum"
+        return f"<Bounded {kind}, shape {self.shape}, not released>"
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise TypeError(
+            "a Bounded value is private: release it through a mechanism, or with "
+            "dperm.mechanisms.release_without_privacy where no privacy is wanted"
+        )
+
+    def _refuse_change(self, *_: Any) -> NoReturn:
+        raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
+
+    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
+    __setattr__ = __delattr__ = _refuse_change
+    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self._refuse()
+
+
+def result_grid(contribution: float, replacement: float, size: int) -> tuple[float, float]:
+    """Grid of `Bounded.rounding`, and what rounding to it adds to the sensitivity.
+
+    The grid is the largest power of two below a thousandth of the smaller bound per coordinate; each of
+    two results moves by at most half of what is added.
+    """
+    smallest = min(contribution, replacement)
+    grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(size)))[1] - 1)
+    return grid, grid * math.sqrt(size)
+
+
+def _root_of_squares(bounds: Iterable[float]) -> float:
+    """``sqrt(sum of squares)``, rounded up."""
+    return math.hypot(*bounds) * (1.0 + 2.0**-50)

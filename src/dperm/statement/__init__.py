@@ -1,0 +1,1 @@
+"""What a fit guarantees, for people and for programs."""

@@ -1,0 +1,206 @@
+"""What a fit guarantees, for whom, and on what assumptions: in words and as JSON."""
+
+from __future__ import annotations
+
+import functools
+import html
+import importlib.metadata
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from dperm.accounting._read_only import ReadOnlyMapping, plain
+from dperm.accounting.neighbours import Neighbours
+from dperm.statement import words
+
+_WIDTH = 79
+_NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
+
+
+@functools.cache  # reading the metadata of the installation takes a millisecond
+def _installed_version() -> str:
+    try:
+        return importlib.metadata.version("dperm")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """The guarantee of one fit and everything it rests on.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss bound, at least 0; infinite means that nothing is guaranteed.
+    delta : float
+        Probability, in [0, 1), outside of which the bound may fail; 0 for a pure guarantee.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation, see `dperm.accounting.Neighbours`.
+    mechanism : str
+        What was run and what noise it added.
+    accountant : str
+        How the releases were added up: "gdp", "zcdp", "pure", "pld", "rdp" or another name.
+    sampling : str, default="none"
+        Sampling scheme really used: "none" (all records at every step), "poisson",
+        "without_replacement", "permutation" or a description.
+    sensitivity : float, optional
+        Largest change of the released quantity between neighbours, in its own unit.
+    noise_scale : float, optional
+        Standard deviation (Gaussian) or scale (norm-Laplace) of the noise, in the unit of `sensitivity`;
+        that of the last release where it varies.
+    clip : float, optional
+        Bound on the norm of one record's gradient.
+    row_norm : float, optional
+        Bound on the norm of one row; longer rows are scaled down.
+    steps : int, optional
+        Number of accesses to the data.
+    noise : {"exact", "float"}, default="exact"
+        "exact": sampled from the very distribution of the proof; "float": a floating-point sampler,
+        the guarantee is idealised.
+    random : {"cryptographic", "seeded"}, default="cryptographic"
+        Where the randomness came from.
+    public : Mapping, optional
+        What was taken as public, by name; values are converted to plain JSON types.
+    ledger : str, optional
+        What was charged to which ledger.
+    version : str, optional
+        Version of the software; by default the installed one.
+    rho, mu : float, optional
+        The same guarantee in zero-concentrated or Gaussian differential privacy.
+    unit : str
+        What one record is.
+    non_finite : {"raise", "zero"}, default="raise"
+        What happens to a record with a NaN or an infinity.
+    notes : tuple of str, default=()
+        Further conditions, one sentence each, for instance that intermediate iterates stay secret.
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of the values listed.
+
+    Notes
+    -----
+    Follows the questions of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees.
+    """
+
+    epsilon: float
+    delta: float
+    neighbors: str
+    mechanism: str
+    accountant: str
+    sampling: str = "none"
+    sensitivity: float | None = None
+    noise_scale: float | None = None
+    clip: float | None = None
+    row_norm: float | None = None
+    steps: int | None = None
+    noise: str = "exact"
+    random: str = "cryptographic"
+    public: Mapping[str, Any] = field(default_factory=dict)
+    ledger: str | None = None
+    version: str = field(default_factory=_installed_version)
+    rho: float | None = None
+    mu: float | None = None
+    unit: str = "one record (one row of the training data)"
+    non_finite: str = "raise"
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0.0:
+            raise ValueError(
+                f"epsilon must be a number >= 0 (math.inf for no privacy), got {self.epsilon!r}."
+            )
+        if not 0.0 <= self.delta < 1.0:
+            raise ValueError(f"delta must be in [0, 1), got {self.delta!r}.")
+        _check_choice("noise", self.noise, ("exact", "float"))
+        _check_choice("random", self.random, ("cryptographic", "seeded"))
+        _check_choice("non_finite", self.non_finite, ("raise", "zero"))
+        object.__setattr__(self, "neighbors", str(Neighbours.parse(self.neighbors)))
+        object.__setattr__(self, "accountant", str(self.accountant))
+        object.__setattr__(self, "public", ReadOnlyMapping(plain(self.public)))
+        object.__setattr__(self, "notes", tuple(self.notes))
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is guaranteed at all: False where epsilon is infinite."""
+        return self.epsilon < math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all facts as plain JSON types.
+
+        Returns
+        -------
+        dict
+            One key per constructor argument, plus ``private`` (bool). JSON has no infinity: numbers that
+            are not finite become the strings "inf", "-inf" and "nan". Absent facts are None.
+        """
+        facts: dict[str, Any] = plain({f.name: getattr(self, f.name) for f in fields(self)})
+        facts["private"] = self.private
+        return facts
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> PrivacyStatement:
+        """Rebuild a statement from the result of `to_dict`; unknown keys are an error."""
+        known = {key: value for key, value in facts.items() if key != "private"}
+        for key in _NUMBERS:
+            if isinstance(known.get(key), str):
+                known[key] = float(known[key])
+        return cls(**known)
+
+    def sections(self) -> list[tuple[str, str]]:
+        """Return the statement in words: pairs of a title and a text, most important first."""
+        if not self.private:
+            return [
+                ("What is protected", words.NOTHING),
+                ("How", words.method(self)),
+                ("Software", f"dperm {self.version}."),
+            ]
+        parts = [
+            ("What is protected", words.protection(self)),
+            ("How strongly", words.strength(self)),
+            ("How", words.method(self)),
+            ("Randomness", words.randomness(self)),
+            ("Treated as public", words.public(self)),
+            ("Budget", words.budget(self)),
+            ("Not covered", words.not_covered(self)),
+            ("Software", f"dperm {self.version}."),
+        ]
+        if self.notes:
+            parts.insert(-2, ("Conditions", " ".join(self.notes)))
+        return parts
+
+    @property
+    def headline(self) -> str:
+        """The guarantee in one line."""
+        return words.headline(self)
+
+    def __str__(self) -> str:
+        """Return a text for the person who answers for the data."""
+        parts = [self.headline]
+        for title, text in self.sections():
+            parts.append(textwrap.fill(f"{title}. {text}", _WIDTH, break_long_words=False))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks. Everything that came from outside is escaped."""
+        colour = "#2e7d32" if self.private and self.random == "cryptographic" else "#c62828"
+        rows = "".join(
+            f"<dt style='font-weight:600;margin-top:.6em'>{html.escape(title)}</dt>"
+            f"<dd style='margin:0'>{html.escape(text)}</dd>"
+            for title, text in self.sections()
+        )
+        return (
+            f"<div style='border:1px solid #bbb;border-left:.4em solid {colour};border-radius:4px;"
+            "padding:.8em 1em;max-width:52em;line-height:1.45'>"
+            f"<div style='font-size:1.1em;font-weight:700'>{html.escape(self.headline)}</div>"
+            f"<dl style='margin:0'>{rows}</dl></div>"
+        )
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
