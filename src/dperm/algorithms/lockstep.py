@@ -7,8 +7,9 @@ requests only: alone or together with others it computes the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import NamedTuple
+import functools
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, ParamSpec, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,24 +27,33 @@ class GradientRequest(NamedTuple):
     radius: float
 
 
-Fit = Generator[GradientRequest, Bounded, FitResult]
+Steps = Generator[GradientRequest, Bounded, FitResult]
+P = ParamSpec("P")
 
 
-def alone(objective: Objective, fit: Fit) -> FitResult:
-    """Run one fit."""
-    try:
-        request = next(fit)
-        while True:
-            w, clip, radius = request
-            request = fit.send(objective.clipped_gradient_sum(w, clip, radius=radius))
-    except StopIteration as end:
-        result: FitResult = end.value
-        return result
+def in_steps(algorithm: Callable[P, Steps]) -> Callable[P, FitResult]:
+    """Make a function that runs one fit of such a generator; the generator is kept as ``.steps``."""
+
+    @functools.wraps(algorithm)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> FitResult:
+        objective = cast(Objective, args[0])
+        fit = algorithm(*args, **kwargs)
+        try:
+            request = next(fit)
+            while True:
+                w, clip, radius = request
+                request = fit.send(objective.clipped_gradient_sum(w, clip, radius=radius))
+        except StopIteration as end:
+            result: FitResult = end.value
+            return result
+
+    cast(Any, alone).steps = algorithm
+    return alone
 
 
 def in_lockstep(
     objective: Objective,
-    fits: Sequence[Fit],
+    fits: Sequence[Steps],
     folds: NDArray[np.int32] | None = None,
     left_out: Sequence[int] | None = None,
 ) -> list[FitResult]:

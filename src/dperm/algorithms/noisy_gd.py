@@ -8,41 +8,37 @@ accounting of Gaussian differential privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.lockstep import Fit, GradientRequest, alone, in_lockstep
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.lockstep import GradientRequest, Steps, in_lockstep, in_steps
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
+from dperm.algorithms.rules_of_thumb import longest_gradient, softmax_clip, typical_curvature
 from dperm.algorithms.settings import (
-    check_fraction,
-    check_positive,
-    check_positive_integer,
-    override,
-    warn_unproved,
+    Schedule,
+    checked,
+    clip_norm,
+    decay,
+    fraction,
+    positive,
+    positive_or_infinite,
+    step_count,
 )
+from dperm.algorithms.step_rules import project
+from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Objective
-from dperm.private_values.bounded import Bounded
-from dperm.statement.privacy_statement import PrivacyStatement
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NoisyGDSchedule:
+class NoisyGDSchedule(Schedule):
     """Public settings of a run of noisy gradient descent.
 
     Attributes
@@ -59,35 +55,18 @@ class NoisyGDSchedule:
         The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1].
     """
 
-    steps: int
-    clip: float
-    step_size: float
-    momentum: float
-    tail: float
+    steps: int = checked(step_count)
+    clip: float = checked(clip_norm)
+    step_size: float = checked(positive)
+    momentum: float = checked(decay)
+    tail: float = checked(fraction)
 
 
-def noisy_gd_schedule(
-    n: int, dimension: int, mu: float, loss: Loss, row_norm: float, l2: float = 0.0
-) -> NoisyGDSchedule:
+def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     """Default settings from public numbers alone.
 
-    Parameters
-    ----------
-    n : int
-        Public number of records.
-    dimension : int
-        Number of weights.
-    mu : float
-        Privacy parameter of Gaussian differential privacy, halved where records are exchanged; infinite
-        without noise.
-    loss : Loss
-        For its constants. One without a Lipschitz constant is clipped like a loss of slope 1 (without
-        noise, out of reach), and steps where gradients are not Lipschitz continuous follow
-        :func:`typical_curvature`.
-    row_norm : float
-        Bound on the norm of a row.
-    l2 : float
-        Strength of the ridge term.
+    A loss without a Lipschitz constant is clipped like a loss of slope 1 (without noise, out of reach), and
+    steps where gradients are not Lipschitz continuous follow :func:`typical_curvature`.
 
     Notes
     -----
@@ -103,11 +82,12 @@ def noisy_gd_schedule(
     step. With a ridge term they need not travel far, as it forgets the start within ``1/(l2 reach)`` steps,
     ``reach = step_size / (1 - momentum)``; a run of 20 such times is long enough, and has the shortest steps.
     """
-    signal = n * mu / math.sqrt(dimension)
+    problem = problem.per_record()
+    signal, loss, row_norm, l2 = problem.signal, problem.loss, problem.row_norm, problem.l2
     if loss.n_classes is not None:
-        # Its constants were found where records are exchanged, and mu counts half.
+        # Its constants were found where records are replaced, and mu counts half.
         return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
-    lipschitz = longest_gradient(loss, row_norm, noisy=mu < math.inf)
+    lipschitz = longest_gradient(loss, row_norm, noisy=problem.private)
     steps = round(min(max(2.0 * signal, 50), 1000))
     clip = lipschitz * min(1.0, max(math.sqrt(signal / 4800.0), 0.02))
     plain = clipped = typical_curvature(loss, row_norm)
@@ -128,45 +108,6 @@ def noisy_gd_schedule(
 _FORGETTING_TIMES = 20.0
 
 
-def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
-    """The Lipschitz constant, or where there is none a bound that a clip can put in its place.
-
-    That of a slope of 1 under noise; without noise one so large that records do not reach it.
-    """
-    slope = loss.lipschitz(row_norm)
-    if slope < math.inf:
-        return slope
-    if noisy:
-        return row_norm
-    at_zero = loss.slope_at_zero(row_norm)
-    return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
-
-
-def typical_curvature(loss: Loss, row_norm: float) -> float:
-    """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
-
-    A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
-    Y/10. A Hölder continuous derivative bends as sharply as its constants allow over what a clip at slope 1
-    leaves of it (-1 to 0 for a loss of margins, -1 to 1 for one of residuals), if that is sharper.
-    """
-    smoothness = loss.smoothness(row_norm)
-    if smoothness < math.inf:
-        return smoothness
-    slope = loss.lipschitz(row_norm)
-    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
-    kink = (slope if slope < math.inf else row_norm) * row_norm / bends_within
-    if loss.holder_exponent == 0.0:
-        return kink
-    rise = 1.0 if loss.classification else 2.0
-    width = math.pow(rise / loss.holder_slope, 1.0 / loss.holder_exponent)
-    return max(kink, row_norm**2 * rise / width)
-
-
-def softmax_clip(signal: float, row_norm: float) -> float:
-    """Default clip of softmax gradients at the signal-to-noise number ``n mu / sqrt(dimension)``."""
-    return row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
-
-
 def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
     """As :func:`noisy_gd_schedule`; less depends on the signal than for a loss of one prediction."""
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
@@ -183,6 +124,7 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
 
 
 @needs()
+@in_steps
 def noisy_gd(
     objective: Objective,
     epsilon: float,
@@ -194,12 +136,8 @@ def noisy_gd(
     momentum: float | None = None,
     tail: float | None = None,
     radius: float = math.inf,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
-) -> FitResult:
+    **terms: Unpack[Terms],
+) -> Steps:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
 
     Parameters
@@ -232,7 +170,7 @@ def noisy_gd(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         For a setting out of range, or a paper calibration that does not give the claimed guarantee.
     BudgetExceededError
         When the ledger cannot afford the fit.
@@ -243,23 +181,40 @@ def noisy_gd(
     multiplier ``sqrt(steps) / mu`` are ``mu``-GDP exactly (Dong, Roth and Su 2022, Corollary 3.3), and
     ``mu`` is the largest for which mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
     """
-    fit = _fit(
-        objective,
-        epsilon,
-        delta,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
-        radius=radius,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
+    fit = Fit(objective, epsilon, delta, **terms)
+    schedule = noisy_gd_schedule(fit.problem).replaced(
+        steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail
     )
-    return alone(objective, fit)
+    radius = positive_or_infinite("radius", radius)
+    fit.check_published("noisy_gd")
+    budget = fit.budget()
+    multiplier = fit.noise_multiplier(
+        budget, schedule.steps, published=lambda: _published_multiplier(fit, schedule.steps)
+    )
+    if fit.as_published and fit.epsilon >= 1.0:
+        fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
+    fit.check_gradient_noise(schedule.clip, multiplier, radius)
+    release = fit.open("noisy_gd", budget, schedule, radius=radius)
+
+    w = velocity = np.zeros(objective.shape)
+    average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
+    average.add(w)
+    for t in range(1, schedule.steps + 1):
+        # 1. noisy gradient of the clipped mean loss, and of the ridge term
+        gradient_sum = yield GradientRequest(w, schedule.clip, radius)
+        gradient = release.gaussian_sum(gradient_sum, multiplier) / fit.n + objective.penalty_gradient(w)
+        # 2. heavy ball and projection: post-processing
+        velocity = schedule.momentum * velocity - schedule.step_size * gradient
+        w = project(w + velocity, radius)
+        average.add(w)
+        fit.report(t, w, gradient=gradient)
+    mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
+    return fit.result(average.mean(), mechanism, n_iter=schedule.steps)
+
+
+def _published_multiplier(fit: Fit, steps: int) -> float:
+    """The notes' noise: that of the textbook for each of ``steps + 1`` gradients."""
+    return math.sqrt(steps + 1) * (math.sqrt(2.0 * math.log(1.25 / fit.delta)) / fit.epsilon)
 
 
 def noisy_gd_many(
@@ -316,8 +271,14 @@ def noisy_gd_many(
     public_folds = None if folds is None else objective.public_folds(folds)
     known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
-    runs = [_fit(objective, fold=fold, **own) for fold, own in zip(left_out, settings, strict=True)]
+    runs = [_steps(objective, fold, own) for fold, own in zip(left_out, settings, strict=True)]
     return in_lockstep(objective, runs, public_folds, left_out)
+
+
+def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
+    facts = {} if fold == -1 else {"left_out_fold": fold}
+    run: Steps = noisy_gd.steps(objective, facts=facts, **settings)  # type: ignore[attr-defined]
+    return run
 
 
 def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:
@@ -331,156 +292,3 @@ def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:
         names = ", ".join(map(str, known[:10])) + (", .." if known.size > 10 else "")
         raise ValueError(f"a fit leaves out fold {fold!r}, which no record is in; the folds are {names}")
     return int(fold)
-
-
-def _fit(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    fold: int = -1,
-    steps: int | None = None,
-    clip: float | None = None,
-    step_size: float | None = None,
-    momentum: float | None = None,
-    tail: float | None = None,
-    radius: float = math.inf,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
-) -> Fit:
-    """A fit that asks for its gradient sums: see `in_lockstep`. It does not see the records of a fold."""
-    relation = Neighbours.parse(neighbors)
-    mu = gdp_mu(epsilon, delta)
-    schedule = override(
-        noisy_gd_schedule(
-            objective.n_public,
-            objective.dimension,
-            mu / relation.sum_factor,
-            objective.loss,
-            objective.row_norm,
-            objective.l2,
-        ),
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
-    )
-    _check(schedule, radius)
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    noise_multiplier = _noise_multiplier(budget, epsilon, delta, schedule.steps, calibration, relation)
-    public = public_facts(
-        objective,
-        step_size=schedule.step_size,
-        momentum=schedule.momentum,
-        tail=schedule.tail,
-        radius=radius,
-        calibration=calibration,
-        **({} if fold == -1 else {"left_out_fold": fold}),
-    )
-    releaser = Releaser(
-        epsilon,
-        delta,
-        budget,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        description="noisy_gd",
-        statement={"clip": schedule.clip, "steps": schedule.steps, **public},
-    )
-    coef, history, sensitivity = yield from _descend(
-        objective, releaser, noise_multiplier, schedule, radius, callback
-    )
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=relation,
-        mechanism="full-batch gradient descent, Gaussian noise on each clipped gradient sum",
-        accountant="gdp",
-        sensitivity=sensitivity,
-        noise_scale=noise_multiplier * sensitivity,
-        clip=schedule.clip,
-        row_norm=objective.row_norm,
-        steps=schedule.steps,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        mu=mu,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
-    )
-    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
-
-
-def _descend(
-    objective: Objective,
-    releaser: Releaser,
-    noise_multiplier: float,
-    schedule: NoisyGDSchedule,
-    radius: float,
-    callback: Callback | None,
-) -> Generator[GradientRequest, Bounded, tuple[Array, list[dict[str, Any]], float]]:
-    w = np.zeros(objective.shape)
-    velocity = np.zeros_like(w)
-    averaged = math.ceil(schedule.tail * (schedule.steps + 1))
-    total = w.copy() if averaged > schedule.steps else np.zeros_like(w)
-    history: list[dict[str, Any]] = []
-    sensitivity = 0.0
-    for t in range(1, schedule.steps + 1):
-        gradient_sum = yield GradientRequest(w, schedule.clip, radius)
-        sensitivity = gradient_sum.sensitivity(releaser.neighbors)
-        noisy_sum = releaser.gaussian_sum(gradient_sum, noise_multiplier)
-        gradient = noisy_sum / objective.n_public + objective.penalty_gradient(w)
-        velocity = schedule.momentum * velocity - schedule.step_size * gradient
-        w = _project(w + velocity, radius)
-        if t > schedule.steps - averaged:
-            total += w
-        history.append({"gradient_norm": math.sqrt(np.vdot(gradient, gradient))})
-        if callback is not None:
-            callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
-    return total / averaged, history, sensitivity
-
-
-def _project(w: Array, radius: float) -> Array:
-    length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
-    return w if length <= radius else w * (radius / length)
-
-
-def _noise_multiplier(
-    budget: Budget, epsilon: float, delta: float, steps: int, calibration: str, relation: Neighbours
-) -> float:
-    """``sigma / sensitivity`` of each of ``steps`` equal releases."""
-    if calibration == "tight":
-        return gaussian_noise_multiplier(budget.share(parts=steps), "gdp")
-    if calibration != "paper":
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
-    if relation is not Neighbours.ADD_OR_REMOVE:
-        raise ValueError(
-            "calibration='paper' of noisy_gd holds for neighbors='add_or_remove' only: the notes' "
-            "sensitivity C/n is half of what 'replace_one' needs"
-        )
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
-    textbook = math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
-    multiplier = math.sqrt(steps + 1) * textbook
-    if not budget.fits(GaussianRelease(multiplier), count=steps):
-        raise ValueError(
-            f"the published noise does not give (epsilon={epsilon:g}, delta={delta:g}); "
-            "use calibration='tight'"
-        )
-    if epsilon >= 1.0:
-        warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
-    return multiplier
-
-
-def _check(schedule: NoisyGDSchedule, radius: float) -> None:
-    check_positive_integer("steps", schedule.steps)
-    check_positive("clip", schedule.clip)
-    check_positive("step_size", schedule.step_size)
-    check_fraction("tail", schedule.tail)
-    if not 0.0 <= schedule.momentum < 1.0:
-        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
-    if not radius > 0.0:
-        raise ValueError(f"radius must be positive (inf for no projection), got {radius!r}")

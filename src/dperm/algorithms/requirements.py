@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dperm.algorithms.fit import signature_with_terms
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
 
@@ -97,19 +98,33 @@ class Needs:
         return None
 
 
-def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
-    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs."""
+def needs(*, neighbors: str = "add_or_remove", **properties: Any) -> Callable[[Algorithm], Algorithm]:
+    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs.
+
+    Its signature names the keywords that ``**terms`` stands for; `neighbors` is the default of one of them.
+    """
     required = Needs(**properties)
 
     def declare(algorithm: Algorithm) -> Algorithm:
+        name, signature = algorithm.__name__, signature_with_terms(algorithm, neighbors=neighbors)
+
         @functools.wraps(algorithm)
-        def checked(objective: Objective, *args: Any, **kwargs: Any) -> Any:
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            try:
+                given = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            given.apply_defaults()
+            objective = given.args[0]
+            if not isinstance(getattr(objective, "loss", None), Loss):
+                raise TypeError(f"{name}() needs a dperm.Objective, got {type(objective).__name__}")
             reason = required.refusal(objective)
             if reason is not None:
-                raise ValueError(f"{algorithm.__name__} {reason}")
-            return algorithm(objective, *args, **kwargs)
+                raise ValueError(f"{name} {reason}")
+            return algorithm(*given.args, **given.kwargs)
 
         checked.needs = required  # type: ignore[attr-defined]
+        checked.__signature__ = signature  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]
 
     return declare

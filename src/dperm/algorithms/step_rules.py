@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,6 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+
+def project(w: Array, radius: float) -> Array:
+    """The point of the ball ``||w|| <= radius`` that is closest to `w`; infinite for all of space."""
+    length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
+    return w if length <= radius else w * (radius / length)
 
 
 class StepRule(Protocol):

@@ -1,13 +1,36 @@
-"""Mean of the later iterates of a run whose length is not known in advance."""
+"""Means of the later iterates of a run."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[np.float64]
 
-class LateMean:
-    """Mean of the last iterates: of three or more at least half and at most three quarters.
+
+class SuffixAverage:
+    """Mean of the last `length` of `count` iterates."""
+
+    def __init__(self, count: int, length: int) -> None:
+        self._skipped, self._length = count - length, length
+        self._total: Array | float = 0.0
+
+    def add(self, w: Array) -> None:
+        """Take the next iterate."""
+        if self._skipped > 0:
+            self._skipped -= 1
+        else:
+            self._total = self._total + w
+
+    def mean(self) -> Array:
+        """The mean, once all iterates were added."""
+        return np.asarray(self._total / self._length, dtype=np.float64)
+
+
+class DoublingSuffixAverage:
+    """Mean of the last iterates of a run whose length is not known in advance.
+
+    Of three or more iterates these are at least half and at most three quarters.
 
     Sums restart whenever the count reaches a power of two; the sum started at the last but one restart
     is the one in use. Two vectors are kept, however long the run.
@@ -15,10 +38,10 @@ class LateMean:
 
     def __init__(self) -> None:
         self._count = 0
-        self._older: tuple[int, NDArray[np.float64] | float] = (0, 0.0)  # start, sum since then
-        self._newer: tuple[int, NDArray[np.float64] | float] = (0, 0.0)
+        self._older: tuple[int, Array | float] = (0, 0.0)  # start, sum since then
+        self._newer: tuple[int, Array | float] = (0, 0.0)
 
-    def add(self, w: NDArray[np.float64]) -> None:
+    def add(self, w: Array) -> None:
         """Take one more iterate."""
         if self._count & (self._count - 1) == 0 and self._count > 0:
             self._older, self._newer = self._newer, (self._count, 0.0)
@@ -26,7 +49,7 @@ class LateMean:
         self._older = (self._older[0], self._older[1] + w)
         self._newer = (self._newer[0], self._newer[1] + w)
 
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Array:
         """The mean; at least one iterate must have been added."""
         start, total = self._older
         return np.asarray(total / (self._count - start), dtype=np.float64)

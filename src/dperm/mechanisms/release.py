@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,58 +18,23 @@ from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
     PerturbedMinimumRelease,
+    PrivacyEvent,
     PureRelease,
 )
 from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.mechanisms.batches import SecretBatches
-from dperm.mechanisms.noise import (
-    check_norm_laplace,
-    gaussian_draw,
-    gaussian_integers,
-    gaussian_scale,
-    norm_laplace_integers,
-)
+from dperm.mechanisms.hooks import makes_exact_releases, samplers, watched
+from dperm.mechanisms.noise import check_norm_laplace, gaussian_draw, gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
-from dperm.mechanisms.selection import dyadic_rate, exponential_mechanism, permute_and_flip, report_noisy_min
+from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord
+from dperm.mechanisms.selection import dyadic_rate
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
 from dperm.private_values.bounded import Bounded
 
 Array = NDArray[np.float64]
-Release = TypeVar("Release", bound=Callable[..., Any])
-
-#: Called in place of a release with ``(releaser, method, private, *arguments)``; what it returns is what
-#: the algorithm receives. ``method(releaser, private, *arguments)`` makes the release.
-Watcher = Callable[..., Any]
-
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watch_releases(watcher: Watcher) -> Iterator[None]:
-    """Let ``watcher`` stand at the door: for audits and tests of mechanisms.
-
-    It holds for the releases that this thread makes inside the block. The watcher sees the private sums
-    as opaque as everybody else does, and a release that it does make is charged and drawn as always.
-    """
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
-
-
-def _watched(method: Release) -> Release:
-    @functools.wraps(method)
-    def release(self: Releaser, private: Bounded, *args: Any, **kwargs: Any) -> Any:
-        watcher = _watcher.get()
-        if watcher is None:
-            return method(self, private, *args, **kwargs)
-        return watcher(self, method, private, *args, **kwargs)
-
-    return cast(Release, release)
 
 
 class Releaser:
@@ -98,6 +62,11 @@ class Releaser:
     statement : Mapping, optional
         Public facts about the fit that are known before it runs, stored in the ledger's history.
 
+    Attributes
+    ----------
+    releases : list of ReleaseRecord
+        What was released so far, in order.
+
     Raises
     ------
     BudgetExceededError
@@ -122,6 +91,7 @@ class Releaser:
         self.random: str = source.kind
         self._bits = RandomBits(source)
         self._source = source
+        self.releases: list[ReleaseRecord] = []
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {
@@ -145,7 +115,16 @@ class Releaser:
         """Random bits for secret samples: a stream of their own, from the same seed if there is one."""
         return RandomBits(self._source.spawn(1)[0])
 
-    @_watched
+    def _spend(self, record: ReleaseRecord) -> None:
+        """Charge a release that is about to be drawn, and keep a record of it."""
+        if not 0.0 < record.sensitivity < math.inf:
+            raise ValueError(f"a sensitivity must be positive and finite, got {record.sensitivity!r}")
+        self.budget.spend(record.event, count=record.count)
+        if self.releases and self.releases[-1] == replace(record, count=self.releases[-1].count):
+            record = replace(record, count=record.count + self.releases.pop().count)
+        self.releases.append(record)
+
+    @watched
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
         """Release a vector sum with Gaussian noise of ``noise_multiplier`` times its sensitivity.
 
@@ -161,12 +140,18 @@ class Releaser:
         BudgetExceededError
             If the cost does not fit; nothing is drawn.
         """
+        sensitivity = self._vector_sensitivity(private)
+        sigma = noise_multiplier * sensitivity
+        gaussian_scale(sigma, private.grid)  # refuses noise that does not fit the grid
+        self._spend(ReleaseRecord(_gaussian_release(noise_multiplier), sensitivity, sigma, private.grid))
+        draw = samplers().gaussian
+        noise = draw(self._bits, sigma, _grid_exponent(private.grid), private.shape)
+        return (private._integers + noise) * np.float64(private.grid)
+
+    def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:
             raise TypeError("scores are released through select()")
-        sigma = noise_multiplier * private.sensitivity(self.neighbors)
-        self.budget.spend(_gaussian_release(noise_multiplier))
-        noise = gaussian_integers(self._bits, sigma, _grid_exponent(private.grid), private.shape)
-        return (private._integers + noise) * np.float64(private.grid)
+        return private.sensitivity(self.neighbors)
 
     def noisy_batch_sums(
         self,
@@ -202,14 +187,15 @@ class Releaser:
         BudgetExceededError
             If the cost does not fit; nothing is drawn.
         """
-        if _watcher.get() is None:
-            event = _gaussian_release(noise_multiplier)
+        if makes_exact_releases():
             contribution, grid = objective.batch_sum_bounds(clip, radius)
-            sigma = noise_multiplier * contribution * self.neighbors.sum_factor
+            sensitivity = contribution * self.neighbors.sum_factor
+            sigma = noise_multiplier * sensitivity
             noise = gaussian_draw(self._bits, sigma, _grid_exponent(grid), objective.shape)
             noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius)
             if noisy_sum is not None:
-                self.budget.spend(event, count=steps)
+                event = _gaussian_release(noise_multiplier)
+                self._spend(ReleaseRecord(event, sensitivity, sigma, grid, count=steps))
                 return noisy_sum
         samples = iter(batches)
 
@@ -219,7 +205,7 @@ class Releaser:
 
         return one_by_one
 
-    @_watched
+    @watched
     def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
         """Release a vector sum with norm-Laplace noise; the release is epsilon-DP.
 
@@ -245,37 +231,27 @@ class Releaser:
         ValueError
             If `epsilon` is not above 0, or so small that the noise does not fit the grid. Nothing is charged.
         """
-        if private.scores:
-            raise TypeError("scores are released through select()")
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be above 0, got {epsilon}")
-        scale = private.sensitivity(self.neighbors) / epsilon * (1.0 + 2.0**-50)
+        sensitivity = self._vector_sensitivity(private)
+        _check_epsilon(epsilon)
+        scale = sensitivity / epsilon * (1.0 + 2.0**-50)
         exponent = _grid_exponent(private.grid)
         check_norm_laplace(scale, exponent, private.shape)
-        self.budget.spend(PureRelease(epsilon))
-        noise = norm_laplace_integers(self._bits, scale, exponent, private.shape)
+        self._spend(ReleaseRecord(PureRelease(epsilon), sensitivity, scale, private.grid))
+        noise = samplers().norm_laplace(self._bits, scale, exponent, private.shape)
         return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
 
-    def perturbed_minimum(
-        self,
-        minimise: Callable[[Array, float], Bounded],
-        event: PerturbedMinimumRelease,
-        shape: tuple[int, ...],
-    ) -> Array:
+    @watched
+    def perturbed_minimum(self, private: PerturbedMinimum, event: PerturbedMinimumRelease) -> Array:
         """Release the minimiser of an objective with a secret random linear term, with noise on top.
 
         The event is charged first. Then the linear term is drawn, exactly and rounded to a grid of 2^-40 of
-        its scale, and handed to `minimise` together with a bound on the norm of that rounding.
+        its scale, and handed to ``private.minimise`` together with a bound on the norm of that rounding.
 
         Parameters
         ----------
-        minimise : callable
-            ``minimise(linear, rounding) -> Bounded``: the computed minimiser, its sensitivity being twice
-            its distance from the exact one with the linear term as it was before rounding.
+        private : PerturbedMinimum
         event : PerturbedMinimumRelease
             What is charged and drawn.
-        shape : tuple of int
-            Of the weights.
 
         Returns
         -------
@@ -286,18 +262,20 @@ class Releaser:
         BudgetExceededError
             If the event does not fit; nothing is drawn.
         """
-        draw = gaussian_integers if event.mechanism == "gaussian" else norm_laplace_integers
+        gaussian = event.mechanism == "gaussian"
+        draw = samplers().gaussian if gaussian else samplers().norm_laplace
         exponent = math.frexp(event.scale)[1] - 40 if event.scale > 0.0 else 0
-        self.budget.spend(event)
         grid = math.ldexp(1.0, exponent)
-        linear = np.asarray(draw(self._bits, event.scale, exponent, shape) * grid, dtype=np.float64)
-        private = minimise(linear, 0.5 * grid * math.sqrt(linear.size) if event.scale > 0.0 else 0.0)
-        away = private.sensitivity(self.neighbors)
-        scale = away * event.output if event.mechanism == "gaussian" else away / event.output
-        noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(private.grid), shape)
-        return np.asarray((private._integers + noise) * private.grid, dtype=np.float64)
+        self._spend(ReleaseRecord(event, private.sensitivity, event.scale, grid))
+        linear = np.asarray(draw(self._bits, event.scale, exponent, private.shape) * grid, dtype=np.float64)
+        rounding = 0.5 * grid * math.sqrt(linear.size) if event.scale > 0.0 else 0.0
+        minimum = private.minimise(linear, rounding)
+        away = self._vector_sensitivity(minimum)
+        scale = away * event.output if gaussian else away / event.output
+        noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(minimum.grid), private.shape)
+        return np.asarray((minimum._integers + noise) * minimum.grid, dtype=np.float64)
 
-    @_watched
+    @watched
     def noisy_descent(
         self,
         private: StochasticDescent,
@@ -336,10 +314,12 @@ class Releaser:
         """
         if noise not in ("exact", "float"):
             raise ValueError(f"noise must be 'exact' or 'float', got {noise!r}")
-        sigma = noise_multiplier * private.sensitivity(self.neighbors)
+        sensitivity = private.sensitivity(self.neighbors)
+        sigma = noise_multiplier * sensitivity
         if noise == "exact":
-            gaussian_scale(sigma, private.grid)  # raises where the noise does not fit the grid
-        self.budget.spend(GaussianRelease(noise_multiplier), count=private.plan.steps)
+            gaussian_scale(sigma, private.grid)  # refuses noise that does not fit the grid
+        event, steps = GaussianRelease(noise_multiplier), private.plan.steps
+        self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, noise=noise, count=steps))
         if sigma == 0.0:
             return private._run(lambda count: None, "none", observe, every)
         draw = self._exact_draws(private, sigma) if noise == "exact" else self._float_draws(private, sigma)
@@ -347,7 +327,8 @@ class Releaser:
 
     def _exact_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
         exponent = _grid_exponent(private.grid)
-        return lambda count: gaussian_integers(self._bits, sigma, exponent, (count, *private.shape))
+        sampler = samplers().gaussian
+        return lambda count: sampler(self._bits, sigma, exponent, (count, *private.shape))
 
     def _float_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
         buffers: list[Array] = []  # two, in turn: one is filled while the other is used
@@ -362,7 +343,7 @@ class Releaser:
 
         return draw
 
-    @_watched
+    @watched
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose a candidate, small scores being likely, by the exponential mechanism.
 
@@ -387,13 +368,13 @@ class Releaser:
             If the cost does not fit; nothing is drawn.
         """
         scores = self._scores(private, public_scores)
-        self.budget.spend(ExponentialMechanismRelease(eta))
+        self._spend(self._selection(private, ExponentialMechanismRelease(eta), eta))
         if eta == math.inf:
             return int(np.argmin(scores))
         rate = eta * (private.grid / private.score_range(self.neighbors))
-        return exponential_mechanism(self._bits, scores, rate * (1.0 - 2.0**-50))
+        return samplers().exponential_mechanism(self._bits, scores, rate * (1.0 - 2.0**-50))
 
-    @_watched
+    @watched
     def select_permute_and_flip(
         self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0
     ) -> int:
@@ -428,18 +409,17 @@ class Releaser:
         ----------
         R. McKenna, D. Sheldon, "Permute-and-Flip", NeurIPS 2020, Theorem 1.
         """
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be above 0, got {epsilon}")
+        _check_epsilon(epsilon)
         scores = self._scores(private, public_scores)
         rate = epsilon * (private.grid / private.score_range(self.neighbors)) * (1.0 - 2.0**-50)
         if rate < math.inf:
             dyadic_rate(rate)
-        self.budget.spend(PureRelease(epsilon))
+        self._spend(self._selection(private, PureRelease(epsilon), epsilon))
         if rate == math.inf:
             return int(np.argmin(scores))
-        return permute_and_flip(self._bits, scores, rate)
+        return samplers().permute_and_flip(self._bits, scores, rate)
 
-    @_watched
+    @watched
     def select_laplace(self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0) -> int:
         """Choose the smallest score after adding Laplace noise to each; the choice is epsilon-DP.
 
@@ -447,10 +427,16 @@ class Releaser:
         scale ``score_range / epsilon``, which needs scores that all move the same way when a record is
         added; sums of non-negative losses do.
         """
+        _check_epsilon(epsilon)
         scores = self._scores(private, public_scores)
-        self.budget.spend(PureRelease(epsilon))
+        self._spend(self._selection(private, PureRelease(epsilon), epsilon))
         scale = private.score_range(self.neighbors) / private.grid / epsilon * (1.0 + 2.0**-50)
-        return report_noisy_min(self._bits, scores, scale)
+        return samplers().report_noisy_min(self._bits, scores, scale)
+
+    def _selection(self, private: Bounded, event: PrivacyEvent, amount: float) -> ReleaseRecord:
+        spread = private.score_range(self.neighbors)
+        scale = spread / amount if amount > 0.0 else math.inf
+        return ReleaseRecord(event, spread, scale, private.grid, selection=True)
 
     def _scores(self, private: Bounded, public_scores: ArrayLike) -> NDArray[np.int64]:
         """Private plus public scores as integers on the grid of the private ones."""
@@ -482,6 +468,11 @@ def release_without_privacy(private: Bounded) -> NotPrivateArray:
         The sum as float64; the attribute ``private`` is False.
     """
     return (private._integers * private.grid).view(NotPrivateArray)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not epsilon > 0:
+        raise ValueError(f"epsilon must be above 0, got {epsilon}")
 
 
 @functools.lru_cache(maxsize=64)  # an iterative algorithm makes the same release at each step

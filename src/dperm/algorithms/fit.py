@@ -1,0 +1,359 @@
+"""One fit: its terms, what is public about it, the one charge, and the statement of what was done.
+
+Every algorithm goes through the same stations: it checks all it was given (`Fit`, schedules, noise), is
+charged once (`Fit.open`), makes its releases, and ends with `Fit.result`, which writes the statement from
+what was released. The ledger's entry and the statement come from the same facts.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import GaussianRelease
+from dperm.accounting.gaussian import gdp_mu
+from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
+from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import Schedule, one_of
+from dperm.errors import PrivacyWarning
+from dperm.losses import Loss
+from dperm.mechanisms.noise import gaussian_scale
+from dperm.mechanisms.random_source import RandomState, Source, random_source
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
+
+Array = NDArray[np.float64]
+
+
+class Terms(TypedDict, total=False):
+    """The terms that all private algorithms have in common, as keywords.
+
+    Attributes
+    ----------
+    calibration : {"tight", "paper"}
+        The least noise that is proved, or the published one, which is refused wherever the tight accountant
+        does not confirm the guarantee that it claims.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn.
+    random_state : None, int or Generator
+        None: cryptographic noise and samples, from separate streams.
+    callback : callable, optional
+        Called after each iteration with released values.
+    """
+
+    calibration: str
+    neighbors: str
+    ledger: PrivacyLedger | None
+    random_state: RandomState
+    callback: Callback | None
+
+
+_DEFAULTS: dict[str, Any] = {
+    "calibration": "tight",
+    "neighbors": "add_or_remove",
+    "ledger": None,
+    "random_state": None,
+    "callback": None,
+}
+
+
+def signature_with_terms(algorithm: Callable[..., Any], **defaults: Any) -> inspect.Signature:
+    """The signature of an algorithm, its ``**terms`` written out as the keywords that they stand for."""
+    own = inspect.signature(algorithm)
+    kinds = inspect.Parameter
+    parameters = [each for each in own.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
+    if len(parameters) < len(own.parameters):
+        annotations = inspect.get_annotations(Terms)
+        for name, default in (_DEFAULTS | defaults).items():
+            parameters.append(kinds(name, kinds.KEYWORD_ONLY, default=default, annotation=annotations[name]))
+    return own.replace(parameters=parameters)
+
+
+class Fit:
+    """A fit under way.
+
+    Parameters
+    ----------
+    objective : Objective
+    epsilon, delta : float
+        The guarantee of the whole fit; ``delta = 0`` for a pure one.
+    calibration, neighbors, ledger, random_state, callback
+        See `Terms`.
+    facts : mapping, optional
+        Further public facts for the ledger and the statement.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a term out of range. Nothing is charged.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        epsilon: float,
+        delta: float,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        **terms: Any,
+    ) -> None:
+        given = _DEFAULTS | terms
+        self.objective = objective
+        self.epsilon, self.delta = check_target(epsilon, delta)
+        if not self.epsilon > 0.0:
+            raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
+        self.neighbors = Neighbours.parse(given["neighbors"])
+        self.as_published = one_of("tight", "paper")("calibration", given["calibration"]) == "paper"
+        self.ledger: PrivacyLedger | None = given["ledger"]
+        if not isinstance(self.ledger, PrivacyLedger | None):
+            raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
+        self.callback: Callback | None = given["callback"]
+        if not (self.callback is None or callable(self.callback)):
+            raise TypeError(f"callback must be callable or None, got {self.callback!r}")
+        self._source: Source = random_source(given["random_state"])
+        self.history: list[dict[str, Any]] = []
+        self._facts = dict(facts or {})
+        self._release: Releaser | None = None
+
+    @property
+    def n(self) -> int:
+        """Public number of records."""
+        return self.objective.n_public
+
+    @functools.cached_property
+    def mu(self) -> float:
+        """Gaussian differential privacy of the target; epsilon where it is a pure one."""
+        return gdp_mu(self.epsilon, self.delta) if self.delta > 0.0 else self.epsilon
+
+    @property
+    def problem(self) -> PublicProblem:
+        """What default settings may depend on."""
+        own = self.objective
+        return PublicProblem(
+            own.n_public, own.dimension, self.mu, own.loss, own.row_norm, own.l2, self.neighbors
+        )
+
+    def spawn_source(self) -> Source:
+        """A source of random bits for secret samples, independent of the noise."""
+        return self._source.spawn(1)[0]
+
+    # -- how much noise: before the charge --------------------------------------------------------------
+
+    def budget(self, accountant: str = "gdp") -> Budget:
+        """The largest budget whose full use is (epsilon, delta)-DP."""
+        return Budget.from_epsilon(self.epsilon, self.delta, accountant)
+
+    def noise_multiplier(
+        self, budget: Budget, releases: int, *, published: Callable[[], float] | None = None
+    ) -> float:
+        """``sigma / sensitivity`` of each of so many equal Gaussian releases that use up the budget.
+
+        Parameters
+        ----------
+        budget : Budget
+        releases : int
+        published : callable, optional
+            The published noise multiplier, which ``calibration="paper"`` takes if the budget confirms it.
+        """
+        if not self.as_published or published is None:
+            return gaussian_noise_multiplier(budget.share(parts=releases), budget.accountant)
+        multiplier = published()
+        self.confirm(budget.fits(GaussianRelease(multiplier), count=releases))
+        return multiplier
+
+    def check_published(self, name: str, *, neighbors: str | None = "add_or_remove") -> None:
+        """Raise ValueError where ``calibration="paper"`` was asked for and the paper has no such noise."""
+        if not self.as_published:
+            return
+        if neighbors is not None and self.neighbors != neighbors:
+            raise ValueError(f"calibration='paper' of {name} is for neighbors={neighbors!r} only")
+        if self.epsilon == math.inf:
+            raise ValueError("calibration='paper' needs a finite epsilon")
+
+    def confirm(self, holds: bool) -> None:
+        """Raise ValueError unless the tight accountant confirms the published noise."""
+        if not holds:
+            raise ValueError(
+                f"calibration='paper': the published noise does not give (epsilon={self.epsilon:g}, "
+                f"delta={self.delta:g}); use calibration='tight'"
+            )
+
+    def warn_unproved(self, name: str, reason: str) -> None:
+        """Warn that published noise is used outside its proof, though the tight accountant confirms it."""
+        warnings.warn(
+            f"calibration='paper' of {name}: {reason}; the tight accountant confirms the guarantee here",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+
+    def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
+        """Raise ValueError unless sums of gradients with that clip and noise can be made and drawn."""
+        contribution, grid = self.objective.batch_sum_bounds(clip, radius)
+        gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
+
+    # -- the charge -------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        name: str,
+        budget: Budget | ScheduledBudget,
+        schedule: Schedule | None = None,
+        *,
+        sampling: str = "none",
+        **facts: Any,
+    ) -> Releaser:
+        """Charge the ledger: the last thing before the data are read.
+
+        Parameters
+        ----------
+        name : str
+            Of the algorithm.
+        budget : Budget or ScheduledBudget
+            What the releases may cost together.
+        schedule : Schedule, optional
+            Its settings are public facts.
+        sampling : str
+            How the records of a step are drawn.
+        **facts
+            Further public settings; those of the schedule by the same name are replaced.
+
+        Returns
+        -------
+        Releaser
+
+        Raises
+        ------
+        BudgetExceededError
+            If the ledger cannot afford the fit. Nothing was charged or drawn.
+        """
+        settings = ({} if schedule is None else asdict(schedule)) | facts
+        self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
+        self._sampling = sampling
+        self._public = public_facts(self.objective) | settings | self._facts
+        if name not in _ONE_CALIBRATION:
+            self._public["calibration"] = "paper" if self.as_published else "tight"
+        known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
+        self._release = Releaser(
+            self.epsilon,
+            self.delta,
+            budget,
+            neighbors=self.neighbors,
+            ledger=self.ledger,
+            random_state=self._source,
+            description=name,
+            statement={fact: value for fact, value in known.items() if value is not None} | self._public,
+        )
+        return self._release
+
+    # -- what comes out ---------------------------------------------------------------------------------
+
+    def report(self, iteration: int, coef: Array, **released: Any) -> None:
+        """Show the callback what was released; the history keeps numbers, and the norms of arrays."""
+        self.history.append(
+            {
+                name if np.ndim(value) == 0 else f"{name}_norm": value
+                if np.ndim(value) == 0
+                else math.sqrt(np.vdot(value, value))
+                for name, value in released.items()
+            }
+        )
+        if self.callback is not None:
+            self.callback({"iteration": iteration, "coef": coef.copy(), **released})
+
+    def result(
+        self,
+        coef: Array,
+        mechanism: str,
+        *,
+        n_iter: int,
+        steps: int | None = None,
+        clip: float | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> FitResult:
+        """The weights, with the statement of what was released.
+
+        Parameters
+        ----------
+        coef : ndarray
+        mechanism : str
+            What was run, in words.
+        n_iter : int
+        steps : int, optional
+            Accesses to the data; by default the number of releases.
+        clip : float, optional
+            In place of the schedule's.
+        notes : tuple of str
+            Conditions of the guarantee.
+        """
+        assert self._release is not None, "open() comes before result()"
+        release, budget = self._release, self._release.budget
+        vectors = [each for each in release.releases if not each.selection]
+        accountant = str(budget.accountant)
+        clip = self._clip if clip is None else clip
+        privacy = PrivacyStatement(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbors=self.neighbors,
+            mechanism=mechanism,
+            accountant=accountant,
+            sampling=self._sampling,
+            sensitivity=vectors[-1].sensitivity if vectors else None,
+            noise_scale=vectors[-1].scale if vectors else None,
+            clip=clip if clip is not None and clip < math.inf else None,
+            row_norm=self.objective.row_norm,
+            steps=sum(each.count for each in release.releases) if steps is None else steps,
+            noise="float" if any(each.noise == "float" for each in release.releases) else "exact",
+            random=release.random,
+            non_finite=self.objective.non_finite,
+            mu=self.mu if accountant == "gdp" else None,
+            rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
+            ledger=self._ledger_note(),
+            public=self._public,
+            notes=notes,
+        )
+        return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
+
+    def _ledger_note(self) -> str | None:
+        if self.ledger is None:
+            return None
+        name = f" {self.ledger.name!r}" if self.ledger.name else ""
+        return f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
+
+
+# Algorithms whose noise nobody published: their statements name no calibration.
+_ONE_CALIBRATION = ("majority",)
+
+
+def public_facts(objective: Objective) -> dict[str, Any]:
+    """What every fit treats as public of its objective."""
+    return {
+        "n": objective.n_public,
+        "dimension": objective.dimension,
+        "loss": objective.loss.name,
+        **_loss_parameters(objective.loss),
+        "l2": objective.l2,
+        "fit_intercept": objective.fit_intercept,
+        **({"partitions": objective.n_partitions} if objective.n_partitions else {}),
+    }
+
+
+def _loss_parameters(loss: Loss) -> dict[str, Any]:
+    """Threshold, level, bound on the targets and so on; infinite ones, which say nothing, left out."""
+    chosen: dict[str, Any] = asdict(loss) if is_dataclass(loss) else {}
+    return {name: value for name, value in chosen.items() if value != math.inf}

@@ -1,0 +1,111 @@
+"""Guesses from public numbers that default settings are made of; no guarantee rests on them."""
+
+from __future__ import annotations
+
+import math
+
+from dperm.losses import Loss
+
+
+def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
+    """The Lipschitz constant, or where there is none a bound that a clip can put in its place.
+
+    That of a slope of 1 under noise; without noise one so large that records do not reach it.
+    """
+    slope = loss.lipschitz(row_norm)
+    if slope < math.inf:
+        return slope
+    if noisy:
+        return row_norm
+    at_zero = loss.slope_at_zero(row_norm)
+    return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
+
+
+def typical_curvature(loss: Loss, row_norm: float) -> float:
+    """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
+
+    A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
+    Y/10. A Hölder continuous derivative bends as sharply as its constants allow over what a clip at slope 1
+    leaves of it (-1 to 0 for a loss of margins, -1 to 1 for one of residuals), if that is sharper.
+    """
+    smoothness = loss.smoothness(row_norm)
+    if smoothness < math.inf:
+        return smoothness
+    slope = loss.lipschitz(row_norm)
+    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+    kink = (slope if slope < math.inf else row_norm) * row_norm / bends_within
+    if loss.holder_exponent == 0.0:
+        return kink
+    rise = 1.0 if loss.classification else 2.0
+    width = math.pow(rise / loss.holder_slope, 1.0 / loss.holder_exponent)
+    return max(kink, row_norm**2 * rise / width)
+
+
+def softmax_clip(signal: float, row_norm: float) -> float:
+    """Default clip of softmax gradients at the signal-to-noise number ``n mu / sqrt(dimension)``."""
+    return row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
+
+
+def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf, l2: float = 0.0) -> float:
+    """How far the optimum may be from 0, for step sizes.
+
+    The radius, or else ``200/row_norm``, with real targets up to Y ``4 Y/row_norm``; no further than a ridge
+    term allows that costs less than the weights 0.
+    """
+    if radius < math.inf:
+        return radius
+    reach = (200.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
+    return min(reach, math.sqrt(2.0 * typical_loss_at_zero(loss) / l2)) if l2 > 0.0 else reach
+
+
+def typical_step_limit(loss: Loss, row_norm: float, l2: float) -> float:
+    """The largest step that a default takes: longer ones may overshoot however little noise there is."""
+    return 1.0 / (typical_curvature(loss, row_norm) + l2)
+
+
+def typical_loss_at_zero(loss: Loss) -> float:
+    """What the weights 0 may cost a record: the most, or without a bound on targets that of a target 1."""
+    at_zero = loss.value_at_zero
+    return at_zero if at_zero < math.inf else float(loss.value(0.0, 1.0))
+
+
+def exact_clip(loss: Loss, row_norm: float) -> float:
+    """A clip for runs without noise: none, or for a slope without limit 20 times the one at ``w = 0``.
+
+    It has to be finite, as the grids of sums and results follow from it; few records reach it at an optimum.
+    """
+    if loss.lipschitz(row_norm) < math.inf:
+        return math.inf
+    return 20.0 * usual_gradient(loss, row_norm)
+
+
+def usual_gradient(loss: Loss, row_norm: float) -> float:
+    """Norm of a record's gradient at ``w = 0``; with real targets without bound that of a slope of 1."""
+    at_zero = loss.slope_at_zero(row_norm)
+    return at_zero if at_zero < math.inf else row_norm
+
+
+def affordable_noise(loss: Loss, n: int, mu: float, dimension: int) -> float:
+    """What noise may cost, by a bound on the risk that a default step size keeps to.
+
+    A quarter of what the weights 0 cost, so that a fit is not worse than no fit. The bound is far above the
+    real cost where there is much signal; margins, which may grow long, are then worth more noise.
+    """
+    signal = n * mu / math.sqrt(dimension)
+    share = 0.25 * max(1.0, math.sqrt(signal / 125.0)) if loss.classification else 0.25
+    return share * typical_loss_at_zero(loss)
+
+
+def typical_clip(loss: Loss, row_norm: float, n: int, mu: float, dimension: int) -> float:
+    """A clip from public numbers: below the longest gradient where there is little signal.
+
+    Clipping trades bias for noise; a slope without limit is clipped like one of 1. Without noise see
+    :func:`exact_clip`.
+    """
+    if mu == math.inf:
+        return exact_clip(loss, row_norm)
+    longest = loss.lipschitz(row_norm)
+    share = max(0.25, math.sqrt(n * mu / math.sqrt(dimension) / 4800.0))
+    if longest == math.inf:
+        return row_norm * min(1.0, share)
+    return longest * share if share < 1.0 else math.inf
