@@ -8,28 +8,19 @@ invertible: the guarantee is that of DP-SGD with the same noise, neither better 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting import paper
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.algorithms._minibatch_descent import (
-    MinibatchSchedule,
-    SamplingPlan,
-    check_schedule,
-    in_short_steps,
-    objective_schedule,
-    private_minibatch_fit,
-)
-from dperm.algorithms.dp_sgd import adam_schedule, step_rule
-from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.minibatch_descent import MinibatchRun, default_schedule
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_positive_integer, override
-from dperm.mechanisms.random_source import RandomState
+from dperm.algorithms.settings import non_negative, positive_integer
 from dperm.mechanisms.smoothing import laplacian_smoothing
 from dperm.objective.objective import Objective
 
@@ -56,11 +47,7 @@ def dp_lssgd(
     radius: float = math.inf,
     sampling: str = "poisson",
     accountant: str = "pld",
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise by stochastic gradient descent on noisy gradients that are smoothed before each step.
 
@@ -104,31 +91,12 @@ def dp_lssgd(
     -----
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
     """
-    given = override(
-        in_short_steps(objective_schedule(objective, epsilon, delta, neighbors), objective, steps),
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+    fit = Fit(objective, epsilon, delta, **terms)
+    schedule = default_schedule(fit.problem, "momentum", steps).replaced(
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail
     )
-    return _smoothed_descent(
-        "dp_lssgd",
-        "momentum",
-        objective,
-        epsilon,
-        delta,
-        schedule=given,
-        smoothing=smoothing,
-        image_shape=image_shape,
-        plan=SamplingPlan(sampling, accountant, neighbors),
-        calibration=calibration,
-        radius=radius,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    )
+    run = MinibatchRun(fit, schedule, "momentum", sampling, accountant, radius)
+    return _smoothed_descent("dp_lssgd", run, smoothing, image_shape)
 
 
 @needs()
@@ -148,11 +116,7 @@ def dp_lsadam(
     radius: float = math.inf,
     sampling: str = "poisson",
     accountant: str = "pld",
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise by Adam on noisy gradients that are smoothed before each step.
 
@@ -179,80 +143,34 @@ def dp_lsadam(
     -----
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
     """
-    given = override(
-        adam_schedule(objective_schedule(objective, epsilon, delta, neighbors), objective),
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+    fit = Fit(objective, epsilon, delta, **terms)
+    schedule = default_schedule(fit.problem, "adam", steps).replaced(
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail
     )
-    return _smoothed_descent(
-        "dp_lsadam",
-        "adam",
-        objective,
-        epsilon,
-        delta,
-        schedule=given,
-        smoothing=smoothing,
-        image_shape=image_shape,
-        plan=SamplingPlan(sampling, accountant, neighbors),
-        calibration=calibration,
-        radius=radius,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    )
+    run = MinibatchRun(fit, schedule, "adam", sampling, accountant, radius)
+    return _smoothed_descent("dp_lsadam", run, smoothing, image_shape)
 
 
 def _smoothed_descent(
-    name: str,
-    optimizer: str,
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    schedule: MinibatchSchedule,
-    smoothing: float,
-    image_shape: Sequence[int] | None,
-    plan: SamplingPlan,
-    calibration: str,
-    radius: float,
-    **common: Any,
+    name: str, run: MinibatchRun, smoothing: float, image_shape: Sequence[int] | None
 ) -> FitResult:
-    check_schedule(schedule, radius, objective.n_public)
-    smooth = _smoother(objective, smoothing, image_shape)
-    return private_minibatch_fit(
-        objective,
-        epsilon,
-        delta,
-        name=name,
-        plan=plan,
-        schedule=schedule,
-        noise=_noise(name, objective, epsilon, delta, plan, schedule, calibration),
-        rule=step_rule(optimizer, schedule),
-        smooth=smooth,
-        radius=radius,
-        smoothing=smoothing,
-        image_shape=None if image_shape is None else tuple(image_shape),
-        calibration=calibration,
-        **common,
-    )
+    smoothing = non_negative("smoothing", smoothing)
+    run = replace(run.checked(), smooth=_smoother(run.fit.objective, smoothing, image_shape))
+    sigma_over_clip = _published_noise(name, run) if run.fit.as_published else run.noise_multiplier()
+    shape = None if image_shape is None else tuple(image_shape)
+    return run.descend(name, sigma_over_clip, smoothing=smoothing, image_shape=shape)
 
 
 def _smoother(
     objective: Objective, smoothing: float, image_shape: Sequence[int] | None
 ) -> Callable[[Array], Array]:
     """Smoothing of a gradient along the columns of the data; other weights pass unchanged."""
-    if not (isinstance(smoothing, numbers.Real) and 0.0 <= smoothing < math.inf):
-        raise ValueError(f"smoothing must be finite and at least 0, got {smoothing!r}")
     n_columns = objective.n_columns
     if image_shape is not None and not isinstance(image_shape, Sequence | np.ndarray):
         raise ValueError(f"image_shape must be a sequence of integers such as (28, 28), got {image_shape!r}")
     grid = (n_columns,) if image_shape is None else tuple(image_shape)
     for length in grid:
-        check_positive_integer("image_shape", length)
+        positive_integer("image_shape", length)
     if math.prod(grid) != n_columns:
         raise ValueError(f"image_shape must have {n_columns} pixels, one per column, got {image_shape!r}")
     axes = tuple(range(len(grid)))
@@ -267,33 +185,21 @@ def _smoother(
     return smooth
 
 
-def _noise(
-    name: str,
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    plan: SamplingPlan,
-    schedule: MinibatchSchedule,
-    calibration: str,
-) -> float:
-    """``sigma / clip`` of each noisy sum."""
-    if calibration == "tight":
-        return plan.noise_multiplier(objective, epsilon, delta, schedule)
-    if calibration != "paper":
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
-    if plan.accountant != "pld" or plan.sampling != _PAPER_SAMPLING.get(plan.neighbors):
+def _published_noise(name: str, run: MinibatchRun) -> float:
+    """Theorem 1 of the paper, on the mean of a batch."""
+    fit = run.fit
+    if run.accountant != "pld" or run.sampling != _PAPER_SAMPLING[fit.neighbors]:
         raise ValueError(
             f"calibration='paper' of {name} needs accountant='pld', which verifies it, and "
             "sampling='poisson' with neighbors='add_or_remove' or 'without_replacement' with 'replace_one'"
         )
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
+    fit.check_published(name, neighbors=None)
     on_the_mean = paper.dp_lssgd(
-        epsilon,
-        delta,
-        batch_size=schedule.batch_size,  # type: ignore[arg-type]
-        n_samples=objective.n_public,
-        steps=schedule.steps,
-        neighbors=plan.neighbors,
+        fit.epsilon,
+        fit.delta,
+        batch_size=run.schedule.batch_size,  # type: ignore[arg-type]
+        n_samples=fit.n,
+        steps=run.schedule.steps,
+        neighbors=fit.neighbors,
     )
-    return on_the_mean * schedule.batch_size
+    return on_the_mean * run.schedule.batch_size

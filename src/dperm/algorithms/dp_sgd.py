@@ -9,25 +9,14 @@ cost is added up with privacy loss distributions, which need the least noise.
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 from dperm.accounting import paper
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.algorithms._minibatch_descent import (
-    MinibatchSchedule,
-    SamplingPlan,
-    check_schedule,
-    in_short_steps,
-    objective_schedule,
-    private_minibatch_fit,
-)
-from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.minibatch_descent import MinibatchRun, default_schedule
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import override
-from dperm.algorithms.step_rules import Adam, HeavyBall, StepRule
-from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
-
-OPTIMIZERS = ("momentum", "adam")
 
 
 @needs()
@@ -46,11 +35,7 @@ def dp_sgd(
     radius: float = math.inf,
     sampling: str = "poisson",
     accountant: str = "pld",
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise by stochastic gradient descent on secret batches, with Gaussian noise on each gradient.
 
@@ -63,7 +48,7 @@ def dp_sgd(
     delta : float
         Strictly between 0 and 1.
     batch_size, steps, clip, step_size, momentum, tail : optional
-        See :class:`dperm.algorithms._minibatch_descent.MinibatchSchedule`; by default from public numbers
+        See :class:`dperm.algorithms.minibatch_descent.MinibatchSchedule`; by default from public numbers
         only. ``momentum=0, tail=0`` is the published algorithm.
     optimizer : {"momentum", "adam"}
         What is made of the noisy gradients; it costs no privacy.
@@ -108,80 +93,26 @@ def dp_sgd(
     see :func:`dperm.accounting.sgd_epsilon` for the theorems. Sums are divided by the public batch size,
     never by the number of records in the batch.
     """
-    schedule = override(
-        _default_schedule(objective, epsilon, delta, optimizer, neighbors, steps),
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+    fit = Fit(objective, epsilon, delta, **terms)
+    schedule = default_schedule(fit.problem, optimizer, steps).replaced(
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail
     )
-    check_schedule(schedule, radius, objective.n_public)
-    plan = SamplingPlan(sampling, accountant, neighbors)
-    return private_minibatch_fit(
-        objective,
-        epsilon,
-        delta,
-        name="dp_sgd",
-        plan=plan,
-        schedule=schedule,
-        noise=_noise(objective, epsilon, delta, plan, schedule, calibration),
-        rule=step_rule(optimizer, schedule),
-        radius=radius,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-        optimizer=optimizer,
-        calibration=calibration,
-    )
+    run = MinibatchRun(fit, schedule, optimizer, sampling, accountant, radius).checked()
+    sigma_over_clip = _published_noise(run) if fit.as_published else run.noise_multiplier()
+    return run.descend("dp_sgd", sigma_over_clip, optimizer=optimizer)
 
 
-def step_rule(optimizer: str, schedule: MinibatchSchedule) -> StepRule:
-    """The rule named by ``optimizer``, with the settings of the schedule."""
-    if optimizer == "momentum":
-        return HeavyBall(schedule.step_size, schedule.momentum)
-    return Adam(schedule.step_size, schedule.momentum)
-
-
-def _default_schedule(
-    objective: Objective, epsilon: float, delta: float, optimizer: str, neighbors: str, steps: int | None
-) -> MinibatchSchedule:
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer must be one of {OPTIMIZERS}, got {optimizer!r}")
-    schedule = objective_schedule(objective, epsilon, delta, neighbors)
-    if optimizer == "adam":
-        return adam_schedule(schedule, objective)
-    return in_short_steps(schedule, objective, steps)
-
-
-def adam_schedule(schedule: MinibatchSchedule, objective: Objective) -> MinibatchSchedule:
-    """The same with Adam's own decay and a step size for it."""
-    return override(schedule, step_size=0.3 / objective.row_norm, momentum=0.9)
-
-
-def _noise(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    plan: SamplingPlan,
-    schedule: MinibatchSchedule,
-    calibration: str,
-) -> float:
-    if calibration == "tight":
-        return plan.noise_multiplier(objective, epsilon, delta, schedule)
-    if calibration != "paper":
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
+def _published_noise(run: MinibatchRun) -> float:
+    fit = run.fit
     published = {
         "moments": paper.sgd_moments,
         "advanced_composition": paper.sgd_advanced_composition,
-    }.get(plan.accountant)
-    if published is None or (plan.sampling, plan.neighbors) != ("poisson", "add_or_remove"):
+    }.get(run.accountant)
+    if published is None or (run.sampling, fit.neighbors) != ("poisson", "add_or_remove"):
         raise ValueError(
             "calibration='paper' of dp_sgd needs accountant='moments' or 'advanced_composition', "
             "sampling='poisson' and neighbors='add_or_remove'"
         )
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
-    rate = schedule.batch_size / objective.n_public
-    return published(epsilon, delta, rate=rate, steps=schedule.steps)
+    fit.check_published("dp_sgd")
+    rate = run.schedule.batch_size / fit.n
+    return published(fit.epsilon, fit.delta, rate=rate, steps=run.schedule.steps)

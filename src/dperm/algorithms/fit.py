@@ -27,7 +27,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, one_of
+from dperm.algorithms.settings import Schedule, check_callback, one_of
 from dperm.errors import PrivacyWarning
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
@@ -39,14 +39,11 @@ from dperm.statement.privacy_statement import PrivacyStatement
 Array = NDArray[np.float64]
 
 
-class Terms(TypedDict, total=False):
+class UnpublishedTerms(TypedDict, total=False):
     """The terms that all private algorithms have in common, as keywords.
 
     Attributes
     ----------
-    calibration : {"tight", "paper"}
-        The least noise that is proved, or the published one, which is refused wherever the tight accountant
-        does not confirm the guarantee that it claims.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -57,11 +54,23 @@ class Terms(TypedDict, total=False):
         Called after each iteration with released values.
     """
 
-    calibration: str
     neighbors: str
     ledger: PrivacyLedger | None
     random_state: RandomState
     callback: Callback | None
+
+
+class Terms(UnpublishedTerms, total=False):
+    """The same, and a choice for algorithms whose noise was published.
+
+    Attributes
+    ----------
+    calibration : {"tight", "paper"}
+        The least noise that is proved, or the published one, which is refused wherever the tight accountant
+        does not confirm the guarantee that it claims.
+    """
+
+    calibration: str
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -75,13 +84,18 @@ _DEFAULTS: dict[str, Any] = {
 
 def signature_with_terms(algorithm: Callable[..., Any], **defaults: Any) -> inspect.Signature:
     """The signature of an algorithm, its ``**terms`` written out as the keywords that they stand for."""
-    own = inspect.signature(algorithm)
-    kinds = inspect.Parameter
+    own, kinds = inspect.signature(algorithm), inspect.Parameter
     parameters = [each for each in own.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
-    if len(parameters) < len(own.parameters):
-        annotations = inspect.get_annotations(Terms)
-        for name, default in (_DEFAULTS | defaults).items():
-            parameters.append(kinds(name, kinds.KEYWORD_ONLY, default=default, annotation=annotations[name]))
+    unpacked = str(own.parameters["terms"].annotation) if "terms" in own.parameters else "Unpack[]"
+    annotations = {
+        "Unpack[Terms]": Terms.__annotations__,
+        "Unpack[UnpublishedTerms]": UnpublishedTerms.__annotations__,
+        "Unpack[]": {},
+    }[unpacked]
+    for name, default in (_DEFAULTS | defaults).items():
+        if name in annotations:
+            annotation = annotations[name]
+            parameters.append(kinds(name, kinds.KEYWORD_ONLY, default=default, annotation=annotation))
     return own.replace(parameters=parameters)
 
 
@@ -119,13 +133,12 @@ class Fit:
         if not self.epsilon > 0.0:
             raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
         self.neighbors = Neighbours.parse(given["neighbors"])
+        self._calibration: str | None = terms.get("calibration")
         self.as_published = one_of("tight", "paper")("calibration", given["calibration"]) == "paper"
         self.ledger: PrivacyLedger | None = given["ledger"]
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
-        self.callback: Callback | None = given["callback"]
-        if not (self.callback is None or callable(self.callback)):
-            raise TypeError(f"callback must be callable or None, got {self.callback!r}")
+        self.callback: Callback | None = check_callback(given["callback"])
         self._source: Source = random_source(given["random_state"])
         self.history: list[dict[str, Any]] = []
         self._facts = dict(facts or {})
@@ -246,8 +259,8 @@ class Fit:
         self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
-        if name not in _ONE_CALIBRATION:
-            self._public["calibration"] = "paper" if self.as_published else "tight"
+        if self._calibration is not None:
+            self._public["calibration"] = self._calibration
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
         self._release = Releaser(
             self.epsilon,
@@ -264,15 +277,14 @@ class Fit:
     # -- what comes out ---------------------------------------------------------------------------------
 
     def report(self, iteration: int, coef: Array, **released: Any) -> None:
-        """Show the callback what was released; the history keeps numbers, and the norms of arrays."""
-        self.history.append(
-            {
-                name if np.ndim(value) == 0 else f"{name}_norm": value
-                if np.ndim(value) == 0
-                else math.sqrt(np.vdot(value, value))
-                for name, value in released.items()
-            }
-        )
+        """Show the callback what was released; the history keeps it, of what is like the weights the norm."""
+        entry: dict[str, Any] = {}
+        for name, value in released.items():
+            if isinstance(value, np.ndarray) and value.shape == coef.shape:
+                entry[f"{name}_norm"] = math.sqrt(np.vdot(value, value))
+            else:
+                entry[name] = value
+        self.history.append(entry)
         if self.callback is not None:
             self.callback({"iteration": iteration, "coef": coef.copy(), **released})
 
@@ -336,8 +348,19 @@ class Fit:
         return f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
 
 
-# Algorithms whose noise nobody published: their statements name no calibration.
-_ONE_CALIBRATION = ("majority",)
+def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:
+    """What is to be said of a result that was computed from the exact data: that nothing is protected."""
+    return PrivacyStatement(
+        epsilon=math.inf,
+        delta=0.0,
+        neighbors="add_or_remove",
+        mechanism=mechanism,
+        accountant="none",
+        row_norm=objective.row_norm,
+        steps=accesses,
+        non_finite=objective.non_finite,
+        public=public_facts(objective),
+    )
 
 
 def public_facts(objective: Objective) -> dict[str, Any]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.fit import Fit, UnpublishedTerms
+from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.requirements import needs
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Objective
-from dperm.statement.privacy_statement import PrivacyStatement
 
 
 @needs(labels=True, intercept=True)
@@ -24,11 +19,7 @@ def majority(
     objective: Objective,
     epsilon: float = math.inf,
     delta: float = 1e-6,
-    *,
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[UnpublishedTerms],
 ) -> FitResult:
     """Predict the most frequent class, from noisy counts.
 
@@ -57,44 +48,18 @@ def majority(
     the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
     the analytic scale.
     """
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    releaser = Releaser(
-        epsilon,
-        delta,
-        budget,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        description="majority",
-        statement=public_facts(objective),
-    )
+    fit = Fit(objective, epsilon, delta, **terms)
+    budget = fit.budget()
+    multiplier = fit.noise_multiplier(budget, 1)
+    release = fit.open("majority", budget)
     per_class = objective.loss.n_classes is not None
     counted = objective.class_counts() if per_class else objective.label_sum()
-    multiplier = gaussian_noise_multiplier(budget.share(parts=1), "gdp")
-    noisy = releaser.gaussian_sum(counted, multiplier)
+    noisy = release.gaussian_sum(counted, multiplier)
     coef = np.zeros(objective.shape)
     coef[-1] = _log_shares(noisy) if per_class else _log_odds(noisy[0], objective)
     coef[-1] /= min(1.0, objective.row_norm)
-    if callback is not None:
-        callback({"iteration": 1, "coef": coef.copy()})
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta if epsilon < math.inf else 0.0,
-        neighbors=neighbors,
-        mechanism=f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)",
-        accountant="gdp",
-        sensitivity=counted.sensitivity(neighbors),
-        noise_scale=multiplier * counted.sensitivity(neighbors),
-        row_norm=objective.row_norm,
-        steps=1,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        mu=gdp_mu(epsilon, delta),
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public_facts(objective),
-    )
-    released = {"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}
-    return FitResult(coef=coef, privacy=privacy, n_iter=1, history=[released])
+    fit.report(1, coef, **({"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}))
+    return fit.result(coef, f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)", n_iter=1)
 
 
 # Shares are kept half a record away from 0 and 1: post-processing.

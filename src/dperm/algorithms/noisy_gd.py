@@ -277,7 +277,7 @@ def noisy_gd_many(
 
 def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
     facts = {} if fold == -1 else {"left_out_fold": fold}
-    run: Steps = noisy_gd.steps(objective, facts=facts, **settings)  # type: ignore[attr-defined]
+    run: Steps = noisy_gd.steps(objective, facts=facts, **{"calibration": "tight", **settings})  # type: ignore[attr-defined]
     return run
 
 

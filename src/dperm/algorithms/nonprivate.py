@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dperm.algorithms.fit_result import Callback, FitResult, public_facts
+from dperm.algorithms.fit import exact_statement
+from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.algorithms.requirements import needs
+from dperm.algorithms.settings import check_callback, positive, step_count
 from dperm.objective.objective import Objective
-from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 
@@ -61,6 +62,8 @@ def nonprivate(
     ----------
     D. C. Liu, J. Nocedal, "On the limited memory BFGS method", 1989; the implementation is SciPy's.
     """
+    max_iter, tolerance = step_count("max_iter", max_iter), positive("tolerance", tolerance)
+    check_callback(callback)
     iteration = 0
 
     def report(w: Array) -> None:
@@ -88,17 +91,7 @@ def nonprivate(
             },
         )
         w, gradient, accesses = result.x, result.jac, accesses + int(result.nfev)
-    privacy = PrivacyStatement(
-        epsilon=math.inf,
-        delta=0.0,
-        neighbors="add_or_remove",
-        mechanism=f"none: {_what_was_found(objective)} (L-BFGS)",
-        accountant="none",
-        row_norm=objective.row_norm,
-        steps=accesses,
-        non_finite=objective.non_finite,
-        public=public_facts(objective),
-    )
+    privacy = exact_statement(objective, f"none: {_what_was_found(objective)} (L-BFGS)", accesses)
     certificate = [{"bias": stages[-1][1], "gradient_norm": math.sqrt(gradient @ gradient)}]
     history = certificate if objective.loss.convex else []
     return FitResult(coef=w.reshape(objective.shape), privacy=privacy, n_iter=iteration, history=history)

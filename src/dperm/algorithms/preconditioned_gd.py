@@ -14,33 +14,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
+from dperm.algorithms.settings import (
+    Schedule,
+    checked,
+    clip_norm,
+    decay,
+    fraction,
+    non_negative,
+    one_of,
+    positive,
+    share,
+    step_count,
+)
+from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
-from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Objective
 from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.linear_map import LinearMap
-from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PreconditionedGDSchedule:
+class PreconditionedGDSchedule(Schedule):
     """Public settings of a run.
 
     Attributes
@@ -65,38 +74,21 @@ class PreconditionedGDSchedule:
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
 
-    moments: str
-    share: float
-    steps: int
-    clip: float
-    step_size: float
-    momentum: float
-    threshold: float
-    tail: float
+    moments: str = checked(one_of("gram", "columns", "none"))
+    share: float = checked(share)
+    steps: int = checked(step_count)
+    clip: float = checked(clip_norm)
+    step_size: float = checked(positive)
+    momentum: float = checked(decay)
+    threshold: float = checked(non_negative)
+    tail: float = checked(fraction)
 
 
-def preconditioned_gd_schedule(
-    n: int, dimension: int, mu: float, loss: Loss, row_norm: float, l2: float = 0.0, exchanged: bool = False
-) -> PreconditionedGDSchedule:
+def preconditioned_gd_schedule(problem: PublicProblem) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone.
 
-    Parameters
-    ----------
-    n : int
-        Public number of records.
-    dimension : int
-        Number of weights.
-    mu : float
-        Privacy parameter of Gaussian differential privacy; infinite without noise.
-    loss : Loss
-        For its constants. One without a Lipschitz constant is clipped like one whose slope is the bound of
-        the targets, or 1; one with a kink steps as it does for :func:`noisy_gd_schedule`.
-    row_norm : float
-        Bound on the norm of a row.
-    l2 : float
-        Strength of the ridge term.
-    exchanged : bool
-        Whether neighbours exchange a record, whose gradients are up to twice as far apart.
+    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; one
+    with a kink steps as it does for :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule`.
 
     Notes
     -----
@@ -109,22 +101,22 @@ def preconditioned_gd_schedule(
     below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
     them.
     """
-    effective = mu / 2.0 if exchanged else mu
-    signal = n * effective / math.sqrt(dimension)
-    share = 0.2
-    accuracy = n * effective * math.sqrt(share) / dimension  # of one entry, in units of R^2 / dimension
+    plain, problem = problem, problem.per_record()
+    signal, loss, dimension = problem.signal, problem.loss, problem.dimension
+    share_of_moments = 0.2
+    # Of one entry, in units of R^2 / dimension.
+    accuracy = problem.n * problem.mu * math.sqrt(share_of_moments) / dimension
     if accuracy > math.sqrt(2.0 * dimension):
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
     else:
-        plain = noisy_gd_schedule(n, dimension, effective, loss, row_norm, l2)
-        return _without_moments(plain, dimension, row_norm, _slope(loss))
+        return _without_moments(noisy_gd_schedule(plain), dimension, problem.row_norm, _slope(loss))
     reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
     step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
     return PreconditionedGDSchedule(
         moments=moments,
-        share=share,
+        share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
         clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
         step_size=step_size,
@@ -164,11 +156,7 @@ def preconditioned_gd(
     momentum: float | None = None,
     threshold: float | None = None,
     tail: float | None = None,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
 
@@ -212,67 +200,84 @@ def preconditioned_gd(
     earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, second moments included, is
     (epsilon, delta)-DP.
     """
-    relation = Neighbours.parse(neighbors)
-    if calibration != "tight":
-        raise ValueError(f"calibration of preconditioned_gd must be 'tight', got {calibration!r}")
-    mu = gdp_mu(epsilon, delta)
-    schedule = override(
-        preconditioned_gd_schedule(
-            objective.n_public, objective.dimension, mu, objective.loss, objective.row_norm, objective.l2,
-            exchanged=relation is Neighbours.REPLACE_ONE,
-        ),
-        moments=moments, share=share, steps=steps, clip=clip, step_size=step_size, momentum=momentum,
-        threshold=threshold, tail=tail,
-    )  # fmt: skip
-    _check(schedule)
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    public = public_facts(objective, calibration=calibration, **vars(schedule))
-    releaser = Releaser(
-        epsilon,
-        delta,
-        budget,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        description="preconditioned_gd",
-        statement=public,
+    fit = Fit(objective, epsilon, delta, **terms)
+    if fit.as_published:
+        raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
+    schedule = preconditioned_gd_schedule(fit.problem).replaced(
+        moments=moments,
+        share=share,
+        steps=steps,
+        clip=clip,
+        step_size=step_size,
+        momentum=momentum,
+        threshold=threshold,
+        tail=tail,
     )
-    whitening, row_length = _whitening(objective, releaser, budget, schedule)
-    coef, history, sensitivity, multiplier = _descend(
-        objective, releaser, budget, schedule, whitening, row_length, callback
-    )
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=relation,
-        mechanism="full-batch gradient descent, Gaussian noise on second moments of the rows and on each "
+    noise = _Noise.of(fit, schedule)
+    typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
+    for length in (1.0, math.sqrt(objective.dimension)):
+        fit.check_gradient_noise(clip_norm("clip", typical_clip * length), noise.gradient)
+    release = fit.open("preconditioned_gd", fit.budget(), schedule)
+
+    # 1. coordinates in which the rows' second moments are about the identity
+    whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments)
+    linear_map = LinearMap.rounding(whitening)
+    whitening = linear_map.matrix
+    clip_there = typical_clip * row_length
+    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
+    step = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
+    reach = step / (1.0 - schedule.momentum)
+
+    dual = velocity = np.zeros(objective.dimension)
+    w = whitening @ dual
+    average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
+    for t in range(1, schedule.steps + 1):
+        # 2. noisy gradient in these coordinates
+        gradient_sum = objective.mapped_gradient_sum(w, clip_there, linear_map)
+        sensitivity = gradient_sum.sensitivity(fit.neighbors)
+        noisy_sum = release.gaussian_sum(gradient_sum, noise.gradient)
+        gradient = noisy_sum / fit.n + whitening @ objective.penalty_gradient(w)
+        # 3. dual averaging: weights that do not stand out from the noise so far are zero
+        velocity = schedule.momentum * velocity - step * gradient
+        dual = dual + velocity
+        noise_of_step = reach * noise.gradient * sensitivity / fit.n
+        w = whitening @ _soft_threshold(dual, schedule.threshold * (noise_of_step * math.sqrt(t)))
+        average.add(w)
+        fit.report(t, w, gradient=gradient)
+    return fit.result(
+        average.mean(),
+        "full-batch gradient descent, Gaussian noise on second moments of the rows and on each "
         "gradient sum, clipped in coordinates whitened by these moments",
-        accountant="gdp",
-        sensitivity=sensitivity,
-        noise_scale=multiplier * sensitivity,
-        clip=sensitivity / relation.sum_factor,
-        row_norm=objective.row_norm,
-        steps=schedule.steps + (schedule.moments != "none"),
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        mu=mu,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
+        n_iter=schedule.steps,
+        clip=sensitivity / fit.neighbors.sum_factor,
     )
-    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.steps, history=history)
 
 
-def _whitening(
-    objective: Objective, releaser: Releaser, budget: Budget, schedule: PreconditionedGDSchedule
-) -> tuple[Array, float]:
+@dataclass(frozen=True)
+class _Noise:
+    """Noise multipliers that use up the budget."""
+
+    moments: float
+    gradient: float
+
+    @classmethod
+    def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:
+        """Before the charge, on a budget of its own."""
+        budget = fit.budget()
+        moments = 0.0
+        if schedule.moments != "none":
+            moments = gaussian_noise_multiplier(budget.share(1, schedule.share), "gdp")
+            budget.spend(GaussianRelease(moments))
+        return cls(moments, gaussian_noise_multiplier(budget.share(schedule.steps), "gdp"))
+
+
+def _whitening(fit: Fit, release: Releaser, multiplier: float, moments: str) -> tuple[Array, float]:
     """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
-    d, row_norm = objective.dimension, objective.row_norm
-    if schedule.moments == "none":
+    d, row_norm = fit.objective.dimension, fit.objective.row_norm
+    if moments == "none":
         return math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
-    release = _noisy_gram if schedule.moments == "gram" else _noisy_columns
-    second_moments, noise = release(
-        objective, releaser, gaussian_noise_multiplier(budget.share(1, schedule.share), "gdp")
-    )
+    noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
+    second_moments, noise = noisy_moments(fit.objective, release, multiplier)
     values, vectors = np.linalg.eigh(second_moments)
     values = np.maximum(values, 0.0)
     floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
@@ -280,15 +285,15 @@ def _whitening(
     return whitening, math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
 
 
-def _noisy_gram(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+def _noisy_gram(objective: Objective, release: Releaser, multiplier: float) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
     gram = objective.gram_sum()
-    noise = multiplier * gram.sensitivity(releaser.neighbors) / (DIAGONAL * objective.n_public)
-    noisy = symmetric_matrix(releaser.gaussian_sum(gram, multiplier)) / objective.n_public
+    noise = multiplier * gram.sensitivity(release.neighbors) / (DIAGONAL * objective.n_public)
+    noisy = symmetric_matrix(release.gaussian_sum(gram, multiplier)) / objective.n_public
     return denoised(noisy, noise), noise
 
 
-def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) -> tuple[Array, float]:
+def _noisy_columns(objective: Objective, release: Releaser, multiplier: float) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
 
     Squares of a row are clipped on the assumption that a row is neither spread evenly over its
@@ -297,50 +302,11 @@ def _noisy_columns(objective: Objective, releaser: Releaser, multiplier: float) 
     d, n, row_norm = objective.dimension, objective.n_public, objective.row_norm
     clip = row_norm**2 / d**0.25
     sums = objective.moment_sums(clip)
-    noise = multiplier * sums.sensitivity(releaser.neighbors) / n
+    noise = multiplier * sums.sensitivity(release.neighbors) / n
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
-    mean, squares = releaser.gaussian_sum(sums, multiplier).reshape(2, d) / n
+    mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n
     mean /= weight
     return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
-
-
-def _descend(
-    objective: Objective,
-    releaser: Releaser,
-    budget: Budget,
-    schedule: PreconditionedGDSchedule,
-    whitening: Array,
-    row_length: float,
-    callback: Callback | None,
-) -> tuple[Array, list[dict[str, Any]], float, float]:
-    linear_map = LinearMap.rounding(whitening)
-    whitening = linear_map.matrix
-    clip = schedule.clip * row_length * _slope(objective.loss)
-    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
-    step_size = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
-    multiplier = gaussian_noise_multiplier(budget.share(schedule.steps), "gdp")
-    reach = step_size / (1.0 - schedule.momentum)
-    dual = np.zeros(objective.dimension)
-    velocity, total = np.zeros_like(dual), np.zeros_like(dual)
-    averaged = math.ceil(schedule.tail * schedule.steps)
-    w = whitening @ dual
-    history: list[dict[str, Any]] = []
-    for t in range(1, schedule.steps + 1):
-        gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
-        sensitivity = gradient_sum.sensitivity(releaser.neighbors)
-        noisy_sum = releaser.gaussian_sum(gradient_sum, multiplier)
-        noise_of_step = reach * multiplier * sensitivity / objective.n_public
-        gradient = noisy_sum / objective.n_public + whitening @ objective.penalty_gradient(w)
-        velocity = schedule.momentum * velocity - step_size * gradient
-        dual += velocity
-        noise = noise_of_step * math.sqrt(t)  # in each entry of dual
-        w = whitening @ _soft_threshold(dual, schedule.threshold * noise)
-        if t > schedule.steps - averaged:
-            total += w
-        history.append({"gradient_norm": math.sqrt(gradient @ gradient)})
-        if callback is not None:
-            callback({"iteration": t, "coef": w.copy(), "gradient": gradient})
-    return total / averaged, history, sensitivity, multiplier
 
 
 def _slope(loss: Loss) -> float:
@@ -361,18 +327,3 @@ def _smoothness(loss: Loss) -> float:
 
 def _soft_threshold(values: Array, threshold: float) -> Array:
     return np.asarray(np.copysign(np.maximum(np.abs(values) - threshold, 0.0), values))
-
-
-def _check(schedule: PreconditionedGDSchedule) -> None:
-    if schedule.moments not in ("gram", "columns", "none"):
-        raise ValueError(f"moments must be 'gram', 'columns' or 'none', got {schedule.moments!r}")
-    if not 0.0 < schedule.share < 1.0:
-        raise ValueError(f"share must be in (0, 1), got {schedule.share!r}")
-    check_positive_integer("steps", schedule.steps)
-    check_positive("clip", schedule.clip)
-    check_positive("step_size", schedule.step_size)
-    if not 0.0 <= schedule.momentum < 1.0:
-        raise ValueError(f"momentum must be in [0, 1), got {schedule.momentum!r}")
-    if not 0.0 <= schedule.threshold < math.inf:
-        raise ValueError(f"threshold must be finite and at least 0, got {schedule.threshold!r}")
-    check_fraction("tail", schedule.tail)

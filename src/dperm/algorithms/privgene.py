@@ -9,8 +9,8 @@ bounded-range mechanism, and the parent is a candidate, too.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,22 @@ from numpy.typing import NDArray
 from dperm.accounting import paper
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import ExponentialMechanismRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.privgene import offspring_range
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import check_target, floor_units, selection_eta
+from dperm.accounting.units import floor_units, selection_eta
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_fraction, check_positive, check_positive_integer, override
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
+from dperm.algorithms.settings import Schedule, checked, clip_norm, fraction, positive, step_count
 from dperm.objective.objective import Objective
-from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PrivGeneSchedule:
+class PrivGeneSchedule(Schedule):
     """Public settings of a run.
 
     Attributes
@@ -53,29 +49,18 @@ class PrivGeneSchedule:
         any offspring. Larger changes are clipped to that.
     """
 
-    generations: int
-    stride: float
-    decay: float
-    entry_bound: float
+    generations: int = checked(step_count)
+    stride: float = checked(clip_norm)
+    decay: float = checked(fraction)
+    entry_bound: float = checked(positive)
 
 
 # Without noise: losses of records, most generations, and the last stride over the first.
 _EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
 
 
-def privgene_schedule(n: int, rho: float, row_norm: float, dimension: int = 1) -> PrivGeneSchedule:
-    """Default settings from public numbers alone.
-
-    Parameters
-    ----------
-    n : int
-        Public number of records.
-    rho : float
-        Budget in zero-concentrated differential privacy; infinite without noise.
-    row_norm : float
-        Bound on the norm of a row.
-    dimension : int
-        Number of weights; bounds the work of a run without noise.
+def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
+    """Default settings from public numbers alone, for a budget of rho in zero-concentrated DP.
 
     Notes
     -----
@@ -87,8 +72,9 @@ def privgene_schedule(n: int, rho: float, row_norm: float, dimension: int = 1) -
     strides shrink to a thousandth, in up to 2000 generations of at most ``1e8`` losses of records in all, or
     in 500.
     """
+    n, row_norm = problem.n, problem.row_norm
     if rho == math.inf:
-        losses = n * (2 * dimension + 1)  # of a generation
+        losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
     else:
         generations, last = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0)), 0.16
@@ -111,11 +97,7 @@ def privgene(
     decay: float | None = None,
     entry_bound: float | None = None,
     accountant: str | None = None,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Move along one axis at a time, chosen among all by the exponential mechanism.
 
@@ -172,73 +154,30 @@ def privgene(
     generations of large data sets are too few for many weights: with 200,000 records of 50 columns a mean
     logistic loss ended 0.08 above its minimum.
     """
-    relation = Neighbours.parse(neighbors)
-    epsilon, delta = check_target(epsilon, delta)
-    rho = _rho(epsilon, delta, calibration)
-    schedule = override(
-        privgene_schedule(objective.n_public, rho, objective.row_norm, objective.dimension),
-        generations=generations,
-        stride=stride,
-        decay=decay,
-        entry_bound=entry_bound,
+    fit = Fit(objective, epsilon, delta, **terms)
+    rho = _rho(fit)
+    schedule = privgene_schedule(fit.problem, rho).replaced(
+        generations=generations, stride=stride, decay=decay, entry_bound=entry_bound
     )
-    _check(schedule)
-    if accountant is None and delta > 0.0:
-        accountant = "zcdp" if ledger is None or calibration == "paper" else str(ledger.accountant)
-    plan = _plan(objective, epsilon, delta, rho, schedule, accountant, calibration, relation)
-    public = public_facts(objective, **asdict(schedule), calibration=calibration)
-    releaser = Releaser(
-        epsilon,
-        delta,
-        plan.budget,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        description="privgene",
-        statement=public,
-    )
-    coef, history = _evolve(objective, releaser, plan.eta, schedule, calibration != "paper", callback)
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=relation,
-        mechanism="coordinate descent, each step chosen by the exponential mechanism",
-        accountant=plan.budget.accountant,
-        row_norm=objective.row_norm,
-        steps=schedule.generations,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
-        mu=gdp_mu(epsilon, delta) if plan.budget.accountant == "gdp" else None,
-        rho=rho if plan.budget.accountant == "zcdp" else None,
-    )
-    return FitResult(coef=coef, privacy=privacy, n_iter=schedule.generations, history=history)
+    budget, eta = _plan(fit, rho, schedule, accountant)
+    _check_strides(objective, schedule)
+    release = fit.open("privgene", budget, schedule)
 
-
-def _evolve(
-    objective: Objective,
-    releaser: Releaser,
-    eta: float,
-    schedule: PrivGeneSchedule,
-    with_parent: bool,
-    callback: Callback | None,
-) -> tuple[Array, list[dict[str, Any]]]:
-    w, stride = np.zeros(objective.dimension), schedule.stride
-    history: list[dict[str, Any]] = []
+    w, h = np.zeros(objective.dimension), schedule.stride
     for generation in range(1, schedule.generations + 1):
-        clip = 2.0 * stride * schedule.entry_bound * _slope(objective)
-        scores = objective.coordinate_loss_sums(w, stride, clip)
-        ridge = objective.n_public * _penalty_changes(objective, w, stride)
-        if not with_parent:
-            ridge[-1] = 4.0 * objective.n_public * clip + 2.0 * np.abs(ridge).max()  # never the best
-        candidate = releaser.select(scores, eta, ridge)
-        w = _offspring(w, stride, candidate)
-        history.append({"candidate": candidate, "stride": stride})
-        stride *= schedule.decay
-        if callback is not None:
-            callback({"iteration": generation, "coef": w.copy(), "candidate": candidate})
-    return w, history
+        # 1. losses of the parent and of its offspring along the axes
+        clip = 2.0 * h * schedule.entry_bound * _slope(objective)
+        scores = objective.coordinate_loss_sums(w, h, clip)
+        ridge = fit.n * _penalty_changes(objective, w, h)
+        if fit.as_published:  # the parent is no candidate
+            ridge[-1] = 4.0 * fit.n * clip + 2.0 * np.abs(ridge).max()
+        # 2. the survivor
+        candidate = release.select(scores, eta, ridge)
+        w = _offspring(w, h, candidate)
+        fit.report(generation, w, candidate=candidate, stride=h)
+        h *= schedule.decay
+    mechanism = "coordinate descent, each step chosen by the exponential mechanism"
+    return fit.result(w, mechanism, n_iter=schedule.generations)
 
 
 def _offspring(w: Array, stride: float, candidate: int) -> Array:
@@ -262,47 +201,44 @@ def _slope(objective: Objective) -> float:
     return objective.loss.lipschitz(objective.row_norm) / objective.row_norm
 
 
-@dataclass(frozen=True)
-class _Plan:
-    budget: Budget | ScheduledBudget
-    eta: float  # bounded range of each selection
-
-
 def _plan(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    rho: float,
-    schedule: PrivGeneSchedule,
-    accountant: str | None,
-    calibration: str,
-    relation: Neighbours,
-) -> _Plan:
+    fit: Fit, rho: float, schedule: PrivGeneSchedule, accountant: str | None
+) -> tuple[Budget | ScheduledBudget, float]:
+    """The budget, and the bounded range of each selection."""
     count = schedule.generations
-    if delta == 0.0:
-        eta = epsilon / count * (1.0 - 2.0**-50)
-        return _Plan(ScheduledBudget(ExponentialMechanismRelease(eta), count, "pure"), eta)
-    if calibration == "tight":
-        budget = Budget.from_epsilon(epsilon, delta, accountant or "zcdp")
-        return _Plan(budget, selection_eta(budget.share(parts=count), budget.accountant))
-    bound, stride = schedule.entry_bound * _slope(objective), schedule.stride
-    rate = paper.privgene(rho, generations=count, entry_bound=bound, stride=stride)
-    return _Plan(Budget(floor_units(rho), "zcdp"), rate * offspring_range(bound, stride, relation))
+    if fit.delta == 0.0:
+        eta = fit.epsilon / count * (1.0 - 2.0**-50)
+        return ScheduledBudget(ExponentialMechanismRelease(eta), count, "pure"), eta
+    if fit.as_published:
+        if accountant not in (None, "zcdp"):
+            raise ValueError(f"calibration='paper' of privgene has accountant='zcdp', got {accountant!r}")
+        bound, stride = schedule.entry_bound * _slope(fit.objective), schedule.stride
+        rate = paper.privgene(rho, generations=count, entry_bound=bound, stride=stride)
+        return Budget(floor_units(rho), "zcdp"), rate * offspring_range(bound, stride, fit.neighbors)
+    if accountant is None:
+        accountant = "zcdp" if fit.ledger is None else str(fit.ledger.accountant)
+    budget = fit.budget(accountant)
+    return budget, selection_eta(budget.share(parts=count), budget.accountant)
 
 
-def _rho(epsilon: float, delta: float, calibration: str) -> float:
+def _rho(fit: Fit) -> float:
     """The budget in zCDP."""
-    if calibration not in ("tight", "paper"):
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
-    if calibration == "paper":
-        if epsilon == math.inf or delta == 0.0:
-            raise ValueError("calibration='paper' needs a finite epsilon and delta > 0")
-        return zcdp_rho_bun_steinke(epsilon, delta)
-    return epsilon**2 / 8.0 if delta == 0.0 else zcdp_rho(epsilon, delta)
+    if fit.as_published:
+        if fit.delta == 0.0:
+            raise ValueError("calibration='paper' of privgene needs delta > 0")
+        fit.check_published("privgene", neighbors=None)
+        return zcdp_rho_bun_steinke(fit.epsilon, fit.delta)
+    return fit.epsilon**2 / 8.0 if fit.delta == 0.0 else zcdp_rho(fit.epsilon, fit.delta)
 
 
-def _check(schedule: PrivGeneSchedule) -> None:
-    check_positive_integer("generations", schedule.generations)
-    check_positive("stride", schedule.stride)
-    check_fraction("decay", schedule.decay)
-    check_positive("entry_bound", schedule.entry_bound)
+def _check_strides(objective: Objective, schedule: PrivGeneSchedule) -> None:
+    """Refuse strides, or clips of changes of losses, for which exact sums have no grid."""
+    last = schedule.stride * schedule.decay ** (schedule.generations - 1)
+    for stride in (schedule.stride, last):
+        changes = 2.0 * stride * _slope(objective) * min(schedule.entry_bound, objective.row_norm)
+        if not (stride >= 2.0**-64 and 2.0**-64 <= changes <= 2.0**64):
+            raise ValueError(
+                f"strides from {schedule.stride:g} down to {last:g} with entry_bound="
+                f"{schedule.entry_bound:g} ask for changes of losses outside 2^-64 to 2^64: take a larger "
+                "decay or stride, or fewer generations"
+            )

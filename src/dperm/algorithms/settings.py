@@ -105,7 +105,7 @@ def positive_integer(name: str, value: Any) -> int:
     """An integer of at least 1."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}")
-    if not 1 <= value < 2**62:
+    if not 1 <= int(value) < 2**62:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
 
@@ -118,6 +118,14 @@ def step_count(name: str, value: Any) -> int:
             f"{name} must be below {MAX_STEPS:,}, got {count:,}: so long a run is mostly a slip. Raise "
             "dperm.algorithms.settings.MAX_STEPS if it is meant"
         )
+    return count
+
+
+def candidate_count(name: str, value: Any) -> int:
+    """A number of candidates that are held in memory together: a positive integer up to 100,000."""
+    count = positive_integer(name, value)
+    if count > 100_000:
+        raise ValueError(f"{name} must be at most 100,000, got {count:,}")
     return count
 
 
@@ -137,3 +145,10 @@ def one_of(*choices: str) -> Check:
         return value
 
     return check
+
+
+def check_callback(callback: Any) -> Any:
+    """The callback, if it can be called or is None."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable or None, got {callback!r}")
+    return callback

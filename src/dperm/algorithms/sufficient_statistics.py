@@ -9,23 +9,16 @@ takes the place of AdaSSP's separate release of the smallest eigenvalue. ``calib
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_choice, check_positive
+from dperm.algorithms.settings import non_negative, positive
 from dperm.mechanisms.noise import LARGEST_SCALE
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Objective
 from dperm.objective.second_moments import (
     DIAGONAL,
@@ -34,7 +27,6 @@ from dperm.objective.second_moments import (
     symmetric_matrix,
     unweighted_symmetric_matrix,
 )
-from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]
 
@@ -45,13 +37,9 @@ def sufficient_statistics(
     epsilon: float,
     delta: float,
     *,
-    target_weight: float = 0.7,
+    target_weight: float | None = None,
     ridge: float | None = None,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise the squared error by one noisy release of its sufficient statistics.
 
@@ -63,16 +51,16 @@ def sufficient_statistics(
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
-    target_weight : float
+    target_weight : float, optional
         Weight of the targets beside the rows, which shifts accuracy between the two sums: at 1 the largest
-        target weighs as much as the longest row.
+        target weighs as much as the longest row. By default 0.7.
     ridge : float, optional
         Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0.
         Default: by the size of that sum's noise. Eigenvalues then count at least that much.
     calibration : {"tight", "paper"}
         One release with noise by the exact accounting of Gaussian differential privacy, or AdaSSP as
-        published: three releases, for add_or_remove and a finite epsilon; `target_weight` does not apply,
-        and `ridge` is refused.
+        published: three releases, for add_or_remove and a finite epsilon, without `target_weight` and
+        `ridge`.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -103,73 +91,22 @@ def sufficient_statistics(
     the eigenvalues above that level tell: the estimate shrinks directions that noise dominates instead of
     amplifying it.
     """
-    relation = Neighbours.parse(neighbors)
-    check_choice("calibration", calibration, ("tight", "paper"))
+    fit = Fit(objective, epsilon, delta, **terms)
     target_bound = objective.loss.target_bound
     if target_bound == math.inf:
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
-    check_positive("target_weight", target_weight)
-    if ridge is not None and not 0.0 <= ridge < math.inf:
-        raise ValueError(f"ridge must be finite and at least 0, got {ridge!r}")
-    mu = gdp_mu(epsilon, delta)
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    if calibration == "paper":
-        if ridge is not None:
-            raise ValueError("ridge does not apply to calibration='paper', which finds its own")
-        multiplier = _published_multiplier(epsilon, delta, relation, budget)
-        _check_noise(objective, multiplier, objective.row_norm**2, objective.row_norm)
-        own = {}
-    else:
-        multiplier = gaussian_noise_multiplier(budget.share(1), "gdp")
-        norm, target = objective.row_norm, target_weight * objective.row_norm
-        sensitivity = relation.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
-        _check_noise(objective, multiplier, sensitivity, max(norm, target))
-        own = {"target_weight": target_weight, "ridge": "by the noise" if ridge is None else ridge}
-    public = public_facts(objective, calibration=calibration, target_bound=target_bound, **own)
-    releaser = Releaser(
-        epsilon,
-        delta,
-        budget,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        description="sufficient_statistics",
-        statement=public,
+    ridge = None if ridge is None else non_negative("ridge", ridge)
+    if fit.as_published:
+        for name, value in (("target_weight", target_weight), ("ridge", ridge)):
+            if value is not None:
+                raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
+        return _adassp(fit)
+    return _one_release(
+        fit, 0.7 if target_weight is None else positive("target_weight", target_weight), ridge
     )
-    if calibration == "paper":
-        run = _adassp(objective, releaser, multiplier, epsilon, delta)
-    else:
-        run = _one_release(objective, releaser, multiplier, target_weight, ridge)
-    if callback is not None:
-        callback({"iteration": 1, "coef": run.coef.copy(), "second_moments": run.moments})
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=relation,
-        mechanism="Gaussian noise on the sums of products of columns and of columns with the target",
-        accountant="gdp",
-        sensitivity=run.sensitivity,
-        noise_scale=multiplier * run.sensitivity,
-        row_norm=objective.row_norm,
-        steps=run.releases,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        mu=mu,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
-    )
-    return FitResult(coef=run.coef, privacy=privacy, n_iter=1, history=[{"noise": run.noise}])
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What was released, and the sensitivity of the release that `moments` come from."""
-
-    coef: Array
-    moments: Array  # sum z z^T / n, noisy
-    noise: float  # standard deviation on the diagonal of the moments
-    sensitivity: float
-    releases: int
+_MECHANISM = "Gaussian noise on the sums of products of columns and of columns with the target"
 
 
 def _check_noise(objective: Objective, multiplier: float, sensitivity: float, longest: float) -> None:
@@ -187,56 +124,58 @@ def _check_noise(objective: Objective, multiplier: float, sensitivity: float, lo
         )
 
 
-def _one_release(
-    objective: Objective, releaser: Releaser, multiplier: float, target_weight: float, ridge: float | None
-) -> _Run:
-    factor = target_weight * objective.row_norm / objective.loss.target_bound
+def _one_release(fit: Fit, target_weight: float, ridge: float | None) -> FitResult:
+    objective, norm = fit.objective, fit.objective.row_norm
+    budget = fit.budget()
+    multiplier = fit.noise_multiplier(budget, 1)
+    target = target_weight * norm
+    sensitivity = fit.neighbors.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
+    _check_noise(objective, multiplier, sensitivity, max(norm, target))
+    release = fit.open(
+        "sufficient_statistics",
+        budget,
+        target_weight=target_weight,
+        ridge="by the noise" if ridge is None else ridge,
+    )
+    factor = target / objective.loss.target_bound
     sums = objective.gram_sum(target_factor=factor)
-    sensitivity = sums.sensitivity(releaser.neighbors)
-    noisy = symmetric_matrix(releaser.gaussian_sum(sums, multiplier), target=True) / objective.n_public
-    noise = multiplier * sensitivity / (DIAGONAL * objective.n_public)
+    noisy = symmetric_matrix(release.gaussian_sum(sums, multiplier), target=True) / fit.n
+    noise = multiplier * sums.sensitivity(fit.neighbors) / (DIAGONAL * fit.n)
     coef = _ridge_regression(objective, noisy[:-1, :-1], noisy[:-1, -1] / factor, noise, ridge)
-    return _Run(coef, noisy[:-1, :-1], noise, sensitivity, releases=1)
+    fit.report(1, coef, second_moments=noisy[:-1, :-1], noise=noise)
+    return fit.result(coef, _MECHANISM, n_iter=1)
 
 
 #: Probability with which AdaSSP's ridge may be too small.
 _FAILURE = 0.05
 
 
-def _published_multiplier(epsilon: float, delta: float, relation: Neighbours, budget: Budget) -> float:
-    """Of each of three releases: ``sqrt(log(6 / delta)) / (epsilon / 3)``."""
-    if relation is not Neighbours.ADD_OR_REMOVE:
-        raise ValueError("calibration='paper' of sufficient_statistics is for neighbors='add_or_remove'")
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
-    multiplier = 3.0 * math.sqrt(math.log(6.0 / delta)) / epsilon
-    if not budget.fits(GaussianRelease(multiplier), 3):
-        raise ValueError(
-            f"calibration='paper': the published noise does not give epsilon = {epsilon!r}, delta = {delta!r}"
-        )
-    return multiplier
+def _adassp(fit: Fit) -> FitResult:
+    """Wang 2018, Algorithm 2; noise of ``sqrt(log(6 / delta)) / (epsilon / 3)`` on each of three releases."""
+    objective, n, d = fit.objective, fit.n, fit.objective.dimension
+    fit.check_published("sufficient_statistics")
+    budget = fit.budget()
+    log_term, part = math.log(6.0 / fit.delta), fit.epsilon / 3.0
+    multiplier = fit.noise_multiplier(budget, 3, published=lambda: 3.0 * math.sqrt(log_term) / fit.epsilon)
+    square = objective.row_norm**2
+    _check_noise(objective, multiplier, square, objective.row_norm)
+    release = fit.open("sufficient_statistics", budget)
 
-
-def _adassp(
-    objective: Objective, releaser: Releaser, multiplier: float, epsilon: float, delta: float
-) -> _Run:
-    """Wang 2018, Algorithm 2."""
-    d, n, square = objective.dimension, objective.n_public, objective.row_norm**2
     factor = objective.row_norm / objective.loss.target_bound  # targets on the scale of the rows
     smallest, moments, products = objective.regression_sums(factor)
-    log_term, part = math.log(6.0 / delta), epsilon / 3.0
     # 1. a lower bound on the smallest eigenvalue
-    lowest = releaser.gaussian_sum(smallest, multiplier)[0] - log_term / part * square
+    lowest = release.gaussian_sum(smallest, multiplier)[0] - log_term / part * square
     # 2. a ridge that outweighs the noise on the others
     needed = math.sqrt(d * log_term * math.log(2.0 * d**2 / _FAILURE)) * square / part
     ridge = max(0.0, needed - max(lowest, 0.0))
     # 3. - 5. noisy sums and their regression
-    sensitivity = moments.sensitivity(releaser.neighbors)
-    noisy = unweighted_symmetric_matrix(releaser.gaussian_sum(moments, multiplier))
-    noisy_products = releaser.gaussian_sum(products, multiplier) / factor
+    noisy = unweighted_symmetric_matrix(release.gaussian_sum(moments, multiplier))
+    noisy_products = release.gaussian_sum(products, multiplier) / factor
     penalty = ridge * np.eye(d) + n * np.diag(objective.penalty_gradient(np.ones(d)))
-    coef = np.linalg.solve(noisy + penalty, noisy_products)
-    return _Run(coef, noisy / n, multiplier * sensitivity / n, sensitivity, releases=3)
+    coef = np.asarray(np.linalg.solve(noisy + penalty, noisy_products))
+    noise = multiplier * moments.sensitivity(fit.neighbors) / n
+    fit.report(1, coef, second_moments=noisy / n, noise=noise)
+    return fit.result(coef, _MECHANISM, n_iter=1)
 
 
 def _ridge_regression(
