@@ -23,7 +23,8 @@ from dperm.mechanisms import batches as batches_module
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
 from dperm.mechanisms.random_source import SeededSource, random_bits
-from dperm.mechanisms.release import Releaser, watch_releases
+from dperm.mechanisms.hooks import watch_releases
+from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import poisson_draw
 
 N, D, STEPS = 3000, 40, 7

@@ -14,7 +14,9 @@ from scipy.special import log_softmax
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import FitResult
 from dperm.audit.neighbours import LinearData, NeighbourPair
-from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
+from dperm.mechanisms.hooks import watch_releases
+from dperm.mechanisms.records import PerturbedMinimum
+from dperm.mechanisms.release import Releaser, release_without_privacy
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
 from dperm.private_values.bounded import Bounded
@@ -182,6 +184,8 @@ class _Twins:
         if method.__name__ == "noisy_descent":
             return self._watch_descent(releaser, method, private, *args, **kwargs)
         released = method(releaser, private, *args)
+        if isinstance(private, PerturbedMinimum):
+            return released  # its law has no closed form: nothing is held against it
         twin = self._sums[id(private)][1]
         if isinstance(twin, _FullSums):
             ratio = _sampled_log_ratio(releaser, private, twin, released, *args)

@@ -14,7 +14,9 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units
 from dperm.algorithms.fit_result import FitResult
 from dperm.mechanisms.batches import watch_batches
-from dperm.mechanisms.release import Releaser, release_without_privacy, watch_releases
+from dperm.mechanisms.hooks import watch_releases
+from dperm.mechanisms.records import PerturbedMinimum
+from dperm.mechanisms.release import Releaser, release_without_privacy
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.secret_rows import SecretRows
@@ -223,25 +225,33 @@ class _Replayer:
 
 
 def _access(
-    releaser: Releaser, method: Callable[..., Any], private: Bounded, *args: Any, **kwargs: Any
+    releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any
 ) -> Access:
     before = releaser.budget.spent_units
     released = method(releaser, private, *args, **kwargs)
     spent = releaser.budget.spent_units
+    # A perturbed minimum is no sum: its exact value does not exist before the linear term is drawn.
+    bounded = _no_sum(private) if isinstance(private, PerturbedMinimum) else private
     return Access(
         method=method.__name__,
         arguments=tuple(repr(np.asarray(value).tolist()) for value in (*args, *kwargs.values())),
-        grid=private.grid,
-        contribution=private.contribution,
-        replacement=private.replacement,
-        shape=private.shape,
-        scores=private.scores,
+        grid=bounded.grid,
+        contribution=bounded.contribution,
+        replacement=bounded.replacement,
+        shape=bounded.shape,
+        scores=bounded.scores,
         relation=releaser.neighbors,
         cost_units=spent if spent == math.inf else spent - before,
         budget_units=releaser.budget.total_units,
-        exact=release_without_privacy(private).view(np.ndarray),
+        exact=release_without_privacy(bounded).view(np.ndarray),
         released=released,
     )
+
+
+def _no_sum(private: PerturbedMinimum) -> Bounded:
+    """Zeros with the sensitivity that was stated: what can be compared of it."""
+    zeros = np.zeros(private.shape, dtype=np.int64)
+    return Bounded(zeros, grid=1.0, contribution=private.sensitivity)
 
 
 def _share_of_sensitivity(one: Access, other: Access) -> float:
