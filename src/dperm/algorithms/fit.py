@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
+from types import EllipsisType
 from typing import Any, TypedDict
 
 import numpy as np
@@ -215,6 +216,10 @@ class Fit:
             stacklevel=5,
         )
 
+    def claim_pure(self) -> None:
+        """Claim and charge (epsilon, 0): the one release to come spends no delta."""
+        self.delta = 0.0
+
     def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
         """Raise ValueError unless sums of gradients with that clip and noise can be made and drawn."""
         contribution, grid = self.objective.batch_sum_bounds(clip, radius)
@@ -285,6 +290,10 @@ class Fit:
             else:
                 entry[name] = value
         self.history.append(entry)
+        self.show(iteration, coef, **released)
+
+    def show(self, iteration: int, coef: Array, **released: Any) -> None:
+        """Show the callback what was released; nothing is kept in the history."""
         if self.callback is not None:
             self.callback({"iteration": iteration, "coef": coef.copy(), **released})
 
@@ -294,7 +303,7 @@ class Fit:
         mechanism: str,
         *,
         n_iter: int,
-        steps: int | None = None,
+        steps: int | None | EllipsisType = ...,
         clip: float | None = None,
         notes: tuple[str, ...] = (),
     ) -> FitResult:
@@ -306,8 +315,8 @@ class Fit:
         mechanism : str
             What was run, in words.
         n_iter : int
-        steps : int, optional
-            Accesses to the data; by default the number of releases.
+        steps : int or None
+            Accesses to the data; by default the number of releases. None where it is secret.
         clip : float, optional
             In place of the schedule's.
         notes : tuple of str
@@ -329,7 +338,7 @@ class Fit:
             noise_scale=vectors[-1].scale if vectors else None,
             clip=clip if clip is not None and clip < math.inf else None,
             row_norm=self.objective.row_norm,
-            steps=sum(each.count for each in release.releases) if steps is None else steps,
+            steps=sum(each.count for each in release.releases) if steps is ... else steps,
             noise="float" if any(each.noise == "float" for each in release.releases) else "exact",
             random=release.random,
             non_finite=self.objective.non_finite,

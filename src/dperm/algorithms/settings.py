@@ -30,7 +30,7 @@ class Schedule:
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError
             For a setting out of range.
         """
         chosen = replace(self, **{name: value for name, value in given.items() if value is not None})
@@ -41,7 +41,7 @@ class Schedule:
 def real(name: str, value: Any, expected: str) -> float:
     """`value` as a float, for a check to compare; what is no real number is refused."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {expected}, got {value!r} of type {type(value).__name__}")
+        raise ValueError(f"{name} must be {expected}, got {value!r} of type {type(value).__name__}")
     try:
         return float(value)
     except OverflowError:
@@ -104,7 +104,7 @@ def decay(name: str, value: Any) -> float:
 def positive_integer(name: str, value: Any) -> int:
     """An integer of at least 1."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}")
+        raise ValueError(f"{name} must be a positive integer, got {value!r} of type {type(value).__name__}")
     if not 1 <= int(value) < 2**62:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
@@ -132,8 +132,13 @@ def candidate_count(name: str, value: Any) -> int:
 def boolean(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def if_given(check: Check, name: str, value: Any) -> Any:
+    """The checked value, or None where the default is left to be chosen."""
+    return None if value is None else check(name, value)
 
 
 def one_of(*choices: str) -> Check:
