@@ -12,35 +12,24 @@ from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import dp_sgd_gradient, rrpsgd
 from dperm.losses import Loss, SquaredError
-from dperm.mechanisms import batches, release
+from dperm.mechanisms import batches
+from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.sampling import permutation
+from dperm.mechanisms.selection import exponential_mechanism
 from dperm.objective.bounded_training import Minimisation
 from dperm.objective.stochastic_descent import CyclicBatches
 from dperm.private_values.bounded import Bounded
-
-
-@contextmanager
-def smaller_noise(factor):
-    """All Gaussian noise has that part of the standard deviation that was charged."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("gaussian_integers", "gaussian_draw"):  # at once, and ahead of the release
-            honest = getattr(release, name)
-
-            def cut(bits, sigma, exponent, shape, honest=honest):
-                return honest(bits, factor * sigma, exponent, shape)
-
-            patch.setattr(release, name, cut)
-        yield
+from reference.replaced_noise import scaled_noise
 
 
 def halved_noise():
     """Half of the standard deviation that was charged."""
-    return smaller_noise(1 / 2)
+    return scaled_noise(1 / 2)
 
 
 def eighth_of_the_noise():
     """An eighth of the standard deviation that was charged."""
-    return smaller_noise(1 / 8)
+    return scaled_noise(1 / 8)
 
 
 @contextmanager
@@ -175,15 +164,11 @@ def heavy_label():
         yield
 
 
-@contextmanager
 def hasty_selection():
     """Selections are made at four times the rate that was charged."""
-    honest = release.exponential_mechanism
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            release, "exponential_mechanism", lambda bits, scores, rate: honest(bits, scores, 4 * rate)
-        )
-        yield
+    return replace_noise(
+        exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
+    )
 
 
 @contextmanager

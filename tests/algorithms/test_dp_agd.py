@@ -12,28 +12,14 @@ from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
-from dperm.algorithms.suffix_average import LateMean
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
+from dperm.mechanisms.hooks import replace_noise
+from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
 from reference import numpy_algorithms as twin
-
-
-@pytest.fixture
-def record(monkeypatch):
-    """Every Gaussian release of a run: (exact sum, noisy sum, noise multiplier), and the budget."""
-    releases = []
-    original = release.Releaser.gaussian_sum
-
-    def recording(self, private, multiplier):
-        noisy = original(self, private, multiplier)
-        exact = np.asarray(release.release_without_privacy(private))
-        sigma = multiplier * private.sensitivity(self.neighbors)
-        releases.append({"exact": exact, "noisy": noisy, "sigma": sigma, "budget": self.budget})
-        return noisy
-
-    monkeypatch.setattr(release.Releaser, "gaussian_sum", recording)
-    return releases
-
+from reference.replaced_noise import scaled_noise
 
 # epsilon, delta, sigma of the first gradients, scale of the Laplace noise, for clips of 3 and 60 splits
 PUBLISHED = [
@@ -44,16 +30,16 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "sigma", "laplace"), PUBLISHED)
-def test_paper_mode_draws_the_published_noise(record, monkeypatch, epsilon, delta, sigma, laplace):
+def test_paper_mode_draws_the_published_noise(record, epsilon, delta, sigma, laplace):
     scales = []
-    original = release.report_noisy_min
-    monkeypatch.setattr(
-        release,
-        "report_noisy_min",
-        lambda bits, scores, scale: scales.append(scale) or original(bits, scores, scale),
-    )
+
+    def noisy_min(bits, scores, scale):
+        scales.append(scale)
+        return report_noisy_min(bits, scores, scale)
+
     obj = objective(n=500)
-    dp_agd(obj, epsilon, delta, calibration="paper", splits=60, clip=3.0, loss_clip=3.0, max_iter=1)
+    with replace_noise(report_noisy_min=noisy_min):
+        dp_agd(obj, epsilon, delta, calibration="paper", splits=60, clip=3.0, loss_clip=3.0, max_iter=1)
     # the objective knows that no gradient exceeds the row norm of 1.5 and says so
     assert record[0]["sigma"] * 3.0 / 1.5 == pytest.approx(sigma, rel=1e-4)
     assert scales[0] * obj.clipped_loss_sums(np.zeros(6), np.ones(6), [0.0], 3.0).grid == pytest.approx(
@@ -62,7 +48,7 @@ def test_paper_mode_draws_the_published_noise(record, monkeypatch, epsilon, delt
 
 
 def test_paper_mode_refuses_replace_one():
-    with pytest.raises(ValueError, match="factor of 2"):
+    with pytest.raises(ValueError, match="add_or_remove"):
         dp_agd(objective(), 0.5, 1e-6, calibration="paper", neighbors="replace_one")
 
 
@@ -124,7 +110,7 @@ def test_numpy_twin_reaches_the_same_objective():
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     rows = twin.scaled_rows(X, 1.5, True)
     epsilon, delta = 1.0, 1e-6
-    schedule = dp_agd_schedule(3000, 6, 0.25, obj.loss, 1.5)
+    schedule = dp_agd_schedule(PublicProblem(3000, 6, 0.25, obj.loss, 1.5))
     settings = dataclasses.asdict(schedule)
     rho = zcdp_rho(epsilon, delta)
     selection = schedule.selection_share * rho / schedule.splits
@@ -142,7 +128,7 @@ def test_numpy_twin_reaches_the_same_objective():
 
 def test_late_mean_is_the_mean_of_at_least_half():
     iterates = np.random.default_rng(0).normal(size=(100, 3))
-    late = LateMean()
+    late = DoublingSuffixAverage()
     for count, w in enumerate(iterates, start=1):
         late.add(w)
         starts = [
@@ -207,26 +193,21 @@ class TestAudit:
         # the mean of k squared normals has variance 2/k; 5.5 deviations: false alarm below 1e-7
         assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
 
-    def test_halved_noise_is_caught(self, record, monkeypatch):
-        honest = release.gaussian_integers
-        monkeypatch.setattr(
-            release,
-            "gaussian_integers",
-            lambda bits, sigma, exponent, shape: honest(bits, sigma / 2, exponent, shape),
-        )
-        noise = self.standardised_noise(record)
+    def test_halved_noise_is_caught(self, record):
+        with scaled_noise(0.5):
+            noise = self.standardised_noise(record)
         assert abs(np.mean(noise**2) - 1.0) > 5.5 * math.sqrt(2 / noise.size)
 
-    def test_selection_rate_is_what_was_charged(self, monkeypatch):
+    def test_selection_rate_is_what_was_charged(self):
         rates = []
-        original = release.exponential_mechanism
-        monkeypatch.setattr(
-            release,
-            "exponential_mechanism",
-            lambda bits, scores, rate: rates.append(rate) or original(bits, scores, rate),
-        )
+
+        def choose(bits, scores, rate):
+            rates.append(rate)
+            return exponential_mechanism(bits, scores, rate)
+
         obj = objective()
-        dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=50, selection_share=0.25, loss_clip=2.0)
+        with replace_noise(exponential_mechanism=choose):
+            dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=50, selection_share=0.25, loss_clip=2.0)
         grid = obj.clipped_loss_sums(np.zeros(6), np.ones(6), [0.0], 2.0).grid
         eta = math.sqrt(8 * 0.25 * zcdp_rho(1.0, 1e-6) / 50)
         np.testing.assert_allclose(np.array(rates) * 2.0 / grid, eta, rtol=1e-9)

@@ -11,6 +11,7 @@ from dperm.accounting import Ledger
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke, zcdp_rho_of_lemma
 from dperm.algorithms import dp_newton, nonprivate
 from dperm.algorithms.dp_newton import dp_newton_schedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.mechanisms import release, release_without_privacy
@@ -202,7 +203,7 @@ def test_losses_without_a_second_derivative_are_refused_before_the_charge():
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
 def test_the_schedule_scales_with_the_rows(mu, n, d):
-    one, three = (dp_newton_schedule(n, d, mu, Logistic(), norm) for norm in (1.0, 3.0))
+    one, three = (dp_newton_schedule(PublicProblem(n, d, mu, Logistic(), norm)) for norm in (1.0, 3.0))
     assert three.shift == pytest.approx(9 * one.shift)
     assert three.clip == pytest.approx(3 * one.clip)
     signal = n * mu / math.sqrt(d)

@@ -13,7 +13,8 @@ from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
 from dperm.algorithms import dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms._minibatch_descent import MinibatchSchedule, in_short_steps, minibatch_schedule
+from dperm.algorithms.minibatch_descent import MinibatchSchedule, in_short_steps, minibatch_schedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError
 from dperm.losses import Hinge, Huber, Logistic
@@ -272,7 +273,7 @@ def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(sampling, neig
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(20, 2), (40_000, 100), (10**7, 10_000)])
 def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
-    schedule = minibatch_schedule(n, d, mu, loss, 2.0)
+    schedule = minibatch_schedule(PublicProblem(n, d, mu, loss, 2.0))
     assert min(512, n) <= schedule.batch_size <= n
     assert schedule.batch_size == round(schedule.batch_size)
     assert 50 <= schedule.steps <= 1000
@@ -282,7 +283,7 @@ def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
 def test_softmax_runs_take_many_short_steps_that_go_as_far(steps):
     X, y = separable(n=6000)
     obj = Objective("softmax", X, y > 0, n_classes=2, row_norm=2.0)
-    plain = minibatch_schedule(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0)
+    plain = minibatch_schedule(PublicProblem(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0))
     short = in_short_steps(plain, obj, steps)
     wanted = math.ceil(15 * 6000 / plain.batch_size) if steps is None else steps
     assert short.steps == max(wanted, plain.steps)

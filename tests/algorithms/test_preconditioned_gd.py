@@ -9,8 +9,10 @@ import pytest
 from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
 from dperm.mechanisms import release
@@ -38,7 +40,9 @@ def test_without_noise_it_is_the_numpy_twin(clip):
     rows = twin.scaled_rows(X, 1.5, True)
     values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
     values += 1e-6 * values[-1]
-    schedule = dataclasses.replace(preconditioned_gd_schedule(10, 2, 1.0, Logistic(), 1.0), **settings)
+    schedule = dataclasses.replace(
+        preconditioned_gd_schedule(PublicProblem(10, 2, 1.0, Logistic(), 1.0)), **settings
+    )
     length = math.sqrt(np.sum(1 / (1 + 1e-6 * values[-1] / values)))
     expected = twin.preconditioned_gd(
         rows, y, (vectors / np.sqrt(values)) @ vectors.T, clip * length, schedule
@@ -178,12 +182,14 @@ def test_bad_settings_fail_before_the_charge(settings):
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
 def test_the_schedule_looks_at_public_numbers_and_scales_with_the_rows(loss, mu, n, d):
-    one, three = (preconditioned_gd_schedule(n, d, mu, loss, norm) for norm in (1.0, 3.0))
+    one, three = (preconditioned_gd_schedule(PublicProblem(n, d, mu, loss, norm)) for norm in (1.0, 3.0))
     assert one.moments == three.moments
     assert one.steps == three.steps
     assert one.clip == pytest.approx(three.clip)
     assert 50 <= one.steps <= 1000
     if one.moments != "none":
         assert one == three
-    exchanged = preconditioned_gd_schedule(n, d, 2 * mu, loss, 1.0, exchanged=True)
+    exchanged = preconditioned_gd_schedule(
+        PublicProblem(n, d, 2 * mu, loss, 1.0, neighbors=Neighbours.REPLACE_ONE)
+    )
     assert exchanged.moments == "none" or exchanged == one

@@ -15,8 +15,9 @@ from dperm.accounting import Ledger, zcdp_rho, zcdp_rho_bun_steinke
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.algorithms import noisy_gd, privgene
 from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError
-from dperm.losses import Huber
+from dperm.losses import Huber, Logistic
 from dperm.mechanisms import release, release_without_privacy
 from reference import awkward_arrays
 from reference import numpy_algorithms as twin
@@ -215,17 +216,23 @@ def test_unbounded_slopes_are_refused():
         privgene(Objective("squared_hinge", X, y), 1.0, 1e-6)
 
 
+def schedule_of(rho, dimension=1, row_norm=1.0):
+    return privgene_schedule(PublicProblem(50_000, dimension, 1.0, Logistic(), row_norm), rho)
+
+
 def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
-    counts = [privgene_schedule(50_000, rho, 1.0).generations for rho in (1e-6, 1e-4, 1e-2, 1.0, math.inf)]
+    counts = [schedule_of(rho).generations for rho in (1e-6, 1e-4, 1e-2, 1.0, math.inf)]
     assert counts == sorted(counts)
     assert counts[0] >= 10
     assert counts[-1] >= 500
     # strides end at a sixth of the first, and without noise at a thousandth
     for rho, last in ((1e-6, 0.16), (1.0, 0.16), (math.inf, 1e-3)):
-        schedule = privgene_schedule(50_000, rho, 1.0, 7)
+        schedule = schedule_of(rho, dimension=7)
         assert schedule.decay**schedule.generations == pytest.approx(last)
-    assert privgene_schedule(50_000, 1.0, 1.0, 7) == privgene_schedule(50_000, 1.0, 1.0)
-    assert privgene_schedule(50_000, 0.01, 4.0).stride == privgene_schedule(50_000, 0.01, 1.0).stride / 4
+    assert schedule_of(1.0, dimension=7) == privgene_schedule(
+        PublicProblem(50_000, 1, 1.0, Logistic(), 1.0), 1.0
+    )
+    assert schedule_of(0.01, row_norm=4.0).stride == schedule_of(0.01).stride / 4
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from audit_faults import CONFIGURATIONS, PRIVATE, skipped_clip
 from dperm import Objective, algorithms
 from dperm.accounting import Budget
 from dperm.audit import replay_check, worst_case_neighbours
-from dperm.mechanisms import release
+from dperm.mechanisms import release_without_privacy
+from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.release import Releaser
 
 DELTA = 1e-3
@@ -62,7 +63,7 @@ def small(objective, **settings):
 
 
 def with_exact_sum(objective):
-    exact = release.release_without_privacy(objective.clipped_gradient_sum(np.zeros(3), 0.1))
+    exact = release_without_privacy(objective.clipped_gradient_sum(np.zeros(3), 0.1))
     result = small(objective)
     return algorithms.FitResult(result.coef + exact, result.privacy, result.n_iter, result.history)
 
@@ -170,6 +171,6 @@ def test_a_watcher_leaves_with_its_block():
         raise RuntimeError("watching")
 
     objective = worst_case_neighbours(n=5, d=2).second.objective
-    with pytest.raises(RuntimeError, match="watching"), release.watch_releases(broken):
+    with pytest.raises(RuntimeError, match="watching"), watch_releases(broken):
         small(objective)
     assert small(objective).n_iter == 5

@@ -21,9 +21,9 @@ from dperm.data.rows import RowsInMemory
 from dperm.errors import BudgetExceededError, DataError
 from dperm.mechanisms import batches as batches_module
 from dperm.mechanisms.batches import SecretBatches
+from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
 from dperm.mechanisms.random_source import SeededSource, random_bits
-from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import poisson_draw
 

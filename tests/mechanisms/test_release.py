@@ -10,7 +10,8 @@ from dperm.accounting import Ledger
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.errors import BudgetExceededError
-from dperm.mechanisms import release, release_without_privacy
+from dperm.mechanisms import release_without_privacy
+from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.release import Releaser
 from dperm.private_values.bounded import Bounded
 from reference.noisy_selection import permute_and_flip_probabilities
@@ -47,7 +48,7 @@ def test_results_lie_on_the_grid():
     assert np.all(noisy * 2.0**10 == np.rint(noisy * 2.0**10))
 
 
-def test_charge_comes_before_the_draw(monkeypatch):
+def test_charge_comes_before_the_draw():
     door = releaser()
     spent_at_draw = []
 
@@ -55,19 +56,17 @@ def test_charge_comes_before_the_draw(monkeypatch):
         spent_at_draw.append(door.budget.spent_units)
         raise RuntimeError("the source broke")
 
-    monkeypatch.setattr(release, "gaussian_integers", draw)
-    with pytest.raises(RuntimeError, match="source broke"):
+    with replace_noise(gaussian=draw), pytest.raises(RuntimeError, match="source broke"):
         door.gaussian_sum(vector_sum(), 100.0)
     cost = GaussianRelease(100.0).cost_units("gdp")
     assert spent_at_draw == [cost]
     assert door.budget.spent_units == cost  # over-counted, never under-counted
 
 
-def test_a_release_over_budget_draws_nothing(monkeypatch):
+def test_a_release_over_budget_draws_nothing():
     door = releaser(epsilon=0.1)
-    monkeypatch.setattr(release, "gaussian_integers", pytest.fail)
-    monkeypatch.setattr(release, "exponential_mechanism", pytest.fail)
-    with pytest.raises(BudgetExceededError):
+    nothing = replace_noise(gaussian=pytest.fail, exponential_mechanism=pytest.fail)
+    with nothing, pytest.raises(BudgetExceededError):
         door.gaussian_sum(vector_sum(), 0.5)
     with pytest.raises(BudgetExceededError):
         door.select(scores(), 50.0)
@@ -107,7 +106,7 @@ def test_norm_laplace_is_one_vector_whatever_its_shape():
     assert kstest(radii, gamma(12, scale=0.5).cdf).pvalue > 1e-6
 
 
-def test_norm_laplace_is_charged_before_the_draw(monkeypatch):
+def test_norm_laplace_is_charged_before_the_draw():
     door = releaser(epsilon=2.0)
     spent_at_draw = []
 
@@ -115,18 +114,16 @@ def test_norm_laplace_is_charged_before_the_draw(monkeypatch):
         spent_at_draw.append(door.budget.spent_units)
         raise RuntimeError("the source broke")
 
-    monkeypatch.setattr(release, "norm_laplace_integers", draw)
-    with pytest.raises(RuntimeError, match="source broke"):
+    with replace_noise(norm_laplace=draw), pytest.raises(RuntimeError, match="source broke"):
         door.norm_laplace_sum(vector_sum(), 0.1)
     cost = PureRelease(0.1).cost_units("gdp")
     assert spent_at_draw == [cost]
     assert door.budget.spent_units == cost
 
 
-def test_norm_laplace_that_cannot_be_released_costs_nothing(monkeypatch):
+def test_norm_laplace_that_cannot_be_released_costs_nothing():
     door = releaser(epsilon=0.1)
-    monkeypatch.setattr(release, "norm_laplace_integers", pytest.fail)
-    with pytest.raises(BudgetExceededError):
+    with replace_noise(norm_laplace=pytest.fail), pytest.raises(BudgetExceededError):
         door.norm_laplace_sum(vector_sum(), 5.0)
     for epsilon in (0.0, -1.0, math.nan, 2.0**-50):
         with pytest.raises(ValueError, match=r"epsilon|scale"):
@@ -179,7 +176,7 @@ def test_permute_and_flip_matches_its_exact_probabilities(neighbors, factor):
     assert ((counts - expected) ** 2 / expected).sum() < 33.0
 
 
-def test_permute_and_flip_is_charged_before_the_draw(monkeypatch):
+def test_permute_and_flip_is_charged_before_the_draw():
     door = releaser(epsilon=2.0)
     spent_at_draw = []
 
@@ -187,18 +184,16 @@ def test_permute_and_flip_is_charged_before_the_draw(monkeypatch):
         spent_at_draw.append(door.budget.spent_units)
         raise RuntimeError("the source broke")
 
-    monkeypatch.setattr(release, "permute_and_flip", draw)
-    with pytest.raises(RuntimeError, match="source broke"):
+    with replace_noise(permute_and_flip=draw), pytest.raises(RuntimeError, match="source broke"):
         door.select_permute_and_flip(scores(), 0.1)
     cost = PureRelease(0.1).cost_units("gdp")
     assert spent_at_draw == [cost]
     assert door.budget.spent_units == cost
 
 
-def test_permute_and_flip_that_cannot_be_released_costs_nothing(monkeypatch):
-    monkeypatch.setattr(release, "permute_and_flip", pytest.fail)
+def test_permute_and_flip_that_cannot_be_released_costs_nothing():
     door = releaser(epsilon=0.1)
-    with pytest.raises(BudgetExceededError):
+    with replace_noise(permute_and_flip=pytest.fail), pytest.raises(BudgetExceededError):
         door.select_permute_and_flip(scores(), 5.0)
     for epsilon in (0.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="epsilon"):

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.mechanisms.noise import gaussian_integers, norm_laplace_integers
+from dperm._kernels.samplers import GaussianDraw
+from dperm.mechanisms.noise import gaussian_draw, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
 
 Release = TypeVar("Release", bound=Callable[..., Any])
@@ -46,11 +47,14 @@ class NoiseSamplers:
     ----------
     gaussian, norm_laplace : callable
         ``(bits, scale, grid_exponent, shape)``: integers, in units of the grid.
+    gaussian_ahead : callable
+        The same as a `GaussianDraw`, for compiled code that draws beside a pass over the data.
     exponential_mechanism, permute_and_flip, report_noisy_min : callable
         ``(bits, scores, rate or scale)``: the index of a candidate.
     """
 
     gaussian: Callable[..., NDArray[np.int64]] = gaussian_integers
+    gaussian_ahead: Callable[..., GaussianDraw] = gaussian_draw
     norm_laplace: Callable[..., NDArray[np.int64]] = norm_laplace_integers
     exponential_mechanism: Callable[..., int] = exponential_mechanism
     permute_and_flip: Callable[..., int] = permute_and_flip
@@ -80,9 +84,11 @@ def samplers() -> NoiseSamplers:
     return _samplers_in_use.get()
 
 
-def makes_exact_releases() -> bool:
-    """Whether nobody watches and no sampler was replaced: releases may then be made in compiled code."""
-    return _watcher.get() is None and _samplers_in_use.get() is _EXACT
+def draws_ahead() -> bool:
+    """Whether sums and noise may be made in compiled code: nobody watches, and its sampler is in use."""
+    own = samplers()
+    replaced = own.gaussian is not _EXACT.gaussian and own.gaussian_ahead is _EXACT.gaussian_ahead
+    return _watcher.get() is None and not replaced
 
 
 def watched(method: Release) -> Release:

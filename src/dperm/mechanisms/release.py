@@ -25,8 +25,8 @@ from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.mechanisms.batches import SecretBatches
-from dperm.mechanisms.hooks import makes_exact_releases, samplers, watched
-from dperm.mechanisms.noise import check_norm_laplace, gaussian_draw, gaussian_scale
+from dperm.mechanisms.hooks import draws_ahead, samplers, watched
+from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord
 from dperm.mechanisms.selection import dyadic_rate
@@ -187,11 +187,11 @@ class Releaser:
         BudgetExceededError
             If the cost does not fit; nothing is drawn.
         """
-        if makes_exact_releases():
+        if draws_ahead():
             contribution, grid = objective.batch_sum_bounds(clip, radius)
             sensitivity = contribution * self.neighbors.sum_factor
             sigma = noise_multiplier * sensitivity
-            noise = gaussian_draw(self._bits, sigma, _grid_exponent(grid), objective.shape)
+            noise = samplers().gaussian_ahead(self._bits, sigma, _grid_exponent(grid), objective.shape)
             noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius)
             if noisy_sum is not None:
                 event = _gaussian_release(noise_multiplier)

@@ -1,0 +1,24 @@
+"""What the tests of algorithms watch."""
+
+import numpy as np
+import pytest
+
+from dperm.mechanisms.hooks import watch_releases
+from dperm.mechanisms.release import release_without_privacy
+
+
+@pytest.fixture
+def record():
+    """Every Gaussian release of a sum: the exact one, the noisy one, the noise, and the budget it spent."""
+    releases = []
+
+    def watch(releaser, method, private, *args, **kwargs):
+        released = method(releaser, private, *args, **kwargs)
+        if method.__name__ == "gaussian_sum":
+            sigma = args[0] * private.sensitivity(releaser.neighbors)
+            exact = np.asarray(release_without_privacy(private))
+            releases.append({"exact": exact, "noisy": released, "sigma": sigma, "budget": releaser.budget})
+        return released
+
+    with watch_releases(watch):
+        yield releases
