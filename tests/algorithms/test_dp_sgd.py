@@ -13,7 +13,7 @@ from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
 from dperm.algorithms import dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms.minibatch_descent import MinibatchSchedule, in_short_steps, minibatch_schedule
+from dperm.algorithms.minibatch_descent import MinibatchSchedule, default_schedule, minibatch_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError
@@ -283,14 +283,14 @@ def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
 def test_softmax_runs_take_many_short_steps_that_go_as_far(steps):
     X, y = separable(n=6000)
     obj = Objective("softmax", X, y > 0, n_classes=2, row_norm=2.0)
-    plain = minibatch_schedule(PublicProblem(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0))
-    short = in_short_steps(plain, obj, steps)
+    problem = PublicProblem(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0)
+    plain, short = minibatch_schedule(problem), default_schedule(problem, "momentum", steps)
     wanted = math.ceil(15 * 6000 / plain.batch_size) if steps is None else steps
     assert short.steps == max(wanted, plain.steps)
     assert short.step_size * short.steps == pytest.approx(plain.step_size * plain.steps)
     assert replace(short, steps=plain.steps, step_size=plain.step_size) == plain
-    binary = Objective("logistic", X, y, row_norm=2.0)
-    assert in_short_steps(plain, binary, steps) is plain
+    binary = replace(problem, loss=Logistic())
+    assert default_schedule(binary, "momentum", steps) == minibatch_schedule(binary)
 
 
 @pytest.mark.parametrize("steps", [0, 2.5, "many"])

@@ -168,7 +168,7 @@ class TestPaperMode:
         assert result.privacy.noise_scale == pytest.approx(expected, rel=1e-12)
 
     def test_replace_one_is_refused(self):
-        with pytest.raises(ValueError, match="half"):
+        with pytest.raises(ValueError, match="add_or_remove"):
             noisy_gd(objective(), 0.5, 1e-6, calibration="paper", neighbors="replace_one")
 
     def test_outside_the_proof_it_warns(self):
