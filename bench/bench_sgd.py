@@ -21,8 +21,8 @@ from scipy.special import expit
 
 from dperm import Objective, build_info
 from dperm.accounting import GaussianRelease, ScheduledBudget
-from dperm.algorithms.sgd_settings import batch_and_noise_streams
 from dperm.mechanisms.descent_batches import UniformBatches
+from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
 
@@ -63,7 +63,8 @@ def dperm_loop(
     if noise == "none":
         run = objective._descent(plan, CLIP, 0.0)
         return run.make(CyclicBatches(np.random.default_rng(1).permutation(N), 1)).average
-    bits, source = batch_and_noise_streams(random_state)
+    source = random_source(random_state)
+    bits = random_bits(source.spawn(1)[0])
     budget = ScheduledBudget(GaussianRelease(SIGMA), steps, "pld")
     releaser = Releaser(
         1.0,

@@ -9,36 +9,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple, Unpack
 
 from dperm.accounting import paper
 from dperm.accounting.events import GaussianRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.step_size import gradient_step_size
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
+from dperm.algorithms import settings
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_choice, check_positive, check_positive_integer
-from dperm.algorithms.sgd_settings import (
+from dperm.algorithms.rules_of_thumb import (
     affordable_noise,
-    batch_and_noise_streams,
-    draw_batches,
-    gradient_bound,
-    observer,
-    sampling_name,
     typical_clip,
     typical_reach,
     typical_step_limit,
     usual_gradient,
 )
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
+from dperm.algorithms.settings import (
+    Schedule,
+    checked,
+    clip_norm,
+    clip_norm_or_infinite,
+    if_given,
+    one_of,
+    positive,
+    positive_integer,
+    positive_or_infinite,
+    step_count,
+)
+from dperm.algorithms.sgd_settings import (
+    check_batch_size,
+    descent_on_fresh_batches,
+    gradient_bound,
+    sampling_name,
+)
+from dperm.mechanisms.random_source import random_bits
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import DescentPlan
-from dperm.statement.privacy_statement import PrivacyStatement
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
@@ -49,27 +59,38 @@ _LEAST_STEPS = 400
 
 
 @dataclass(frozen=True)
-class GradientSchedule:
-    """Public settings of a run.
+class GradientSchedule(Schedule):
+    """Public settings of a run, as the arguments of :func:`dp_sgd_gradient` of the same names."""
+
+    batch_size: int = checked(positive_integer)
+    steps: int = checked(step_count)
+    step_size: float = checked(positive)
+    clip: float = checked(clip_norm)
+    radius: float = checked(positive_or_infinite)
+    output: str = checked(one_of("average", "last"))
+
+
+class NoisyBatches(NamedTuple):
+    """Batches and their noise.
 
     Attributes
     ----------
-    batch_size, steps : int
+    size, steps : int
         m and T.
     noise_multiplier : float
         Standard deviation of the noise on a batch's sum, over its sensitivity.
     """
 
-    batch_size: int
+    size: int
     steps: int
     noise_multiplier: float
 
     def sigma(self, sensitivity: float) -> float:
         """Standard deviation of the noise on the mean gradient of a batch."""
-        return self.noise_multiplier * sensitivity / self.batch_size
+        return self.noise_multiplier * sensitivity / self.size
 
 
-@needs(convex=True, linear_prediction=True, random_access=True)
+@needs(neighbors="replace_one", convex=True, linear_prediction=True, random_access=True)
 def dp_sgd_gradient(
     objective: Objective,
     epsilon: float,
@@ -83,11 +104,7 @@ def dp_sgd_gradient(
     output: str = "average",
     noise: str = "exact",
     report_every: int | None = None,
-    calibration: str = "tight",
-    neighbors: str = "replace_one",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise by stochastic gradient descent with Gaussian noise on every gradient.
 
@@ -110,7 +127,7 @@ def dp_sgd_gradient(
         bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see
-        :func:`dperm.algorithms.sgd_settings.typical_clip`; with a `radius`, the loss's bound there.
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with a `radius`, the loss's bound there.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     output : {"average", "last"}
@@ -124,8 +141,10 @@ def dp_sgd_gradient(
         of smallest noise, where there is one.
     neighbors : {"replace_one", "add_or_remove"}
         A batch is a fresh set of fixed size, or a Poisson sample of rate ``batch_size / n``.
-    ledger, random_state
-        As for :func:`dperm.algorithms.noisy_gd`.
+    ledger : PrivacyLedger, optional
+        Charged (epsilon, delta) once, before anything is drawn.
+    random_state : None, int or Generator
+        None: cryptographic noise and samples, from separate streams.
     callback : callable, optional
         Called with ``{"iteration", "coef"}``, released values.
 
@@ -135,9 +154,11 @@ def dp_sgd_gradient(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         For a setting out of range, a gradient without bound, or a paper calibration that has no feasible
         beta.
+    DataError
+        For more records than ``n_public`` and batches of fixed size.
     BudgetExceededError
         When the ledger cannot afford the fit.
 
@@ -150,122 +171,96 @@ def dp_sgd_gradient(
     Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
     a slope without limit is clipped at 20 times the one at the weights 0.
     """
-    relation = Neighbours.parse(neighbors)
-    n, dimension = objective.n_public, objective.dimension
-    check_choice("calibration", calibration, ("tight", "paper"))
-    check_choice("output", output, ("average", "last"))
-    check_choice("noise", noise, ("exact", "float"))
-    for name, value in (("batch_size", batch_size), ("steps", steps)):
-        if value is not None:
-            check_positive_integer(name, value)
-    if batch_size is not None and batch_size > n:
-        raise ValueError(f"batch_size must be at most n = {n}, got {batch_size}")
-    mu = gdp_mu(epsilon, delta)
-    if clip is None:
-        unbounded = radius == math.inf and calibration == "tight"
-        clip = typical_clip(objective.loss, objective.row_norm, n, mu, dimension) if unbounded else math.inf
+    fit = Fit(objective, epsilon, delta, **terms)
+    batch_size = if_given(positive_integer, "batch_size", batch_size)
+    check_batch_size(batch_size or 1, fit.n)
+    steps = if_given(step_count, "steps", steps)
+    noise = one_of("exact", "float")("noise", noise)
+    radius = positive_or_infinite("radius", radius)
+    clip = _default_clip(fit, radius) if clip is None else clip_norm_or_infinite("clip", clip)
     longest = gradient_bound(objective.loss, objective.row_norm, radius, clip)
-    if calibration == "paper":
-        schedule = _paper_schedule(epsilon, delta, n, batch_size, steps, radius, relation)
+    fit.check_published("dp_sgd_gradient", neighbors=None)
+    if fit.as_published:
+        batches = _published_batches(fit, batch_size, steps, radius)
     else:
-        schedule = _schedule(epsilon, delta, n, batch_size, steps, dimension, relation)
-    if step_size is None:
-        sigma = schedule.sigma(relation.sum_factor * longest)
-        reach = typical_reach(objective.loss, objective.row_norm, radius, objective.l2)
-        # Without noise the clip is far above the gradients that are met.
-        met = min(longest, usual_gradient(objective.loss, objective.row_norm)) if mu == math.inf else longest
-        step_size = min(
-            gradient_step_size(reach, schedule.steps, met, sigma, dimension),
-            typical_step_limit(objective.loss, objective.row_norm, objective.l2),
-        )
-        if sigma > 0.0:
-            # Noise costs eta d sigma^2/2 at most, by the bound that the step minimises.
-            affordable = affordable_noise(objective.loss, n, mu / relation.sum_factor, dimension)
-            step_size = min(step_size, 2.0 * affordable / (dimension * sigma**2))
-    check_positive("step_size", step_size)
-    if relation is Neighbours.REPLACE_ONE:
-        objective.check_places()
-    observe, every = observer(callback, n, schedule.batch_size, report_every)
-    bits, source = batch_and_noise_streams(random_state)
-    public = public_facts(
-        objective,
-        batch_size=schedule.batch_size,
-        step_size=step_size,
-        radius=radius,
-        output=output,
-        calibration=calibration,
-    )
-    releaser = Releaser(
-        epsilon,
-        delta,
-        ScheduledBudget(GaussianRelease(schedule.noise_multiplier), schedule.steps, "pld"),
-        neighbors=relation,
-        ledger=ledger,
-        random_state=source,
-        description="dp_sgd_gradient",
-        statement=public,
-    )
+        batches = _calibrated_batches(fit, batch_size, steps)
+    default_step = _default_step_size(fit, batches, longest, radius)
+    schedule = GradientSchedule(batches.size, batches.steps, default_step, longest, radius, output)
+    schedule = schedule.replaced(step_size=step_size)
+    every = max(1, fit.n // schedule.batch_size) if report_every is None else report_every
+    every = positive_integer("report_every", every)
     plan = DescentPlan(
-        objective.loss, schedule.steps, schedule.batch_size, step_size, longest, radius, output == "average"
+        objective.loss,
+        schedule.steps,
+        schedule.batch_size,
+        schedule.step_size,
+        longest,
+        radius,
+        average=output == "average",
     )
-    descent = objective.stochastic_descent(plan, draw_batches(bits, relation, n, schedule.batch_size))
-    last, average = releaser.noisy_descent(
-        descent, schedule.noise_multiplier, noise=noise, observe=observe, every=every
-    )
-    sensitivity = descent.sensitivity(relation)
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta if epsilon < math.inf else 0.0,
-        neighbors=relation,
-        mechanism="Gaussian noise on the sum of every batch",
-        accountant="pld",
-        sampling=sampling_name(relation),
-        sensitivity=sensitivity,
-        noise_scale=schedule.noise_multiplier * sensitivity,
-        clip=descent.contribution,
-        row_norm=objective.row_norm,
-        steps=schedule.steps,
-        noise=noise,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
-    )
-    return FitResult(coef=last if average is None else average, privacy=privacy, n_iter=schedule.steps)
+    multiplier = batches.noise_multiplier
+    descent = descent_on_fresh_batches(fit, plan, random_bits(fit.spawn_source()), multiplier, noise)
+    budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, "pld")
+    release = fit.open("dp_sgd_gradient", budget, schedule, sampling=sampling_name(fit.neighbors))
+    observe = None if fit.callback is None else fit.show
+
+    last, average = release.noisy_descent(descent, multiplier, noise=noise, observe=observe, every=every)
+    coef = last if average is None else average
+    return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=schedule.steps)
 
 
-@lru_cache(maxsize=256)
-def _schedule(
-    epsilon: float,
-    delta: float,
-    n: int,
-    batch_size: int | None,
-    steps: int | None,
-    dimension: int,
-    relation: Neighbours,
-) -> GradientSchedule:
+def _default_clip(fit: Fit, radius: float) -> float:
+    own = fit.objective
+    if fit.as_published or radius < math.inf:
+        return math.inf
+    return typical_clip(own.loss, own.row_norm, fit.n, fit.mu, own.dimension)
+
+
+def _default_step_size(fit: Fit, batches: NoisyBatches, longest: float, radius: float) -> float:
+    """The step that minimises a bound on the risk, where neither curvature nor noise asks for less."""
+    problem = fit.problem
+    loss, row_norm, l2, dimension = problem.loss, problem.row_norm, problem.l2, problem.dimension
+    sigma = batches.sigma(fit.neighbors.sum_factor * longest)
+    # Without noise the clip is far above the gradients that are met.
+    met = min(longest, usual_gradient(loss, row_norm)) if fit.mu == math.inf else longest
+    reach = typical_reach(loss, row_norm, radius, l2)
+    step_size = min(
+        gradient_step_size(reach, batches.steps, met, sigma, dimension),
+        typical_step_limit(loss, row_norm, l2),
+    )
+    if sigma > 0.0:
+        # Noise costs eta d sigma^2/2 at most, by the bound that the step minimises.
+        affordable = affordable_noise(loss, fit.n, fit.mu / fit.neighbors.sum_factor, dimension)
+        step_size = min(step_size, 2.0 * affordable / (dimension * sigma**2))
+    return step_size
+
+
+def _calibrated_batches(fit: Fit, batch_size: int | None, steps: int | None) -> NoisyBatches:
     """Batches, steps and noise; of the batch sizes tried, the one with the smallest predicted risk."""
+    factor, dimension = fit.neighbors.sum_factor, fit.objective.dimension
 
-    def of_size(size: int) -> GradientSchedule:
-        gradients = max(_PASSES * n, int(_EXACT_GRADIENTS)) if epsilon == math.inf else _PASSES * n
-        count = max(1, gradients // size) if steps is None else steps
+    def of_size(size: int) -> NoisyBatches:
+        gradients = _PASSES * fit.n
+        if fit.epsilon == math.inf:
+            gradients = max(gradients, int(_EXACT_GRADIENTS))
+        count = min(max(1, gradients // size), settings.MAX_STEPS - 1) if steps is None else steps
         over_clip = noise_multiplier(
-            epsilon,
-            delta,
+            fit.epsilon,
+            fit.delta,
             batch_size=size,
-            n_samples=n,
+            n_samples=fit.n,
             steps=count,
-            sampling=sampling_name(relation),
-            neighbors=relation,
+            sampling=sampling_name(fit.neighbors),
+            neighbors=fit.neighbors,
         )
-        return GradientSchedule(size, count, over_clip / relation.sum_factor)
+        return NoisyBatches(size, count, over_clip / factor)
 
     if batch_size is not None:
         return of_size(batch_size)
     # R sqrt((G^2 + d sigma^2)/T) in units of R G
     return min(
-        (of_size(size) for size in _batch_sizes(epsilon, n, steps)),
-        key=lambda plan: (1.0 + dimension * plan.sigma(relation.sum_factor) ** 2) / plan.steps,
+        (of_size(size) for size in _batch_sizes(fit.epsilon, fit.n, steps)),
+        key=lambda batches: (1.0 + dimension * batches.sigma(factor) ** 2) / batches.steps,
     )
 
 
@@ -283,20 +278,12 @@ def _batch_sizes(epsilon: float, n: int, steps: int | None) -> list[int]:
     return sorted({min(2 ** max(0, exponent + by), most) for by in (-2, 0, 2)})
 
 
-def _paper_schedule(
-    epsilon: float,
-    delta: float,
-    n: int,
-    batch_size: int | None,
-    steps: int | None,
-    radius: float,
-    relation: Neighbours,
-) -> GradientSchedule:
+def _published_batches(fit: Fit, batch_size: int | None, steps: int | None, radius: float) -> NoisyBatches:
     """Theorem 11."""
-    if batch_size not in (None, 1) or relation is not Neighbours.REPLACE_ONE or radius == math.inf:
+    if batch_size not in (None, 1) or fit.neighbors is not Neighbours.REPLACE_ONE or radius == math.inf:
         raise ValueError(
             "calibration='paper' is for batch_size=1, neighbors='replace_one' and a finite radius"
         )
-    count = n if steps is None else steps
-    sigma = paper.sgd_gradient(epsilon, delta, n_samples=n, steps=count)
-    return GradientSchedule(1, count, sigma / 2.0)
+    count = fit.n if steps is None else steps
+    sigma = paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=count)
+    return NoisyBatches(1, count, sigma / 2.0)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Unpack
 
 from dperm.accounting import paper
 from dperm.accounting.events import PerturbedMinimumRelease
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.group_privacy import group_privacy_target
-from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
@@ -22,16 +22,21 @@ from dperm.accounting.objective_perturbation import (
     pure_objective_scale,
 )
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import check_target
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note, public_facts
-from dperm.algorithms.output_noise import SECRET_ITERATES, add_or_remove_note
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.output_noise import (
+    LAWS,
+    SECRET_ITERATES,
+    OutputNoise,
+    ResultSensitivity,
+    add_or_remove_note,
+)
 from dperm.algorithms.requirements import needs
-from dperm.mechanisms.random_source import RandomState
-from dperm.mechanisms.release import Releaser
+from dperm.algorithms.settings import share
+from dperm.mechanisms.records import PerturbedMinimum
 from dperm.objective.bounded_training import Minimisation, PublicConstants
 from dperm.objective.objective import Array, Objective
 from dperm.private_values.bounded import Bounded
-from dperm.statement.privacy_statement import PrivacyStatement
 
 # Losses whose derivative in the margin has one sign.
 _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
@@ -41,7 +46,7 @@ _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
 class _Plan:
     """Public numbers of a fit, on the scale of the sum of losses."""
 
-    mechanism: str  # law of the linear term and of the noise on the output
+    law: str  # of the linear term and of the noise on the output
     scale: float  # of the linear term
     ridge: float  # least regularisation that the calibration asks for
 
@@ -53,11 +58,7 @@ def objective_perturbation(
     delta: float,
     *,
     output_share: float = 1e-3,
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
 
@@ -99,7 +100,7 @@ def objective_perturbation(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         For a setting out of range, an objective without these properties, or a paper calibration that does
         not give the claimed guarantee.
     BudgetExceededError
@@ -114,86 +115,67 @@ def objective_perturbation(
     :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
     by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
     """
-    relation = Neighbours.parse(neighbors)
-    epsilon, delta = check_target(epsilon, delta)
-    if not epsilon > 0.0:
-        raise ValueError(f"epsilon must be greater than 0, got {epsilon!r}")
-    if not 0.0 < output_share < 1.0:
-        raise ValueError(f"output_share must be in (0, 1), got {output_share!r}")
-    main = epsilon * (1.0 - output_share), delta * (1.0 - output_share)
-    if calibration == "tight":
-        plan = _tight_plan(objective, *main, relation)
-    elif calibration == "paper":
-        plan = _paper_plan(objective, *main, relation)
-    else:
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
-
-    n = objective.n_public
-    extra_l2 = max(0.0, (plan.ridge / n - PublicConstants.of(objective).strong) * (1.0 + 2.0**-50))
-    output = epsilon * output_share
-    if plan.mechanism == "gaussian":
-        output = 1.0 / gdp_mu(epsilon * output_share, delta * output_share) if epsilon < math.inf else 0.0
+    fit = Fit(objective, epsilon, delta, **terms)
+    output_share = share("output_share", output_share)
+    # 1. the linear term and the ridge term that its privacy rests on
+    plan = (_paper_plan if fit.as_published else _tight_plan)(
+        objective, fit.epsilon * (1.0 - output_share), fit.delta * (1.0 - output_share), fit.neighbors
+    )
+    constants = PublicConstants.of(objective)
+    if max(plan.scale, plan.ridge) > 1e100:
+        raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would drown every record")
+    extra_l2 = max(0.0, (plan.ridge / fit.n - constants.strong) * (1.0 + 2.0**-50))
     training = Minimisation.with_tolerance(
         objective,
-        2.0**-20 * (plan.scale or PublicConstants.of(objective).lipschitz) / n,
+        2.0**-20 * (plan.scale or constants.lipschitz) / fit.n,
         extra_l2=extra_l2,
-        linear_bound=_norm_bound(plan, objective.dimension) / n,
+        linear_bound=_norm_bound(plan, objective.dimension) / fit.n,
     )
-    event = PerturbedMinimumRelease(plan.mechanism, plan.scale, output)
-    accountant = "pure" if delta == 0.0 else "privacy_profile"
-    public = public_facts(
-        objective,
+    # 2. noise on the output, for the distance from the exact minimiser
+    event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
+    budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile")
+    OutputNoise(plan.law, event.output, budget).check(ResultSensitivity(1.0, 1.0), fit)
+    release = fit.open(
+        "objective_perturbation",
+        budget,
         extra_l2=extra_l2,
         tolerance=training.tolerance,
         output_share=output_share,
-        calibration=calibration,
-    )
-    releaser = Releaser(
-        epsilon,
-        delta,
-        ScheduledBudget(event, 1, accountant),
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        description="objective_perturbation",
-        statement=public,
     )
 
     def minimise(linear: Array, rounding: float) -> Bounded:
-        return training.train_perturbed(objective, linear / n, rounding / n)
+        return training.train_perturbed(objective, linear / fit.n, rounding / fit.n)
 
-    coef = releaser.perturbed_minimum(minimise, event, objective.shape)
-    if callback is not None:
-        callback({"iteration": 1, "coef": coef.copy()})
-    notes = [SECRET_ITERATES, *add_or_remove_note(relation)]
-    if extra_l2 > 0.0:
-        notes.append(
-            "The proof asks for more regularisation than the objective has: a further ridge term of "
-            f"strength {extra_l2:.6g} on every weight, the intercept included, was added."
-        )
-    law = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}[plan.mechanism]
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        neighbors=relation,
-        mechanism=f"minimisation with a {law} linear term in the objective, {law} noise on the result",
-        accountant=accountant,
-        sensitivity=relation.sum_factor * objective.loss.lipschitz(objective.row_norm),
-        noise_scale=plan.scale,
-        row_norm=objective.row_norm,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        ledger=ledger_note(ledger, epsilon, delta),
-        public=public,
-        notes=tuple(notes),
+    gradient_sensitivity = fit.neighbors.sum_factor * objective.loss.lipschitz(objective.row_norm)
+    coef = release.perturbed_minimum(PerturbedMinimum(minimise, objective.shape, gradient_sensitivity), event)
+    fit.show(1, coef)
+    law = LAWS[plan.law]
+    words = f"minimisation with a {law} linear term in the objective, {law} noise on the result"
+    notes = SECRET_ITERATES, *add_or_remove_note(fit.neighbors), *_ridge_note(extra_l2)
+    return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
+
+
+def _ridge_note(extra_l2: float) -> tuple[str, ...]:
+    if extra_l2 == 0.0:
+        return ()
+    return (
+        "The proof asks for more regularisation than the objective has: a further ridge term of "
+        f"strength {extra_l2:.6g} on every weight, the intercept included, was added.",
     )
-    return FitResult(coef=coef, privacy=privacy, n_iter=1)
+
+
+def _output_noise(fit: Fit, law: str, output_share: float) -> float:
+    """Noise multiplier (Gaussian), or epsilon (norm-Laplace), of the noise on the output."""
+    epsilon, delta = fit.epsilon * output_share, fit.delta * output_share
+    if law == "norm_laplace":
+        return epsilon
+    return 1.0 / gdp_mu(epsilon, delta) if epsilon < math.inf else 0.0
 
 
 def _norm_bound(plan: _Plan, dimension: int) -> float:
     """Norm that the linear term exceeds with a probability below exp(-700): chi and gamma tails."""
     root = math.sqrt(dimension)
-    return plan.scale * (root + 38.0 if plan.mechanism == "gaussian" else dimension + 38.0 * root + 700.0)
+    return plan.scale * (root + 38.0 if plan.law == "gaussian" else dimension + 38.0 * root + 700.0)
 
 
 def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:

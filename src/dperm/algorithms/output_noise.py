@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease, PureRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit_result import Callback, FitResult, ledger_note
-from dperm.mechanisms.random_source import RandomState
+from dperm.algorithms.fit import Fit
+from dperm.algorithms.settings import one_of
+from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
-from dperm.objective.bounded_training import Training, check_record_count, released_sensitivity
-from dperm.objective.objective import Objective
-from dperm.statement.privacy_statement import PrivacyStatement
-
-MECHANISMS = ("auto", "gaussian", "norm_laplace")
+from dperm.objective.bounded_training import Training
+from dperm.private_values.bounded import Bounded, result_grid
 
 NULL_RECORD = (
     "Here 'add_or_remove' means that a record is replaced by an empty one, without loss: the number of "
     "records that sums are divided by is fixed and public."
 )
 SECRET_ITERATES = "The guarantee covers the published weights; the iterates that led to them stay secret."
+
+#: Laws of noise, as statements write them.
+LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
 
 
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
@@ -35,134 +36,118 @@ def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class ResultSensitivity:
+    """How far one record moves a computed result, before it is rounded to its grid.
+
+    Attributes
+    ----------
+    contribution, replacement : float
+        Against a null record, and when a record is replaced.
+    """
+
+    contribution: float
+    replacement: float
+
+    @classmethod
+    def of_training(cls, fit: Fit, training: Training) -> ResultSensitivity:
+        """That of a secret training."""
+        return cls(
+            training.sensitivity(fit.objective, Neighbours.ADD_OR_REMOVE),
+            training.sensitivity(fit.objective, Neighbours.REPLACE_ONE),
+        )
+
+    def under(self, relation: Neighbours) -> float:
+        """The one that counts."""
+        return self.replacement if relation is Neighbours.REPLACE_ONE else self.contribution
+
+
+@dataclass(frozen=True)
 class OutputNoise:
     """Noise for one vector.
 
     Attributes
     ----------
-    mechanism : str
-        "gaussian" or "norm_laplace".
-    delta : float
-        What it spends: 0 for norm-Laplace noise.
+    law : {"gaussian", "norm_laplace"}
     amount : float
         Noise multiplier (Gaussian), or epsilon of the release (norm-Laplace).
     budget : Budget or ScheduledBudget
         What allows this release and no other.
     """
 
-    mechanism: str
-    delta: float
+    law: str
     amount: float
     budget: Budget | ScheduledBudget
 
-    def scale(self, sensitivity: float) -> float:
-        """Standard deviation, or scale of the norm-Laplace law."""
-        return sensitivity * self.amount if self.mechanism == "gaussian" else sensitivity / self.amount
+    def claim(self, fit: Fit, moved: ResultSensitivity) -> None:
+        """Before the charge: `check` the noise, and claim no delta where it spends none."""
+        self.check(moved, fit)
+        if self.law == "norm_laplace":
+            fit.claim_pure()
+
+    def check(self, moved: ResultSensitivity, fit: Fit) -> None:
+        """Raise ValueError unless the noise can be drawn, on the grid of a result that moves so far."""
+        bounds = moved.contribution, moved.replacement
+        if not 1e-200 <= min(bounds) <= max(bounds) <= 1e200:
+            raise ValueError(f"one record would move the result by {max(bounds):.3g}: no such noise is drawn")
+        grid, rounding = result_grid(*bounds, math.prod(fit.objective.shape))
+        sensitivity = moved.under(fit.neighbors) + rounding
+        if self.law == "gaussian":
+            gaussian_scale(self.amount * sensitivity, grid)
+        else:
+            scale = sensitivity / self.amount * (1.0 + 2.0**-50)
+            check_norm_laplace(scale, math.frexp(grid)[1] - 1, fit.objective.shape)
+
+    def release(self, door: Releaser, private: Bounded) -> NDArray[np.float64]:
+        """The vector with its noise."""
+        draw = door.gaussian_sum if self.law == "gaussian" else door.norm_laplace_sum
+        return draw(private, self.amount)
 
 
-def output_noise(epsilon: float, delta: float, dimension: int, mechanism: str) -> OutputNoise:
-    """The noise that one release of a vector needs.
+def noise_law(fit: Fit, mechanism: str) -> str:
+    """The law of the noise on one vector: "gaussian" or "norm_laplace".
 
     Parameters
     ----------
-    epsilon, delta : float
-        Target; ``delta = 0`` needs norm-Laplace noise.
-    dimension : int
-        Number of weights.
+    fit : Fit
     mechanism : {"auto", "gaussian", "norm_laplace"}
         "auto" takes the one with the smaller mean square error, see `gaussian_or_norm_laplace`.
+
+    Raises
+    ------
+    ValueError
+        For Gaussian noise without delta.
     """
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {MECHANISMS}, got {mechanism!r}")
-    if mechanism == "auto":
-        mechanism = gaussian_or_norm_laplace(epsilon, delta, dimension).mechanism
-    if mechanism == "norm_laplace":
-        return laplace_noise(epsilon)
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    return OutputNoise("gaussian", delta, gaussian_noise_multiplier(budget.share(parts=1), "gdp"), budget)
+    if one_of("auto", *LAWS)("mechanism", mechanism) == "auto":
+        return gaussian_or_norm_laplace(fit.epsilon, fit.delta, fit.objective.dimension).mechanism
+    if mechanism == "gaussian" and fit.delta == 0.0:
+        raise ValueError("delta must be above 0 for Gaussian noise; delta=0 takes mechanism='norm_laplace'")
+    return mechanism
 
 
-def laplace_noise(epsilon: float) -> OutputNoise:
+def output_noise(fit: Fit, law: str) -> OutputNoise:
+    """The least noise of that law that makes the release of one vector (epsilon, delta)-DP."""
+    if law == "norm_laplace":
+        return norm_laplace_noise(fit.epsilon)
+    budget = fit.budget()
+    return OutputNoise("gaussian", fit.noise_multiplier(budget, 1), budget)
+
+
+def norm_laplace_noise(epsilon: float) -> OutputNoise:
     """Norm-Laplace noise for an epsilon-DP release."""
-    return OutputNoise("norm_laplace", 0.0, epsilon, ScheduledBudget(PureRelease(epsilon), 1, "pure"))
+    return OutputNoise("norm_laplace", epsilon, ScheduledBudget(PureRelease(epsilon), 1, "pure"))
 
 
-def published_noise(
-    epsilon: float, delta: float, scale: float, sensitivity: float, algorithm: str
-) -> OutputNoise:
-    """Noise of a published scale, checked against the sensitivity that is proved.
+def published_noise(fit: Fit, scale: float, sensitivity: float) -> OutputNoise:
+    """Noise of a published scale for a vector that is proved to move by `sensitivity` at most.
 
     Raises
     ------
     ValueError
         If it does not give (epsilon, delta).
     """
-    if delta == 0.0:
-        if sensitivity / scale > epsilon:
-            raise ValueError(f"the published noise of {algorithm} does not give epsilon={epsilon:g}")
-        return laplace_noise(sensitivity / scale)
-    budget = Budget.from_epsilon(epsilon, delta, "gdp")
-    if not budget.fits(GaussianRelease(scale / sensitivity)):
-        raise ValueError(
-            f"the published noise of {algorithm} does not give (epsilon={epsilon:g}, delta={delta:g}); "
-            "use calibration='tight'"
-        )
-    return OutputNoise("gaussian", delta, scale / sensitivity, budget)
-
-
-def release_trained_weights(
-    objective: Objective,
-    training: Training,
-    noise: OutputNoise,
-    epsilon: float,
-    *,
-    neighbors: Neighbours,
-    ledger: PrivacyLedger | None,
-    random_state: RandomState,
-    callback: Callback | None,
-    algorithm: str,
-    mechanism: str,
-    steps: int | None,
-    public: dict[str, Any],
-    notes: tuple[str, ...] = (),
-) -> FitResult:
-    """Charge, train in secret, release once."""
-    check_record_count(objective)
-    sensitivity = released_sensitivity(training, objective, neighbors)
-    releaser = Releaser(
-        epsilon,
-        noise.delta,
-        noise.budget,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        description=algorithm,
-        statement={**public, "noise": noise.mechanism},
-    )
-    trained = training.train(objective)
-    if noise.mechanism == "gaussian":
-        coef = releaser.gaussian_sum(trained, noise.amount)
-    else:
-        coef = releaser.norm_laplace_sum(trained, noise.amount)
-    if callback is not None:
-        callback({"iteration": 1, "coef": coef.copy()})
-    names = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
-    gdp = noise.mechanism == "gaussian"
-    privacy = PrivacyStatement(
-        epsilon=epsilon,
-        delta=noise.delta,
-        neighbors=neighbors,
-        mechanism=f"{mechanism}, {names[noise.mechanism]} noise on the result",
-        accountant=noise.budget.accountant,
-        sensitivity=sensitivity,
-        noise_scale=noise.scale(sensitivity),
-        row_norm=objective.row_norm,
-        steps=steps,
-        random=releaser.random,
-        non_finite=objective.non_finite,
-        mu=gdp_mu(epsilon, noise.delta) if gdp else None,
-        ledger=ledger_note(ledger, epsilon, noise.delta),
-        public=public,
-        notes=(SECRET_ITERATES, *notes, *add_or_remove_note(neighbors)),
-    )
-    return FitResult(coef=coef, privacy=privacy, n_iter=steps or 1, history=[])
+    if fit.delta == 0.0:
+        fit.confirm(sensitivity / scale <= fit.epsilon)
+        return norm_laplace_noise(sensitivity / scale)
+    budget = fit.budget()
+    fit.confirm(budget.fits(GaussianRelease(scale / sensitivity)))
+    return OutputNoise("gaussian", scale / sensitivity, budget)

@@ -9,28 +9,43 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
-from dperm.algorithms.fit_result import Callback, FitResult, public_facts
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
 from dperm.algorithms.output_noise import (
+    LAWS,
+    SECRET_ITERATES,
     OutputNoise,
+    ResultSensitivity,
+    add_or_remove_note,
+    noise_law,
     output_noise,
     published_noise,
-    release_trained_weights,
 )
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_positive, check_positive_integer, override, warn_unproved
-from dperm.mechanisms.random_source import RandomState
-from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
+from dperm.algorithms.settings import (
+    Schedule,
+    checked,
+    one_of,
+    positive,
+    positive_or_infinite,
+    step_count,
+)
+from dperm.objective.bounded_training import (
+    GradientDescent,
+    PublicConstants,
+    check_record_count,
+    released_sensitivity,
+)
 from dperm.objective.objective import Objective
 
 
 @dataclass(frozen=True)
-class OutputPerturbationSchedule:
+class OutputPerturbationSchedule(Schedule):
     """Public settings of the descent.
 
     Attributes
@@ -39,10 +54,16 @@ class OutputPerturbationSchedule:
         Number of gradient steps.
     step_size : float
         Constant step on the mean objective, in (0, 2/(l2 + beta)].
+    radius : float
+        Of the ball that iterates are projected onto; infinite for none.
+    output : {"last", "average"}
+        Last iterate, or the mean of all but the start.
     """
 
-    steps: int
-    step_size: float
+    steps: int = checked(step_count)
+    step_size: float = checked(positive)
+    radius: float = checked(positive_or_infinite)
+    output: str = checked(one_of("last", "average"))
 
 
 # Predictions of the longest row at the optimum that the default schedule is made for: log-odds, or in the
@@ -91,7 +112,7 @@ def output_perturbation_schedule(
     if epsilon == math.inf:
         longer = [(max(_MOST_STEPS, min(_MOST_EXACT_STEPS, int(_EXACT_GRADIENTS) // c.n)), step)]
     steps, step_size = min([*longer, *shorter], key=lambda pair: risk(*pair))
-    return OutputPerturbationSchedule(steps=steps, step_size=step_size)
+    return OutputPerturbationSchedule(steps, step_size, radius, "last")
 
 
 @needs(convex=True, smooth=True, linear_prediction=True)
@@ -105,11 +126,7 @@ def output_perturbation_gd(
     radius: float = math.inf,
     output: str = "last",
     mechanism: str = "auto",
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Train by full-batch gradient descent without noise, in secret, and publish a noisy result.
 
@@ -150,7 +167,7 @@ def output_perturbation_gd(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         For a setting out of range, a step too large for the proof, or a paper calibration that does not
         give the claimed guarantee.
     DataError
@@ -168,74 +185,49 @@ def output_perturbation_gd(
     :mod:`dperm.objective.bounded_training`. Noise: Gaussian (Balle and Wang 2018,
     Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
     """
-    relation = Neighbours.parse(neighbors)
-    if not radius > 0.0:
-        raise ValueError(f"radius must be positive (inf for no projection), got {radius!r}")
-    if output not in ("last", "average"):
-        raise ValueError(f"output must be 'last' or 'average', got {output!r}")
+    fit = Fit(objective, epsilon, delta, **terms)
+    radius = positive_or_infinite("radius", radius)
     if steps is None or step_size is None:
-        default = output_perturbation_schedule(objective, epsilon, delta, radius=radius)
-        schedule = override(default, steps=steps, step_size=step_size)
+        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, radius=radius)
     else:
-        schedule = OutputPerturbationSchedule(steps, step_size)
-    check_positive_integer("steps", schedule.steps)
-    check_positive("step_size", schedule.step_size)
-    training = GradientDescent(schedule.steps, float(schedule.step_size), radius, output == "average")
-    if calibration == "paper":
-        noise = _paper_noise(objective, training, epsilon, delta, mechanism, relation)
-    elif calibration == "tight":
-        noise = output_noise(epsilon, delta, objective.dimension, mechanism)
+        default = OutputPerturbationSchedule(steps, step_size, radius, output)
+    schedule = default.replaced(steps=steps, step_size=step_size, output=output)
+    training = GradientDescent(schedule.steps, schedule.step_size, radius, schedule.output == "average")
+    check_record_count(objective)
+    moved = ResultSensitivity.of_training(fit, training)
+    if fit.as_published:
+        noise = _published_noise(fit, training, mechanism)
     else:
-        raise ValueError(f"calibration must be 'tight' or 'paper', got {calibration!r}")
-    return release_trained_weights(
-        objective,
-        training,
-        noise,
-        epsilon,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-        algorithm="output_perturbation_gd",
-        mechanism="full-batch gradient descent in secret",
-        steps=schedule.steps,
-        public=public_facts(
-            objective,
-            step_size=schedule.step_size,
-            radius=radius,
-            output=output,
-            calibration=calibration,
-        ),
-    )
+        noise = output_noise(fit, noise_law(fit, mechanism))
+    noise.claim(fit, moved)
+    release = fit.open("output_perturbation_gd", noise.budget, schedule, mechanism=noise.law)
+
+    coef = noise.release(release, training.train(objective))
+    fit.show(1, coef)
+    words = f"full-batch gradient descent in secret, {LAWS[noise.law]} noise on the result"
+    notes = SECRET_ITERATES, *add_or_remove_note(fit.neighbors)
+    return fit.result(coef, words, n_iter=schedule.steps, steps=schedule.steps, notes=notes)
 
 
-def _paper_noise(
-    objective: Objective,
-    training: GradientDescent,
-    epsilon: float,
-    delta: float,
-    mechanism: str,
-    relation: Neighbours,
-) -> OutputNoise:
+def _published_noise(fit: Fit, training: GradientDescent, mechanism: str) -> OutputNoise:
     """Zhang et al.: Lemma 2 or 3 for the sensitivity, Theorem 1 for the Gaussian."""
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
-    if mechanism not in ("auto", "norm_laplace" if delta == 0.0 else "gaussian"):
+    fit.check_published("output_perturbation_gd", neighbors=None)
+    if mechanism not in ("auto", "norm_laplace" if fit.delta == 0.0 else "gaussian"):
         raise ValueError(
             "calibration='paper' has Gaussian noise for delta > 0 and norm-Laplace noise for delta = 0, "
             f"got mechanism={mechanism!r}"
         )
-    c = PublicConstants.of(objective, radius=training.radius)
+    c = PublicConstants.of(fit.objective, radius=training.radius)
     if c.strong != c.l2:
         raise ValueError("calibration='paper' needs l2=0 or penalize_intercept=True")
     settings: dict[str, Any] = {
         "n_samples": c.n, "steps": training.steps, "eta": training.step_size,
         "lipschitz": c.lipschitz, "beta": c.beta, "l2": c.l2,
     }  # fmt: skip
-    scale = output_perturbation(epsilon, delta, **settings)
-    if relation is Neighbours.ADD_OR_REMOVE:
-        warn_unproved("output_perturbation_gd", "the paper's neighbours differ by replacing one record")
-    if delta == 0.0:
-        scale = smooth_erm_sensitivity(**settings) / epsilon
-    sensitivity = released_sensitivity(training, objective, relation)
-    return published_noise(epsilon, delta, scale, sensitivity, "output_perturbation_gd")
+    scale = output_perturbation(fit.epsilon, fit.delta, **settings)
+    if fit.neighbors is Neighbours.ADD_OR_REMOVE:
+        fit.warn_unproved("output_perturbation_gd", "the paper's neighbours differ by replacing one record")
+    if fit.delta == 0.0:
+        scale = smooth_erm_sensitivity(**settings) / fit.epsilon
+    sensitivity = released_sensitivity(training, fit.objective, fit.neighbors)
+    return published_noise(fit, scale, sensitivity)

@@ -6,17 +6,28 @@ Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise a
 
 from __future__ import annotations
 
-import math
+from typing import Unpack
 
 from dperm.accounting import paper
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit_result import Callback, FitResult, public_facts
-from dperm.algorithms.output_noise import OutputNoise, laplace_noise, output_noise, release_trained_weights
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.output_noise import (
+    LAWS,
+    SECRET_ITERATES,
+    OutputNoise,
+    ResultSensitivity,
+    add_or_remove_note,
+    noise_law,
+    norm_laplace_noise,
+    output_noise,
+)
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import check_choice
-from dperm.mechanisms.random_source import RandomState
-from dperm.objective.bounded_training import Minimisation, PublicConstants, released_sensitivity
+from dperm.objective.bounded_training import (
+    Minimisation,
+    PublicConstants,
+    check_record_count,
+    released_sensitivity,
+)
 from dperm.objective.objective import Objective
 
 EXACT_MINIMISER = (
@@ -32,11 +43,7 @@ def output_perturbation_minimum(
     delta: float,
     *,
     mechanism: str = "auto",
-    calibration: str = "tight",
-    neighbors: str = "add_or_remove",
-    ledger: PrivacyLedger | None = None,
-    random_state: RandomState = None,
-    callback: Callback | None = None,
+    **terms: Unpack[Terms],
 ) -> FitResult:
     """Find the minimiser in secret and publish it with noise.
 
@@ -72,7 +79,7 @@ def output_perturbation_minimum(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         For a setting out of range, an objective without these properties, or a paper calibration outside
         the conditions of the paper.
     DataError
@@ -89,51 +96,35 @@ def output_perturbation_minimum(
     reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
     number of steps.
     """
-    relation = Neighbours.parse(neighbors)
-    check_choice("calibration", calibration, ("tight", "paper"))
+    fit = Fit(objective, epsilon, delta, **terms)
     c = PublicConstants.of(objective)
     training = Minimisation.with_tolerance(objective, 2.0**-10 * c.lipschitz / c.n)
-    if calibration == "paper":
-        noise = _paper_noise(objective, training, epsilon, delta, mechanism, relation)
+    check_record_count(objective)
+    if fit.as_published:
+        noise = _published_noise(fit, training, mechanism)
     else:
-        noise = output_noise(epsilon, delta, objective.dimension, mechanism)
-    return release_trained_weights(
-        objective,
-        training,
-        noise,
-        epsilon,
-        neighbors=relation,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-        algorithm="output_perturbation_minimum",
-        mechanism="exact minimisation in secret",
-        steps=None,
-        public=public_facts(objective, tolerance=training.tolerance, calibration=calibration),
-        notes=(EXACT_MINIMISER,) if calibration == "paper" else (),
+        noise = output_noise(fit, noise_law(fit, mechanism))
+    noise.claim(fit, ResultSensitivity.of_training(fit, training))
+    release = fit.open(
+        "output_perturbation_minimum", noise.budget, tolerance=training.tolerance, mechanism=noise.law
     )
 
+    coef = noise.release(release, training.train(objective))
+    fit.show(1, coef)
+    words = f"exact minimisation in secret, {LAWS[noise.law]} noise on the result"
+    published = (EXACT_MINIMISER,) if fit.as_published else ()
+    notes = SECRET_ITERATES, *published, *add_or_remove_note(fit.neighbors)
+    return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
 
-def _paper_noise(
-    objective: Objective,
-    training: Minimisation,
-    epsilon: float,
-    delta: float,
-    mechanism: str,
-    relation: Neighbours,
-) -> OutputNoise:
+
+def _published_noise(fit: Fit, training: Minimisation, mechanism: str) -> OutputNoise:
     """Algorithm 1 of the paper, and no less than what the program's own sensitivity needs."""
-    if epsilon == math.inf:
-        raise ValueError("calibration='paper' needs a finite epsilon")
-    if delta != 0.0:
-        raise ValueError(f"calibration='paper' of output_perturbation_minimum has delta=0, got {delta!r}")
+    if fit.delta != 0.0:
+        raise ValueError(f"calibration='paper' of output_perturbation_minimum has delta=0, got {fit.delta!r}")
     if mechanism not in ("auto", "norm_laplace"):
         raise ValueError(f"calibration='paper' has norm-Laplace noise, got mechanism={mechanism!r}")
-    if relation is not Neighbours.REPLACE_ONE:
-        raise ValueError(
-            "calibration='paper' of output_perturbation_minimum is for neighbors='replace_one': the paper's "
-            "neighbours differ by replacing one record"
-        )
-    c = PublicConstants.of(objective)
-    scale = paper.output_perturbation_minimum(epsilon, n_samples=c.n, lipschitz=c.lipschitz, l2=c.strong)
-    return laplace_noise(min(epsilon, released_sensitivity(training, objective, relation) / scale))
+    fit.check_published("output_perturbation_minimum", neighbors="replace_one")
+    c = PublicConstants.of(fit.objective)
+    scale = paper.output_perturbation_minimum(fit.epsilon, n_samples=c.n, lipschitz=c.lipschitz, l2=c.strong)
+    sensitivity = released_sensitivity(training, fit.objective, fit.neighbors)
+    return norm_laplace_noise(min(fit.epsilon, sensitivity / scale))

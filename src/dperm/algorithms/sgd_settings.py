@@ -1,27 +1,16 @@
-"""What the algorithms of stochastic gradient descent share: streams, checks and public rules of thumb."""
+"""What the algorithms of stochastic gradient descent share: bounds on gradients, and fresh secret batches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit_result import Callback
-from dperm.algorithms.noisy_gd import typical_curvature
-from dperm.algorithms.settings import check_positive_integer
+from dperm.algorithms.fit import Fit
 from dperm.losses import Loss
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
-from dperm.mechanisms.random_source import RandomState, Source, random_bits, random_source
-
-
-def batch_and_noise_streams(random_state: RandomState) -> tuple[RandomBits, Source]:
-    """Bits for drawing batches, and an independent source for the noise of the Releaser."""
-    source = random_source(random_state)
-    return random_bits(source.spawn(1)[0]), source
+from dperm.mechanisms.noise import gaussian_scale
+from dperm.objective.stochastic_descent import DescentPlan, StochasticDescent
 
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
@@ -30,11 +19,8 @@ def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> f
     Raises
     ------
     ValueError
-        If there is none, or `clip` or `radius` is not positive.
+        If there is none.
     """
-    for name, value in (("clip", clip), ("radius", radius)):
-        if not value > 0.0:
-            raise ValueError(f"{name} must be positive (inf for none), got {value!r}")
     bound = min(clip, loss.lipschitz(row_norm, radius))
     if bound == math.inf:
         raise ValueError(
@@ -44,18 +30,13 @@ def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> f
     return bound
 
 
-def observer(
-    callback: Callback | None, n: int, batch_size: int, report_every: int | None
-) -> tuple[Callable[[int, NDArray[np.float64]], None] | None, int]:
-    """What a noisy run shows the callback, and every how many steps: by default once a pass."""
-    every = max(1, n // batch_size) if report_every is None else report_every
-    check_positive_integer("report_every", every)
-    if callback is None:
-        return None, every
-    return lambda step, w: callback({"iteration": step, "coef": w}), every
+def check_batch_size(batch_size: int, n: int) -> None:
+    """Raise ValueError for batches larger than the data set."""
+    if batch_size > n:
+        raise ValueError(f"batch_size must be at most n = {n}, got {batch_size}")
 
 
-def draw_batches(
+def fresh_batches(
     bits: RandomBits, relation: Neighbours, n: int, batch_size: int
 ) -> UniformBatches | PoissonBatches:
     """Fresh secret batches: of fixed size where a record is replaced, Poisson where it comes or goes."""
@@ -65,5 +46,26 @@ def draw_batches(
 
 
 def sampling_name(relation: Neighbours) -> str:
-    """What the accounting and the statement call :func:`draw_batches`."""
+    """What the accounting and the statement call :func:`fresh_batches`."""
     return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
+
+
+def descent_on_fresh_batches(
+    fit: Fit, plan: DescentPlan, bits: RandomBits, multiplier: float, noise: str
+) -> StochasticDescent:
+    """The run that is to be released, with everything checked that could keep it from being drawn.
+
+    Raises
+    ------
+    DataError
+        For more records than places to draw batches of fixed size from.
+    ValueError
+        For noise that does not fit the grid of the sums.
+    """
+    if fit.neighbors is Neighbours.REPLACE_ONE:
+        fit.objective.check_places()
+    batches = fresh_batches(bits, fit.neighbors, fit.n, plan.batch_size)
+    descent = fit.objective.stochastic_descent(plan, batches)
+    if noise == "exact":
+        gaussian_scale(multiplier * descent.sensitivity(fit.neighbors), descent.grid)
+    return descent
