@@ -1,6 +1,7 @@
-"""Every keyword of every algorithm, and every field of its schedule, with bad values: an error before the charge.
+"""Every keyword of every algorithm with bad values, which reach every field of every schedule.
 
-A fit either works or raises a ValueError or TypeError that names the argument, and then its ledger is as new.
+A fit either works, or raises a ValueError or TypeError that names the argument (or finds that the ledger
+cannot pay), and then its ledger is as new.
 """
 
 import inspect
@@ -11,17 +12,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from algorithms.every_algorithm import PRIVATE, small_fit
 from dperm import Objective, algorithms
 from dperm.accounting import Ledger
 from dperm.algorithms import settings
-from dperm.errors import PrivacyWarning
+from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.losses import SquaredError
 
-SOLVERS = {
-    name: getattr(algorithms, name)
-    for name in algorithms.__all__
-    if hasattr(getattr(algorithms, name), "needs") and name != "nonprivate"
-}
 BAD = {
     "zero": 0,
     "negative": -1,
@@ -36,48 +33,122 @@ BAD = {
     "list": [1, 2],
     "object": object(),
 }
-# What a fit may take in earnest: such a value must not fail after the charge either.
-SMALL = {"steps": 3, "generations": 3, "rounds": 4, "splits": 3, "passes": 1, "max_iter": 3}
-
-
-def small_objective(name):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    if name == "sufficient_statistics":
-        y = np.clip(X[:, 0], -1.0, 1.0)
-        return Objective(SquaredError(target_bound=1.0), X, y, row_norm=2.0)
-    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    return Objective(
-        "logistic", X, y, l2=0.1, row_norm=2.0, fit_intercept=True, penalize_intercept=True, n_threads=1
-    )
+# Values within their range whose consequence is refused, and what the message names then.
+CONSEQUENCES = ("share of a budget", "second moments", "noise", "clip")
+# What the walk does not come upon: ends of ranges, and settings that do not go together.
+COMBINATIONS = {
+    "noisy_gd": [{"steps": 2.5}, {"momentum": 1.0}, {"calibration": "loose"}, {"neighbors": "friends"}],
+    "dp_agd": [
+        {"selection_share": 1.0},
+        {"momentum": 1.0},
+        {"n_candidates": 1.5},
+        {"n_candidates": 10**6},
+        {"accountant": "luck"},
+        {"selection_share": 0.3, "calibration": "paper"},
+        {"accountant": "zcdp", "calibration": "paper"},
+    ],
+    "preconditioned_gd": [{"share": 1.0}, {"momentum": 1.0}, {"calibration": "paper"}],
+    "dp_newton": [{"gradient_share": 1.0}, {"calibration": "paper", "neighbors": "replace_one"}],
+    "privgene": [
+        {"decay": 1.5},
+        {"decay": 0.1, "generations": 500},
+        {"calibration": "paper", "delta": 0.0},
+        {"accountant": "pld"},
+        {"accountant": "gdp", "calibration": "paper"},
+    ],
+    "dp_sgd": [
+        {"batch_size": 2001},
+        {"batch_size": 1.5, "sampling": "permutation"},
+        {"momentum": 1.0},
+        {"tail": 1.5},
+        {"optimizer": "newton"},
+        {"sampling": "with_replacement"},
+        {"accountant": "abacus"},
+    ],
+    "dp_lssgd": [{"image_shape": (2, 3)}, {"image_shape": (2.5, 2)}, {"sampling": "with_replacement"}],
+    "sufficient_statistics": [
+        {"ridge": 0.1, "calibration": "paper"},
+        {"target_weight": 0.5, "calibration": "paper"},
+    ],
+}
+COMBINATIONS["dp_lsadam"] = COMBINATIONS["dp_lssgd"]
 
 
 def keywords(name):
-    """The algorithm's keywords but the ledger, which is what is looked at."""
-    return [word for word in inspect.signature(SOLVERS[name]).parameters if word not in ("objective", "ledger")]
+    return [
+        word for word in inspect.signature(PRIVATE[name]).parameters if word not in ("objective", "ledger")
+    ]
 
 
-def cases():
-    for name in SOLVERS:
+def walk():
+    for name in PRIVATE:
         for word in keywords(name):
             for label, value in BAD.items():
                 yield pytest.param(name, word, value, id=f"{name}-{word}-{label}")
 
 
-@pytest.mark.parametrize(("name", "word", "value"), cases())
-def test_a_bad_value_is_refused_before_the_charge(name, word, value):
-    ledger = Ledger(1.0, 1e-6)
-    objective = small_objective(name)
-    known = inspect.signature(SOLVERS[name]).parameters
-    given = {"epsilon": 0.5, "delta": 1e-6, **{own: small for own, small in SMALL.items() if own in known}}
-    given |= {"random_state": 0, word: value, "ledger": ledger}
+def refusal_of(name, ledger, **given):
+    """What the algorithm says to that; None where it works, and is charged for it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         try:
-            result = SOLVERS[name](objective, **given)
-        except (ValueError, TypeError) as error:
-            assert ledger.history() == []
-            assert len(str(error)) > 10
-        else:
-            assert np.isfinite(result.coef).all()
-            assert len(ledger.history()) == 1
+            result = small_fit(name, ledger=ledger, **given)
+        except (ValueError, TypeError, BudgetExceededError) as error:
+            return error
+    assert np.isfinite(result.coef).all()
+    return None
+
+
+@pytest.mark.parametrize(("name", "word", "value"), walk())
+def test_a_bad_value_is_refused_before_the_charge(name, word, value):
+    ledger = Ledger(1.0, 1e-6)
+    refusal = refusal_of(name, ledger, **{word: value})
+    if refusal is None:
+        assert len(ledger.history()) == 1
+    else:
+        assert ledger.history() == []
+        assert any(named in str(refusal) for named in (word, *CONSEQUENCES)), refusal
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [(name, each) for name, combinations in COMBINATIONS.items() for each in combinations]
+)
+def test_settings_that_do_not_go_together_are_refused_before_the_charge(name, given):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=next(iter(given))):
+        small_fit(name, ledger=ledger, **given)
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize("ledger", ["x", 3, object()])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_what_is_no_ledger_is_refused(name, ledger):
+    with pytest.raises(TypeError, match="ledger"):
+        small_fit(name, ledger=ledger)
+
+
+@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "sufficient_statistics"])
+def test_a_matrix_that_no_memory_holds_is_refused_before_the_charge(name):
+    ledger = Ledger(1.0, 1e-6)
+    X, y = np.zeros((4, 100_000), dtype=np.float32), np.array([1.0, -1.0, 1.0, -1.0])
+    loss = "logistic" if name != "sufficient_statistics" else SquaredError(target_bound=1.0)
+    with pytest.raises(ValueError, match="columns"):
+        PRIVATE[name](Objective(loss, X, y), 0.5, 1e-6, ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_the_limit_of_steps_can_be_raised(monkeypatch):
+    ledger = Ledger(1.0, 1e-6)
+    monkeypatch.setattr(settings, "MAX_STEPS", 100)
+    with pytest.raises(ValueError, match="MAX_STEPS"):
+        small_fit("noisy_gd", steps=100, ledger=ledger)
+    assert ledger.history() == []
+    monkeypatch.setattr(settings, "MAX_STEPS", 101)
+    assert small_fit("noisy_gd", steps=100, ledger=ledger).n_iter == 100
+
+
+def test_an_unknown_keyword_is_refused_by_name():
+    with pytest.raises(TypeError, match=r"noisy_gd\(\).*'epsilonn'"):
+        small_fit("noisy_gd", epsilonn=1.0)
+    with pytest.raises(TypeError, match="Objective"):
+        algorithms.noisy_gd(np.zeros((3, 2)), 1.0, 1e-6)

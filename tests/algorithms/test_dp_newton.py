@@ -12,7 +12,6 @@ from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke, zcdp_rho_of_le
 from dperm.algorithms import dp_newton, nonprivate
 from dperm.algorithms.dp_newton import dp_newton_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.mechanisms import release, release_without_privacy
 from dperm.objective.second_moments import symmetric_matrix
@@ -148,46 +147,6 @@ def test_the_budget_is_used_up_and_not_passed(monkeypatch, neighbors):
     budget = doors[-1].budget
     assert len(doors) == result.privacy.steps == 14
     assert budget.total_units - 14 <= budget.spent_units <= budget.total_units
-
-
-def test_seeded_runs_repeat_on_any_number_of_threads():
-    X, y = separable(n=30_000)
-    coefs = [
-        dp_newton(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, steps=4, random_state=3).coef
-        for threads in (1, 2)
-    ]
-    np.testing.assert_array_equal(coefs[0], coefs[1])
-    assert np.all(dp_newton(Objective("logistic", X, y), 1.0, 1e-6, steps=4).coef != coefs[0])
-
-
-def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
-    ledger = Ledger(1.0, 1e-6)
-    obj = objective()
-    dp_newton(obj, 1.0, 1e-6, ledger=ledger)
-    assert ledger.spent == 1.0
-    monkeypatch.setattr(obj, "clipped_gradient_sum", pytest.fail)
-    with pytest.raises(BudgetExceededError):
-        dp_newton(obj, 1.0, 1e-6, ledger=ledger)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"steps": 0},
-        {"clip": -1.0},
-        {"shift": 0.0},
-        {"gradient_share": 1.0},
-        {"hessian": "diagonal"},
-        {"calibration": "loose"},
-        {"calibration": "paper", "neighbors": "replace_one"},
-        {"neighbors": "friends"},
-    ],
-)
-def test_bad_settings_fail_before_the_charge(settings):
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        dp_newton(objective(), 1.0, 1e-6, ledger=ledger, **settings)
-    assert ledger.spent == 0.0
 
 
 def test_losses_without_a_second_derivative_are_refused_before_the_charge():

@@ -187,42 +187,6 @@ def test_all_that_was_planned_is_spent(monkeypatch, sampling, neighbors):
         door.budget.spend(door.budget.event)
 
 
-def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
-    ledger = Ledger(1.0, 1e-6)
-    obj = objective()
-    dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)
-    assert ledger.spent == 1.0
-    monkeypatch.setattr(obj, "clipped_gradient_sum", pytest.fail)
-    with pytest.raises(BudgetExceededError):
-        dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"batch_size": 0},
-        {"batch_size": 2001},
-        {"batch_size": 1.5, "sampling": "permutation"},
-        {"steps": 0},
-        {"clip": -1.0},
-        {"step_size": math.nan},
-        {"momentum": 1.0},
-        {"tail": 1.5},
-        {"radius": 0.0},
-        {"optimizer": "newton"},
-        {"sampling": "with_replacement"},
-        {"accountant": "abacus"},
-        {"calibration": "loose"},
-        {"neighbors": "friends"},
-    ],
-)
-def test_bad_settings_fail_before_the_charge(settings):
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        dp_sgd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
-    assert ledger.spent == 0.0
-
-
 def test_fixed_batches_have_no_accounting_under_add_or_remove():
     with pytest.raises(ValueError, match="replace_one"):
         dp_sgd(objective(), 1.0, 1e-6, sampling="without_replacement")

@@ -8,12 +8,10 @@ import pytest
 
 from algorithms.problems import objective, separable
 from dperm import Objective
-from dperm.accounting import Ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
 from dperm.mechanisms import release
 from dperm.objective.second_moments import symmetric_matrix
@@ -143,39 +141,6 @@ def test_every_loss_of_a_linear_prediction_is_served(loss):
     for moments in MOMENTS:
         coef = preconditioned_gd(obj, 8.0, 1e-6, moments=moments, random_state=0).coef
         assert obj.value(coef) < obj.value(np.zeros(5))
-
-
-def test_ledger_is_charged_once_and_before_the_data_are_touched(monkeypatch):
-    ledger = Ledger(1.0, 1e-6)
-    obj = objective()
-    preconditioned_gd(obj, 1.0, 1e-6, ledger=ledger)
-    assert ledger.spent == 1.0
-    for name in ("gram_sum", "moment_sums", "mapped_gradient_sum"):
-        monkeypatch.setattr(obj, name, pytest.fail)
-    with pytest.raises(BudgetExceededError):
-        preconditioned_gd(obj, 1.0, 1e-6, ledger=ledger)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"moments": "all"},
-        {"share": 1.0},
-        {"steps": 0},
-        {"clip": -1.0},
-        {"step_size": math.nan},
-        {"momentum": 1.0},
-        {"threshold": -1.0},
-        {"tail": 0.0},
-        {"calibration": "paper"},
-        {"neighbors": "friends"},
-    ],
-)
-def test_bad_settings_fail_before_the_charge(settings):
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        preconditioned_gd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
-    assert ledger.spent == 0.0
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0)])

@@ -201,7 +201,7 @@ def test_permute_and_flip_that_cannot_be_released_costs_nothing():
     with pytest.raises(ValueError, match="rate"):
         door.select_permute_and_flip(scores(), 1e30)
     with pytest.raises(ValueError, match="public_scores"):
-        door.select_permute_and_flip(scores(), 0.01, [1e30, 0, 0])
+        door.select_permute_and_flip(scores(), 0.01, [math.inf, 0, 0])
     with pytest.raises(TypeError, match="gaussian_sum"):
         door.select_permute_and_flip(vector_sum(), 0.01)
     assert door.budget.spent_units == 0
@@ -212,7 +212,9 @@ def test_public_scores_are_added():
     door = releaser(epsilon=math.inf)
     assert door.select(scores((0, 0, 0)), math.inf, [1.0, 0.5, 2.0]) == 1
     with pytest.raises(ValueError, match="public_scores"):
-        door.select(scores(), 1.0, [1e30, 0, 0])
+        door.select(scores(), 1.0, [math.nan, 0, 0])
+    assert door.select(scores((0, 9, 5)), math.inf, [1e30, 0, 0]) == 2
+    assert door.select(scores((0, 9, 5)), math.inf, [3e30, 1e30, 2e30]) == 1
 
 
 def test_vectors_and_scores_do_not_mix():

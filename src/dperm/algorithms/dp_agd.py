@@ -299,11 +299,12 @@ def _published_plan(fit: Fit, splits: int) -> _Plan:
     With ``replace_one`` the selection noise would be too small by a factor of 2.
     """
     fit.check_published("dp_agd")
+    rho = zcdp_rho_bun_steinke(fit.epsilon, fit.delta)
     share_of_epsilon = fit.epsilon / (2.0 * splits)
     gradient_units = floor_units(share_of_epsilon**2 / (4.0 * math.log(1.25 / fit.delta)))
     selection_units = PureRelease(share_of_epsilon).cost_units("zcdp")
     return _Plan(
-        budget=Budget(floor_units(zcdp_rho_bun_steinke(fit.epsilon, fit.delta)), "zcdp"),
+        budget=Budget(floor_units(rho), "zcdp"),
         gradient_units=gradient_units,
         selection_units=selection_units,
         selection_share=float(Fraction(selection_units) / Fraction(gradient_units + selection_units)),

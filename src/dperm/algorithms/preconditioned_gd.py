@@ -217,7 +217,7 @@ def preconditioned_gd(
     typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):
         fit.check_gradient_noise(clip_norm("clip", typical_clip * length), noise.gradient)
-    release = fit.open("preconditioned_gd", fit.budget(), schedule)
+    release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
     whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments)

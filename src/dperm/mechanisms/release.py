@@ -445,8 +445,11 @@ class Releaser:
         public = np.rint(np.asarray(public_scores) / private.grid)
         if public.shape not in ((), private.shape):
             raise ValueError(f"public_scores must have shape {private.shape}, got {public.shape}")
-        if not (np.abs(public) < 2.0**61).all():
-            raise ValueError("public_scores are too large for exact selection")
+        if not np.isfinite(public).all():
+            raise ValueError("public_scores must be finite")
+        if (np.abs(public) >= 2.0**61).any():
+            # Sums of losses span less than 2^52 steps: what is worse than the best by more is never chosen.
+            public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
 
 

@@ -1,0 +1,41 @@
+"""All private algorithms, and a small fit of each."""
+
+import inspect
+
+import numpy as np
+
+from dperm import Objective, algorithms
+from dperm.losses import SquaredError
+
+#: By name: every algorithm that has a budget.
+PRIVATE = {
+    name: getattr(algorithms, name)
+    for name in algorithms.__all__
+    if hasattr(getattr(algorithms, name), "needs") and name != "nonprivate"
+}
+# As few accesses as show what happens, by the name that an algorithm has for them.
+FEW = {"steps": 3, "generations": 3, "rounds": 4, "splits": 3, "passes": 1, "max_iter": 3}
+
+
+def problem_for(name, n=60, **keywords):
+    """An objective that the algorithm can minimise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    if name == "sufficient_statistics":
+        loss, y = SquaredError(target_bound=1.0), np.clip(X[:, 0], -1.0, 1.0)
+    else:
+        loss, y = "logistic", np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    settings = {"l2": 0.1, "row_norm": 2.0, "n_threads": 1, **keywords}
+    return Objective(loss, X, y, fit_intercept=True, penalize_intercept=True, **settings)
+
+
+def few(name):
+    """Settings of a short run."""
+    known = inspect.signature(PRIVATE[name]).parameters
+    return {word: value for word, value in FEW.items() if word in known}
+
+
+def small_fit(name, objective=None, **given):
+    """A short seeded run, with other settings where given."""
+    settings = {"epsilon": 0.5, "delta": 1e-6, "random_state": 0, **few(name), **given}
+    return PRIVATE[name](problem_for(name) if objective is None else objective, **settings)

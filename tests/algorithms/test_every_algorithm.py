@@ -1,0 +1,93 @@
+"""What holds for every private algorithm alike."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from algorithms.every_algorithm import PRIVATE, few, problem_for, small_fit
+from dperm import Objective
+from dperm.accounting import Ledger
+from dperm.errors import BudgetExceededError
+from dperm.mechanisms.hooks import watch_releases
+
+# Passes over the data, by the names that an objective has for them.
+PASSES = [
+    name
+    for name in vars(Objective)
+    if name.endswith(("_sum", "_sums", "_trace", "_direction", "_descent", "sgd_weights", "class_counts"))
+]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_ledger_is_charged_once_and_before_the_data_are_touched(name, monkeypatch):
+    ledger, objective = Ledger(0.5, 1e-6), problem_for(name)
+    result = small_fit(name, objective, ledger=ledger)
+    (entry,) = ledger.history()
+    assert (entry.epsilon, entry.description) == (0.5, name)
+    assert "charged to the ledger" in result.privacy.ledger
+    for method in PASSES:
+        monkeypatch.setattr(objective, method, pytest.fail)
+    with pytest.raises(BudgetExceededError):
+        small_fit(name, objective, ledger=ledger)
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_ledger_and_statement_come_from_the_same_facts(name):
+    ledger = Ledger(1.0, 1e-6)
+    privacy = small_fit(name, ledger=ledger).privacy
+    entered = ledger.history()[0].statement
+    assert {fact: entered[fact] for fact in privacy.public} == dict(privacy.public)
+    for fact in ("epsilon", "delta", "neighbors", "accountant", "random"):
+        assert entered[fact] == getattr(privacy, fact)
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_statement_tells_the_last_release(name, neighbors):
+    """Sensitivity and scale are those of what was drawn last, under the relation of the fit."""
+    seen = []
+
+    def watch(releaser, method, private, *args, **kwargs):
+        released = method(releaser, private, *args, **kwargs)
+        seen.append(releaser)
+        return released
+
+    with watch_releases(watch):
+        privacy = small_fit(name, neighbors=neighbors).privacy
+    vectors = [record for record in seen[-1].releases if not record.selection]
+    if vectors:
+        assert (privacy.sensitivity, privacy.noise_scale) == (vectors[-1].sensitivity, vectors[-1].scale)
+    assert privacy.neighbors == neighbors
+    assert seen[-1].budget.spent_units <= seen[-1].budget.total_units
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_seeded_runs_repeat_on_any_number_of_threads(name):
+    def coef(seed, threads):
+        return small_fit(name, problem_for(name, 20_000, n_threads=threads), random_state=seed).coef
+
+    first = coef(3, 1)
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(first, coef(3, threads))
+    assert np.any(first != coef(4, 1))
+    assert np.any(coef(None, 1) != coef(None, 1))
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_callbacks_see_released_values_only(name):
+    shown = []
+    result = small_fit(name, callback=shown.append)
+    assert shown or "steps" not in few(name)
+    for released in shown:
+        assert np.shape(released["coef"]) == result.coef.shape
+        assert isinstance(released["iteration"], int)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_signature_names_the_common_terms(name):
+    parameters = inspect.signature(PRIVATE[name]).parameters
+    terms = ["neighbors", "ledger", "random_state", "callback"]
+    assert list(parameters)[-4:] == terms
+    assert all(parameters[term].kind is inspect.Parameter.KEYWORD_ONLY for term in terms)
