@@ -42,7 +42,8 @@ from dperm.algorithms.settings import (
 )
 from dperm.algorithms.sgd_settings import (
     check_batch_size,
-    descent_on_fresh_batches,
+    check_descent,
+    fresh_batches,
     gradient_bound,
     sampling_name,
 )
@@ -199,11 +200,13 @@ def dp_sgd_gradient(
         average=output == "average",
     )
     multiplier = batches.noise_multiplier
-    descent = descent_on_fresh_batches(fit, plan, random_bits(fit.spawn_source()), multiplier, noise)
+    check_descent(fit, plan, multiplier, noise)
     budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, "pld")
     release = fit.open("dp_sgd_gradient", budget, schedule, sampling=sampling_name(fit.neighbors))
-    observe = None if fit.callback is None else fit.show
+    bits = random_bits(fit.spawn_source())
 
+    descent = objective.stochastic_descent(plan, fresh_batches(bits, fit.neighbors, fit.n, plan.batch_size))
+    observe = None if fit.callback is None else fit.show
     last, average = release.noisy_descent(descent, multiplier, noise=noise, observe=observe, every=every)
     coef = last if average is None else average
     return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=schedule.steps)

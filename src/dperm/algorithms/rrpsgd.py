@@ -41,7 +41,8 @@ from dperm.algorithms.settings import (
 )
 from dperm.algorithms.sgd_settings import (
     check_batch_size,
-    descent_on_fresh_batches,
+    check_descent,
+    fresh_batches,
     gradient_bound,
     sampling_name,
 )
@@ -165,13 +166,15 @@ def rrpsgd(
     bits = random_bits(fit.spawn_source())
     steps = int(uniform_integers(bits, rounds, 1)[0])  # R - 1
     plan = DescentPlan(objective.loss, steps, batch_size, schedule.step_size, longest, radius, average=False)
-    descent = descent_on_fresh_batches(fit, plan, bits, multiplier, noise)
+    check_descent(fit, plan, multiplier, noise)
     accountant = "pld, averaged over the random number of rounds"
     budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant)
     release = fit.open("rrpsgd", budget, schedule, sampling=sampling_name(fit.neighbors))
 
     coef = np.zeros(objective.dimension)
     if steps > 0:
+        batches = fresh_batches(bits, fit.neighbors, fit.n, batch_size)
+        descent = objective.stochastic_descent(plan, batches)
         observe = None if fit.callback is None else fit.show
         coef = release.noisy_descent(descent, multiplier, noise=noise, observe=observe, every=every).last
     mechanism = "Gaussian noise on the sum of every batch; random number of rounds"

@@ -10,7 +10,7 @@ from dperm.algorithms.fit import Fit
 from dperm.losses import Loss
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
-from dperm.objective.stochastic_descent import DescentPlan, StochasticDescent
+from dperm.objective.stochastic_descent import DescentPlan
 
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
@@ -50,10 +50,8 @@ def sampling_name(relation: Neighbours) -> str:
     return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
 
 
-def descent_on_fresh_batches(
-    fit: Fit, plan: DescentPlan, bits: RandomBits, multiplier: float, noise: str
-) -> StochasticDescent:
-    """The run that is to be released, with everything checked that could keep it from being drawn.
+def check_descent(fit: Fit, plan: DescentPlan, multiplier: float, noise: str) -> None:
+    """Before the charge: whether the run can be made.
 
     Raises
     ------
@@ -64,8 +62,6 @@ def descent_on_fresh_batches(
     """
     if fit.neighbors is Neighbours.REPLACE_ONE:
         fit.objective.check_places()
-    batches = fresh_batches(bits, fit.neighbors, fit.n, plan.batch_size)
-    descent = fit.objective.stochastic_descent(plan, batches)
+    contribution, grid = fit.objective.descent_sum_bounds(plan)
     if noise == "exact":
-        gaussian_scale(multiplier * descent.sensitivity(fit.neighbors), descent.grid)
-    return descent
+        gaussian_scale(multiplier * fit.neighbors.sum_factor * contribution, grid)

@@ -738,10 +738,7 @@ class Objective:
         One record adds a vector of norm at most ``plan.clip`` to the sum over a batch it is in, rounding
         to the grid included: integers as in :meth:`clipped_gradient_sum`, from arithmetic in double.
         """
-        _check_clip(plan.clip)
-        longest = plan.loss.lipschitz(self.row_norm, plan.radius) * (1.0 + 2.0**-18)
-        clip = min(plan.clip, longest)
-        grid = self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
+        clip, grid = self.descent_sum_bounds(plan)
         run = self._descent(plan, self._clip_before_rounding(clip, grid), grid)
         return StochasticDescent(
             run,
@@ -750,6 +747,13 @@ class Objective:
             replacement=2.0 * clip,
             whole_sum=lambda: self._sum_at_zero(plan, grid, run.settings[0]),
         )
+
+    def descent_sum_bounds(self, plan: DescentPlan) -> tuple[float, float]:
+        """Contribution and grid of the sums of :meth:`stochastic_descent`: public numbers."""
+        _check_clip(plan.clip)
+        longest = plan.loss.lipschitz(self.row_norm, plan.radius) * (1.0 + 2.0**-18)
+        clip = min(plan.clip, longest)
+        return clip, self._grid(clip, _GRID_BITS[np.dtype(np.float64)])
 
     def _sum_at_zero(self, plan: DescentPlan, grid: float, clip_in: float) -> NDArray[np.int64]:
         """Sum of all records' gradients at 0 as a run would add them up, in units of the grid."""
