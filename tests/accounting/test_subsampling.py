@@ -15,15 +15,13 @@ from dperm.accounting import (
     gaussian_sigma,
     gdp_epsilon,
     noise_multiplier,
-    poisson_rdp,
-    rdp_to_epsilon,
     sgd_delta,
     sgd_epsilon,
-    symmetric_rdp,
 )
 from dperm.accounting.pld import pld
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld.composition import mean_composed_delta
+from dperm.accounting.rdp import poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
 VECTOR = 1e-9
 PLD_VECTOR = 1e-3

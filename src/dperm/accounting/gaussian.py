@@ -46,11 +46,6 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
         delta in [0, 1], rounded up by a bound on the error of its evaluation (relative 1e-12 in usual
         regimes). It is never 0 for finite noise: below the range of doubles it is the smallest double.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
     Balle and Wang 2018, Theorem 8 (exact, for every epsilon >= 0).
@@ -87,11 +82,6 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         Standard deviation per coordinate in the unit of `sensitivity`, rounded up by less than 1e-9
         relative.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
     Inverse of `gaussian_delta`. Unlike ``sqrt(2 log(1.25/delta))/epsilon``, which is false for large
@@ -123,11 +113,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     -------
     float
         mu > 0, rounded down by less than 1e-9 relative. A Gaussian release has ``mu = sensitivity / sigma``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----
@@ -174,11 +159,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     -------
     float
         epsilon >= 0, rounded up by less than 1e-9 relative. It is 0 when `delta` alone covers mu.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----

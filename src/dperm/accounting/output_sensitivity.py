@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from dperm.accounting._checks import check_non_negative, check_positive, check_steps
-from dperm.accounting.gaussian import gaussian_delta
 from dperm.accounting.neighbours import Neighbours
 
 _UP = 1.0 + 1e-12
@@ -74,11 +73,6 @@ def gradient_descent_sensitivity(
     -------
     float
         ``(s eta L/n) T`` without regulariser, ``(s eta L/n) (1-rho^T)/(1-rho)`` with; at most 2 radius.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
 
     Notes
     -----
@@ -194,11 +188,6 @@ def logistic_sensitivity(
     float
         ``D_(t+1) = rho D_t + (eta/n) g(W_t)``, g the `logistic_gradient_diameter` (replace_one) or
         ``R S(R W)`` (add_or_remove).
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
     """
     rho = contraction(eta, l2, row_norm * row_norm / 4.0)
     norms = logistic_iterate_norms(steps, eta, row_norm, l2=l2, start=start, radius=radius)
@@ -275,36 +264,6 @@ def permutation_sgd_decreasing_sensitivity(
     return (
         _push(check_positive(lipschitz, "lipschitz"), n_samples, neighbors) / check_positive(l2, "l2") * _UP
     )
-
-
-def averaged_position_sigma(epsilon: float, delta: float, sensitivities: list[float]) -> float:
-    """Gaussian noise when a public uniform draw decides which of the sensitivities applies.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target; epsilon >= 0, delta strictly between 0 and 1.
-    sensitivities : list of float
-        One for each equally likely position of the record, not all 0.
-
-    Returns
-    -------
-    float
-        Root of ``mean_i delta_G(epsilon, D_i / sigma) = delta`` (joint convexity), rounded up.
-    """
-    present = [value for value in sensitivities if value > 0.0]
-
-    def excess(log_sigma: float) -> float:
-        total = sum(gaussian_delta(epsilon, math.exp(log_sigma), value) for value in present)
-        return math.log(total / len(sensitivities) / delta)
-
-    high = math.log(max(present))
-    while excess(high) > 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) < 0.0:
-        low -= 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * _UP
 
 
 def _push(lipschitz: float, n_samples: int, neighbors: str) -> float:

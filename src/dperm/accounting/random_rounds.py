@@ -63,11 +63,6 @@ def random_round_noise_multiplier(
         ``sigma / C``: standard deviation of the noise on the *sum* of the clipped gradients over the clip C,
         as in `noise_multiplier`. Under ``replace_one`` the multiple of the sensitivity 2 C is half of it.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean

@@ -7,35 +7,11 @@ choosing them costs no privacy. `radius` bounds ``||w*||``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 
 from dperm.accounting._checks import check_non_negative, check_positive, check_steps
-from dperm.accounting.sgd_calibration import noise_multiplier
-
-
-class GradientPlan(NamedTuple):
-    """Batch size and what follows from it.
-
-    Attributes
-    ----------
-    batch_size, steps : int
-        m and T.
-    sigma : float
-        Standard deviation of the noise on the *mean* subgradient of a batch.
-    eta : float
-        Step size.
-    bound : float
-        Predicted excess risk.
-    """
-
-    batch_size: int
-    steps: int
-    sigma: float
-    eta: float
-    bound: float
 
 
 def output_step_size(
@@ -75,11 +51,6 @@ def output_step_size(
     -------
     float
         ``R / sqrt(T (G^2 + J^2 B^2/8 + 2 G sqrt(d) C/mu))`` with ``C = 2 G ((m+1)/2 - 1/n)``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
 
     Notes
     -----
@@ -121,11 +92,6 @@ def numeric_step_size(
     float
         Minimiser of ``R^2/(2 eta T) + eta G^2/2 + G sqrt(d) sensitivity(eta)/mu``, to about 1e-6 relative if
         the bound has one minimum in log(eta).
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
     """
     radius, bound = check_positive(radius, "radius"), check_positive(gradient_bound, "gradient_bound")
     noise = bound * math.sqrt(check_steps(dimension, "dimension")) / _check_mu(mu)
@@ -155,11 +121,6 @@ def gradient_step_size(
     sigma : float
         Standard deviation of the noise on the *mean* subgradient, per coordinate, >= 0.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Minimises ``R^2/(2 eta T) + eta (G^2 + d sigma^2)/2``; the minimum is
@@ -168,59 +129,6 @@ def gradient_step_size(
     variance = check_steps(dimension, "dimension") * check_non_negative(sigma, "sigma") ** 2
     square = check_positive(gradient_bound, "gradient_bound") ** 2 + variance
     return check_positive(radius, "radius") / math.sqrt(check_steps(steps) * square)
-
-
-def gradient_plan(
-    epsilon: float,
-    delta: float,
-    n_samples: int,
-    gradients: int,
-    radius: float,
-    gradient_bound: float,
-    dimension: int,
-    *,
-    batch_sizes: Sequence[int],
-) -> GradientPlan:
-    """Batch size with the smallest predicted risk for a number of gradient evaluations, replace_one.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target.
-    n_samples : int
-        Public number of records.
-    gradients : int
-        Gradient evaluations in all; ``gradients // m`` steps of batches of m without replacement.
-    radius, gradient_bound : float
-        R and G.
-    dimension : int
-        d.
-    batch_sizes : sequence of int
-        Candidates, each at most `n_samples` and `gradients`; at least one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-    """
-    if not batch_sizes:
-        raise ValueError("batch_sizes must not be empty.")
-    plans = []
-    for batch_size in batch_sizes:
-        steps = check_steps(gradients, "gradients") // check_steps(batch_size, "batch_size")
-        multiplier = noise_multiplier(
-            epsilon,
-            delta,
-            batch_size=batch_size,
-            n_samples=n_samples,
-            steps=steps,
-            sampling="without_replacement",
-            neighbors="replace_one",
-        )
-        sigma = multiplier * check_positive(gradient_bound, "gradient_bound") / batch_size
-        eta = gradient_step_size(radius, steps, gradient_bound, sigma, dimension)
-        plans.append(GradientPlan(batch_size, steps, sigma, eta, radius**2 / (eta * steps)))
-    return min(plans, key=lambda plan: plan.bound)
 
 
 def _check_mu(mu: float) -> float:

@@ -27,6 +27,7 @@ import numpy as np
 from dperm.accounting._checks import (
     check_delta,
     check_epsilon,
+    check_member,
     check_non_negative,
     check_positive,
     check_steps,
@@ -236,7 +237,7 @@ def sgd_delta(
 
 def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neighbors: str) -> SgdPlan:
     """Check the public numbers and return them as a plan; see `sgd_epsilon` for the arguments."""
-    scheme, relation = _parse_sampling(sampling), Neighbours.parse(neighbors)
+    scheme, relation = check_member(Sampling, sampling, "sampling"), Neighbours.parse(neighbors)
     batch_size, n_samples = check_positive(batch_size, "batch_size"), check_steps(n_samples, "n_samples")
     steps = check_steps(steps)
     if batch_size > n_samples:
@@ -319,21 +320,9 @@ def _moments_epsilon(orders: tuple[float, ...], rdp: tuple[float, ...], steps: i
     )
 
 
-def _parse_sampling(value: str) -> Sampling:
-    try:
-        return Sampling(value)
-    except ValueError:
-        names = ", ".join(repr(str(member)) for member in Sampling)
-        raise ValueError(f"sampling must be one of {names}, got {value!r}.") from None
-
-
 def parse_accountant(value: str, plan: SgdPlan) -> SubsamplingAccountant:
     """Return the accountant named by `value` if it covers the plan."""
-    try:
-        kind = SubsamplingAccountant(value)
-    except ValueError:
-        names = ", ".join(repr(str(member)) for member in SubsamplingAccountant)
-        raise ValueError(f"accountant must be one of {names}, got {value!r}.") from None
+    kind = check_member(SubsamplingAccountant, value, "accountant")
     poisson = plan.sampling is Sampling.POISSON and plan.neighbors is Neighbours.ADD_OR_REMOVE
     if kind is SubsamplingAccountant.MOMENTS and not poisson:
         raise ValueError(

@@ -12,7 +12,14 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from dperm.accounting._checks import check_delta, check_epsilon, check_positive_epsilon
+from dperm.accounting._checks import (
+    check_delta,
+    check_epsilon,
+    check_member,
+    check_positive_epsilon,
+    check_probability,
+    shown,
+)
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.selection import (
     bounded_range_eta,
@@ -48,18 +55,8 @@ class Accountant(StrEnum):
 
     @classmethod
     def parse(cls, value: str) -> Accountant:
-        """Return the accountant named by `value`.
-
-        Raises
-        ------
-        ValueError
-            If `value` names no accountant.
-        """
-        try:
-            return cls(value)
-        except ValueError:
-            names = " or ".join(repr(str(member)) for member in cls)
-            raise ValueError(f"accountant must be {names}, got {value!r}.") from None
+        """Return the accountant named by `value`; ValueError if there is none."""
+        return check_member(cls, value, "accountant")
 
 
 def floor_units(amount: Fraction | float) -> Units:
@@ -208,13 +205,13 @@ def pure_epsilon(units: Units, accountant: str = "gdp") -> float:
 
 def check_units(units: Units, at_least: int = 0, name: str = "units") -> Units:
     """Return `units` if it is an integer of at least `at_least`, or infinite."""
-    if units == math.inf:
+    if isinstance(units, float) and units == math.inf:
         return math.inf
     if isinstance(units, bool) or not isinstance(units, int):
-        raise TypeError(f"{name} must be an integer number of units or math.inf, got {units!r}.")
+        raise TypeError(f"{name} must be an integer number of units or math.inf, got {shown(units)}.")
     if units < at_least:
         raise ValueError(
-            f"{name} must be at least {at_least}, got {units!r}. If this is a share of a budget, the "
+            f"{name} must be at least {at_least}, got {shown(units)}. If this is a share of a budget, the "
             "budget is used up or split into too many parts."
         )
     return units
@@ -222,4 +219,5 @@ def check_units(units: Units, at_least: int = 0, name: str = "units") -> Units:
 
 def check_target(epsilon: float, delta: float) -> tuple[float, float]:
     """Return a checked (epsilon, delta) for which delta may be 0 (a pure guarantee)."""
-    return check_epsilon(epsilon), 0.0 if delta == 0 else check_delta(delta)
+    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
+    return epsilon, check_delta(delta) if delta > 0.0 else 0.0

@@ -314,11 +314,6 @@ class Ledger(PrivacyLedger):
     name : str, default=""
         Shown in statements and error messages.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Everything charged is together (epsilon, delta)-DP, also when later fits depend on the results of

@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import (
+    check_delta,
+    check_positive,
+    check_positive_epsilon,
+    check_probability,
+    check_steps,
+)
 from dperm.accounting.paper.comparison import PaperComparison, verified_noise
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, holder_kappa
 from dperm.accounting.sgd_calibration import noise_multiplier
@@ -40,8 +46,7 @@ def holder_constants(
     alpha: float, holder: float, gradient_at_zero: float, loss_at_zero: float
 ) -> HolderConstants:
     """Return the constants of equation (2); alpha in [0, 1]."""
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha must be in [0, 1], got {alpha!r}.")
+    alpha = check_probability(alpha, "alpha")
     if alpha == 0.0:
         c1 = gradient_at_zero + holder
         return HolderConstants(c1, holder, c1 * c1 + 2.0 * loss_at_zero)
