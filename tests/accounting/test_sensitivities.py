@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -10,6 +11,7 @@ from dperm.accounting import objective_perturbation as op
 from dperm.accounting import output_sensitivity as os_
 from dperm.accounting import permutation_sensitivity as ps
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
+from dperm.accounting.output_sensitivity import DescentRun
 from dperm.accounting.privgene import offspring_range, privgene_rate
 
 
@@ -28,7 +30,7 @@ GD = [
 @pytest.mark.parametrize(("n", "steps", "eta", "l2", "beta", "replace", "null", "average"), GD)
 def test_gradient_descent_vectors(n, steps, eta, l2, beta, replace, null, average):
     def sensitivity(**keywords):
-        return os_.gradient_descent_sensitivity(n, steps, eta, 1.0, beta, l2=l2, **keywords)
+        return os_.gradient_descent_sensitivity(DescentRun(n, steps, eta, l2=l2, **keywords), 1.0, beta)
 
     assert sensitivity() == near(replace)
     assert sensitivity(neighbors="add_or_remove") == near(null)
@@ -45,9 +47,8 @@ def test_gradient_descent_vectors(n, steps, eta, l2, beta, replace, null, averag
 
 def test_linear_and_quadratic_losses_attain_the_bound():
     n, steps, eta, l2 = 50, 40, 0.3, 0.7
-    for strength, bound in ((0.0, os_.gradient_descent_sensitivity(n, steps, eta, 1, 1)), (l2, None)):
-        if bound is None:
-            bound = os_.gradient_descent_sensitivity(n, steps, eta, 1, 1e-9, l2=l2)
+    for strength, beta in ((0.0, 1.0), (l2, 1e-9)):
+        bound = os_.gradient_descent_sensitivity(DescentRun(n, steps, eta, l2=strength), 1, beta)
         w = v = 0.0
         for _ in range(steps):
             w -= eta * (strength * w + 1.0)
@@ -58,9 +59,9 @@ def test_linear_and_quadratic_losses_attain_the_bound():
 
 def test_too_large_a_step_is_refused():
     with pytest.raises(ValueError, match="eta must be at most"):
-        os_.gradient_descent_sensitivity(100, 10, 2.1, 1, 1)
+        os_.gradient_descent_sensitivity(DescentRun(100, 10, 2.1), 1, 1)
     with pytest.raises(ValueError, match="eta must be at most"):
-        os_.gradient_descent_sensitivity(100, 10, 2.0, 1, 1, l2=0.1)
+        os_.gradient_descent_sensitivity(DescentRun(100, 10, 2.0, l2=0.1), 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +74,12 @@ def test_too_large_a_step_is_refused():
     ],
 )
 def test_logistic_vectors(steps, eta, row_norm, n, l2, replace, null, end):
-    assert os_.logistic_sensitivity(n, steps, eta, row_norm, l2=l2) == near(replace)
-    assert os_.logistic_sensitivity(n, steps, eta, row_norm, l2=l2, neighbors="add_or_remove") == near(null)
-    assert os_.logistic_iterate_norms(steps, eta, row_norm, l2=l2)[-1] == near(end)
+    run = DescentRun(n, steps, eta, l2=l2)
+    assert os_.logistic_sensitivity(run, row_norm) == near(replace)
+    assert os_.logistic_sensitivity(dataclasses.replace(run, neighbors="add_or_remove"), row_norm) == near(
+        null
+    )
+    assert os_.logistic_iterate_norms(run, row_norm)[-1] == near(end)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def test_a_remainder_batch_is_refused():
     ],
 )
 def test_output_noise_vectors(n, steps, eta, epsilon, delta, sigma):
-    sensitivity = os_.gradient_descent_sensitivity(n, steps, eta, 1.0, 0.25)
+    sensitivity = os_.gradient_descent_sensitivity(DescentRun(n, steps, eta), 1.0, 0.25)
     assert gaussian_sigma(epsilon, delta, sensitivity) == near(sigma)
 
 

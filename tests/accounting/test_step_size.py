@@ -19,7 +19,7 @@ def test_output_step_size_minimises_the_bound(jump):
         optimisation = radius**2 / (2.0 * eta * n * passes) + eta * g**2 / 2.0
         return optimisation + smoothing + g * math.sqrt(d) * move / mu
 
-    eta = ss.output_step_size(radius, n, passes, g, d, mu, jump=jump, row_norm=row)
+    eta = ss.output_step_size(radius, n, passes, g, d, mu, jump=jump * row)
     found = minimize_scalar(risk, bounds=(-15.0, 0.0), method="bounded", options={"xatol": 1e-9})
     assert eta == pytest.approx(math.exp(found.x), rel=1e-5)
 

@@ -12,7 +12,6 @@ private as one with ``mu^2 = sum mu_t^2`` (Dong, Roth and Su 2022, Corollary 3.3
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative, check_positive
+from dperm.accounting._roots import decreasing_root
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = math.ulp(0.0)
@@ -128,15 +128,9 @@ def _gdp_mu(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def excess(log_mu: float) -> float:
-        return _log_delta(epsilon, math.exp(log_mu)) - log_delta
+        return log_delta - _log_delta(epsilon, math.exp(log_mu))
 
-    high = math.log(_rough_mu(epsilon, delta))
-    while excess(high) < 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) > 0.0:
-        low -= 1.0
-    mu = math.exp(_root(excess, low, high))
+    mu = decreasing_root(excess, _rough_mu(epsilon, delta), xtol=1e-300, rtol=8.9e-16, maxiter=500)
     step = _FIRST_STEP
     while _log_delta(epsilon, mu) > log_delta:
         mu *= 1.0 - step
@@ -179,17 +173,12 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = mu * (mu / 2.0 + math.sqrt(-2.0 * log_delta))
     while excess(high) > 0.0:
         high *= 2.0
-    epsilon = _root(excess, 0.0, high)
+    epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
     step = _FIRST_STEP
     while excess(epsilon) > 0.0:
         epsilon *= 1.0 + step
         step *= 2.0
     return epsilon
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Root between `low` and `high`, to the last digits of a double."""
-    return float(brentq(function, low, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
 
 
 def _rough_mu(epsilon: float, delta: float) -> float:

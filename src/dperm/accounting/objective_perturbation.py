@@ -7,12 +7,11 @@ minimiser (an approximate one needs noise on the output as well).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_positive
+from dperm.accounting._roots import decreasing_root
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dperm.accounting.neighbours import Neighbours
 
@@ -117,9 +116,12 @@ def objective_sigma(
         )
     if monotone:
         return gaussian_sigma(epsilon - shift, delta, lipschitz)
-    return _decreasing_root(
-        lambda sigma: objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False), delta, lipschitz
-    )
+
+    def excess(log_sigma: float) -> float:
+        found = objective_delta(epsilon, lipschitz, beta, l2, math.exp(log_sigma), monotone=False)
+        return math.log(max(found, 1e-320) / delta)
+
+    return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
 
 
 def pure_objective_scale(
@@ -153,16 +155,3 @@ def pure_objective_scale(
     if l2 < least:
         raise ValueError(f"l2 must be at least {s} R^2/epsilon = {least:.6g} (scale of the sum), got {l2!r}.")
     return math.nextafter(s * row_norm / epsilon, math.inf)
-
-
-def _decreasing_root(delta_of: Callable[[float], float], delta: float, scale: float) -> float:
-    def excess(log_sigma: float) -> float:
-        return math.log(max(delta_of(math.exp(log_sigma)), 1e-320) / delta)
-
-    high = math.log(scale)
-    while excess(high) > 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) < 0.0:
-        low -= 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * (1.0 + 1e-12)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from dperm.accounting._checks import (
     check_delta,
@@ -24,6 +23,7 @@ from dperm.accounting._checks import (
     check_probability,
     check_steps,
 )
+from dperm.accounting._roots import decreasing_root
 from dperm.accounting.gaussian import gaussian_delta
 
 _UP = 1.0 + 1e-12
@@ -217,6 +217,9 @@ def averaged_count_sigma(
         beyond the largest count considered is added. The seed of the indices must be unpredictable.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    n_samples, steps = check_steps(n_samples, "n_samples"), check_steps(steps)
+    if epsilon == math.inf:
+        return 0.0
     from scipy.stats import binom
 
     most = int(binom.isf(1e-6 * delta, steps, 1.0 / n_samples)) + 1
@@ -230,13 +233,7 @@ def averaged_count_sigma(
         total = tail + sum(w * gaussian_delta(epsilon, sigma, m) for w, m in zip(weights, moves, strict=True))
         return math.log(total / delta)
 
-    high = math.log(moves[0])
-    while excess(high) > 0.0:
-        high += 0.5
-    low = high - 0.5
-    while excess(low) < 0.0:
-        low -= 0.5
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * _UP
+    return decreasing_root(excess, moves[0], stride=0.5) * _UP
 
 
 def unbounded_iterate_radius(

@@ -23,7 +23,6 @@ def output_step_size(
     mu: float,
     *,
     jump: float = 0.0,
-    row_norm: float = 1.0,
     smoothness: float = 0.0,
 ) -> float:
     """Step size of permutation passes whose average is released with Gaussian noise; kappa = 0.
@@ -41,27 +40,26 @@ def output_step_size(
     mu : float
         ``mu*(epsilon, delta)`` from `gdp_mu`, > 0; infinite without privacy.
     jump : float, default=0.0
-        J, slope jump of a smoothed kink; 0 for smooth losses.
-    row_norm : float, default=1.0
-        B, > 0.
+        J, jump of a gradient's norm at a smoothed kink: that of the slope times the largest norm of a row; 0
+        for smooth losses.
     smoothness : float, default=0.0
         L of a smooth loss; the result is at most 2/L. 0 if there is none (smoothed kinks adapt to eta).
 
     Returns
     -------
     float
-        ``R / sqrt(T (G^2 + J^2 B^2/8 + 2 G sqrt(d) C/mu))`` with ``C = 2 G ((m+1)/2 - 1/n)``.
+        ``R / sqrt(T (G^2 + J^2/8 + 2 G sqrt(d) C/mu))`` with ``C = 2 G ((m+1)/2 - 1/n)``.
 
     Notes
     -----
-    Minimises ``R^2/(2 eta T) + eta G^2/2 + eta J^2 B^2/16 + G sqrt(d) C eta/mu``. For one pass over
+    Minimises ``R^2/(2 eta T) + eta G^2/2 + eta J^2/16 + G sqrt(d) C eta/mu``. For one pass over
     independent records the first terms bound the expected population risk; otherwise a heuristic.
     """
     radius, bound = check_positive(radius, "radius"), check_positive(gradient_bound, "gradient_bound")
     n_samples, passes = check_steps(n_samples, "n_samples"), check_steps(passes, "passes")
     per_step = 2.0 * bound * ((passes + 1) / 2.0 - 1.0 / n_samples)
     noise = 2.0 * bound * math.sqrt(check_steps(dimension, "dimension")) * per_step / _check_mu(mu)
-    kink = (check_non_negative(jump, "jump") * check_positive(row_norm, "row_norm")) ** 2 / 8.0
+    kink = check_non_negative(jump, "jump") ** 2 / 8.0
     eta = radius / math.sqrt(n_samples * passes * (bound * bound + kink + noise))
     return min(eta, _largest_step(smoothness))
 

@@ -363,7 +363,6 @@ def _plan(objective: Objective, settings: OutputSettings, mu: float) -> tuple[Se
         dimension=objective.dimension,
         gradient_bound=longest,
         smoothness=loss.smoothness(row_norm),
-        row_norm=row_norm,
         l2=l2,
         radius=plan.radius,
     )
@@ -449,8 +448,7 @@ def _with_defaults(
             longest,
             objective.dimension,
             mu * settings.batch_size,  # a record counts for so much less in its step
-            jump=loss.kink_jump,
-            row_norm=row_norm,
+            jump=loss.kink_jump * row_norm,
             smoothness=smoothness + objective.l2 if smoothness < math.inf else 0.0,
         )
         # Noise of scale s on each weight moves a prediction by row_norm s, in one direction of many.
