@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dperm.accounting._checks import check_delta, check_positive
-from dperm.accounting.pld import pld
+from dperm.accounting.pld import refinement
 from dperm.accounting.pld.profiles import Array
 from dperm.accounting.subsampling import SgdPlan, make_plan, step_profiles
 
@@ -96,12 +96,15 @@ def _profile_points(plan: SgdPlan, multiplier: float, slack: float) -> tuple[Arr
     """Epsilons from 0 on, and upper bounds on delta there; the last is at most the slack, or infinite."""
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     directions = tuple(range(len(profiles.pairs)))
-    coarse, grid = pld.Grid(pld.FIRST_STEP, directions), pld.Grid(pld.FIRST_STEP / 4.0, directions)
-    end = max(pld.composed_epsilons(profiles, plan.steps, 0.9 * slack, coarse))
+    coarse, grid = (
+        refinement.Grid(refinement.FIRST_STEP, directions),
+        refinement.Grid(refinement.FIRST_STEP / 4.0, directions),
+    )
+    end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * slack, coarse))
     if end == math.inf:
         return np.zeros(1), np.full(1, math.inf)
     points = np.linspace(0.0, max(end, 1e-9), _POINTS)
-    deltas = [pld.mean_delta(profiles, counts, float(point), 0.1 * slack, grid) for point in points]
+    deltas = [refinement.mean_delta(profiles, counts, float(point), 0.1 * slack, grid) for point in points]
     return points, np.array(deltas)
 
 

@@ -14,8 +14,9 @@ from scipy.optimize import brentq
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_delta
-from dperm.accounting.pld import pld
+from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import Counts
+from dperm.accounting.pld.refinement import Grid
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
 from dperm.accounting.subsampling import Sampling, SgdPlan, first_guess, make_plan, step_profiles
 
@@ -116,7 +117,7 @@ def largest_rounds(most: int, weights: Sequence[float] | None = None, bins: int 
 
 
 def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> float:
-    grid = pld.Grid(pld.FIRST_STEP, (0, 1) if plan.sampling is Sampling.POISSON else (0,))
+    grid = Grid(refinement.FIRST_STEP, (0, 1) if plan.sampling is Sampling.POISSON else (0,))
     guess, noise = first_guess(plan, epsilon, delta), math.inf
     if plan.is_gaussian():
         return _root(lambda z: _gaussian_mean(plan, counts, epsilon, z), guess, delta)
@@ -125,7 +126,7 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> 
         if finer == math.inf:
             break
         settled = abs(noise / finer - 1.0) < _GRID_TOLERANCE
-        guess, noise, grid = finer, min(noise, finer), pld.Grid(grid.step / 2.0, grid.directions)
+        guess, noise, grid = finer, min(noise, finer), Grid(grid.step / 2.0, grid.directions)
         if settled:
             return noise
     if noise < math.inf:
@@ -133,10 +134,10 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> 
     return _root(lambda z: _rdp_mean(plan, counts, epsilon, z), guess, delta)
 
 
-def _pld_mean(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: pld.Grid, z: float) -> float:
+def _pld_mean(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: Grid, z: float) -> float:
     taken = counts[counts > 0]
     share = taken.size / counts.size
-    return share * pld.mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
+    return share * refinement.mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
 
 
 def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_sigma
-from dperm.accounting.pld import pld
+from dperm.accounting.pld import refinement
 from dperm.accounting.pure_composition import sgd_advanced_noise
 from dperm.accounting.subsampling import (
     SgdPlan,
@@ -112,21 +112,21 @@ def plan_noise(
 
 def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float], float]:
     """Epsilon on one grid and the worst direction only, as they settled at `guess`: for the search."""
-    settled, grid = pld.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
+    settled, grid = refinement.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
     if settled == math.inf:
         return lambda multiplier: plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.RDP)
     return _epsilon_on_grid(plan, delta, grid, SubsamplingAccountant.PLD)
 
 
 def _epsilon_on_grid(
-    plan: SgdPlan, delta: float, grid: pld.Grid | None, fallback: SubsamplingAccountant
+    plan: SgdPlan, delta: float, grid: refinement.Grid | None, fallback: SubsamplingAccountant
 ) -> Callable[[float], float]:
     """Epsilon on that grid, or the first; that of another accountant where the grid certifies nothing."""
 
     def epsilon_on_grid(multiplier: float) -> float:
         profiles = step_profiles(plan, multiplier)
-        chosen = pld.first_grid(profiles, plan.steps, delta) if grid is None else grid
-        epsilon = max(pld.composed_epsilons(profiles, plan.steps, delta, chosen))
+        chosen = refinement.first_grid(profiles, plan.steps, delta) if grid is None else grid
+        epsilon = max(refinement.composed_epsilons(profiles, plan.steps, delta, chosen))
         return epsilon if epsilon < math.inf else plan_epsilon(plan, multiplier, delta, fallback)
 
     return epsilon_on_grid

@@ -34,7 +34,7 @@ from dperm.accounting._checks import (
 )
 from dperm.accounting.gaussian import gaussian_delta, gdp_epsilon, gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.pld import pld, profiles
+from dperm.accounting.pld import profiles, refinement
 from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
@@ -224,11 +224,11 @@ def sgd_delta(
     if plan.is_gaussian():
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    grid = pld.Grid(pld.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
+    grid = refinement.Grid(refinement.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
     best, target = unsampled, max(unsampled, 1e-290)
     while True:
         # What is cut off is a share of the target: lower it until it is not above the result.
-        found = pld.mean_delta(profiles, counts, epsilon, target, grid)
+        found = refinement.mean_delta(profiles, counts, epsilon, target, grid)
         best = min(best, found)
         if found > 0.1 * target or found < 1e-290:
             return best
@@ -276,7 +276,7 @@ def plan_epsilon(
         orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))
         return _moments_epsilon(orders, poisson_rdp(plan.rate, 1.0 / multiplier, orders), plan.steps, delta)
     if accountant is SubsamplingAccountant.PLD:
-        epsilon, _ = pld.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
+        epsilon, _ = refinement.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:
             return min(epsilon, unsampled)
     return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
