@@ -7,7 +7,7 @@ import time
 import pytest
 
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
-from dperm.accounting import Ledger, budget_units
+from dperm.accounting import Ledger, budget_units, check_ledger
 from dperm.errors import BudgetExceededError
 
 
@@ -72,6 +72,14 @@ def test_threads_never_overspend():
 def test_bad_ledgers(arguments, words):
     with pytest.raises(ValueError, match=words):
         Ledger(*arguments)
+
+
+@pytest.mark.parametrize("other", ["x", None, Ledger, 3])
+def test_only_a_ledger_is_taken_for_one(other):
+    with pytest.raises(TypeError, match=r"ledger must be a dperm\.accounting\.Ledger"):
+        check_ledger(other)
+    ledger = Ledger(1.0, 1e-6)
+    assert check_ledger(ledger) is ledger
 
 
 def test_repr():

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,7 @@ class TestOpening:
         assert (again.spent, again.seal, again.total_units) == (1.0, ledger.seal, budget_units(3.0, DELTA))
         assert again == ledger
         assert open_ledger(path, "adult", 3.0, DELTA) == ledger
+        assert open_ledger(path, "adult", Fraction(3), DELTA) == ledger
 
     def test_relative_and_absolute_urls(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -17,7 +17,7 @@ from dperm.accounting.events import (
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.group_privacy import group_privacy_target
 from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
-from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger
+from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger, check_ledger
 from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
@@ -81,6 +81,7 @@ __all__ = [
     "bounded_range_mu",
     "bounded_range_rho",
     "budget_units",
+    "check_ledger",
     "compare_with_paper",
     "exponential_mechanism_rate",
     "gaussian_delta",

@@ -119,3 +119,14 @@ def check_member(kind: type[Member], value: str, name: str) -> Member:
         words = [repr(str(member)) for member in kind]
         names = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
         raise ValueError(f"{name} must be {names}, got {shown(value)}.") from None
+
+
+def check_text(value: str, name: str) -> str:
+    """Return a text that can be stored anywhere."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, got {shown(value)} of type {type(value).__name__}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be a text without lone surrogates, got {shown(value)}.") from None
+    return value
