@@ -45,7 +45,6 @@ from dperm.accounting.units import (
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
-    units_as_float,
 )
 from dperm.accounting.zcdp import (
     zcdp_epsilon,
@@ -101,7 +100,6 @@ __all__ = [
     "sgd_epsilon",
     "smoothing_beta",
     "smoothing_gamma",
-    "units_as_float",
     "zcdp_epsilon",
     "zcdp_rho",
     "zcdp_rho_bun_steinke",

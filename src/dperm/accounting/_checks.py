@@ -69,6 +69,12 @@ def check_rate(value: float | Fraction, name: str = "rate") -> float:
     return check_real(value, name, "a number in (0, 1]", lambda number: 0.0 < number <= 1.0)
 
 
+def check_multiplier(value: float, name: str = "noise_multiplier") -> float:
+    """Return noise over sensitivity as a float, so that its powers are doubles too; 0 and infinity pass."""
+    expected = "a number >= 0, and 0, infinite or between 1e-100 and 1e100"
+    return check_real(value, name, expected, lambda z: z in (0.0, math.inf) or 1e-100 <= z <= 1e100)
+
+
 def check_epsilon(value: float, name: str = "epsilon") -> float:
     """Return `value` as a float; it must be >= 0, and may be infinite (no privacy)."""
     expected = "a number >= 0 (math.inf for no privacy)"
@@ -86,10 +92,10 @@ def check_positive_epsilon(value: float, name: str = "epsilon") -> float:
     return number
 
 
-def check_delta(value: float, name: str = "delta") -> float:
-    """Return `value` as a float strictly between 0 and 1."""
-    expected = "a number strictly between 0 and 1"
-    number = check_real(value, name, expected, lambda number: 0.0 <= number < 1.0)
+def check_delta(value: float, name: str = "delta", least: float = 0.0) -> float:
+    """Return `value` as a float strictly between 0 and 1, and not below `least`."""
+    expected = "a number strictly between 0 and 1" + (f", at least {least:g}" if least > 0.0 else "")
+    number = check_real(value, name, expected, lambda d: d == 0.0 or (0.0 < d < 1.0 and d >= least))
     if number == 0.0:
         raise ValueError(
             f"{name} must be > 0, got {value!r}: Gaussian noise never gives pure differential privacy. "
@@ -99,15 +105,15 @@ def check_delta(value: float, name: str = "delta") -> float:
     return number
 
 
-def check_steps(value: int, name: str = "steps", least: int = 1) -> int:
-    """Return a count, an integer >= `least`."""
+def check_steps(value: int, name: str = "steps", least: int = 1, most: int = MAX_COUNT) -> int:
+    """Return a count, an integer from `least` to `most`."""
     expected = f"an integer >= {least}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be {expected}, got {shown(value)} of type {type(value).__name__}.")
     if value < least:
         raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
-    if value > MAX_COUNT:
-        raise ValueError(f"{name} must be {expected} and at most 2^62, got {shown(value)}.")
+    if value > most:
+        raise ValueError(f"{name} must be {expected} and at most {most}, got {shown(value)}.")
     return int(value)
 
 

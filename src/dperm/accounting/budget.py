@@ -53,10 +53,8 @@ class Budget:
 
         Parameters
         ----------
-        epsilon : float
-            Greater than 0; infinite gives an unlimited budget and no privacy.
-        delta : float
-            Strictly between 0 and 1.
+        epsilon, delta : float
+            epsilon > 0 (infinite gives an unlimited budget and no privacy), delta strictly between 0 and 1.
         accountant : {"gdp", "zcdp"}
             "gdp" is exact where all noise is Gaussian; "zcdp" is better where most of the budget goes
             to selections (exponential mechanism).

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dperm.accounting._checks import check_non_negative
+from dperm.accounting._checks import check_non_negative, shown
 from dperm.accounting.units import Units, bounded_range_cost, ceil_units, gaussian_cost
 
 
@@ -141,6 +141,8 @@ class PerturbedMinimumRelease(PrivacyEvent):
     output: float
 
     def __post_init__(self) -> None:
+        if self.mechanism not in ("gaussian", "norm_laplace"):
+            raise ValueError(f"mechanism must be 'gaussian' or 'norm_laplace', got {shown(self.mechanism)}.")
         self._check("scale", "output")
 
     def cost(self, accountant: str) -> Fraction | float:

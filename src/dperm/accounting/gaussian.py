@@ -60,7 +60,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     sensitivity = check_positive(sensitivity, "sensitivity")
     if epsilon == math.inf or sigma == math.inf:
         return 0.0
-    mu = sensitivity / sigma if sigma > 0.0 else math.inf
+    mu = max(sensitivity / sigma, _SMALLEST) if sigma > 0.0 else math.inf
     return _delta_from_log(_log_delta(epsilon, mu))
 
 
@@ -69,10 +69,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives 0 (no noise, no privacy).
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite: no noise, no privacy), delta strictly between 0 and 1.
     sensitivity : float, default=1.0
         Largest Euclidean distance of the noiseless outputs on neighbouring data sets, finite, > 0.
 
@@ -104,10 +102,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
@@ -171,6 +167,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         return 0.0
     # delta_G <= Phi(-a) <= exp(-a^2/2) with a = epsilon/mu - mu/2; here a = sqrt(2 log(1/delta)).
     high = mu * (mu / 2.0 + math.sqrt(-2.0 * log_delta))
+    if high == math.inf:
+        return high
     while excess(high) > 0.0:
         high *= 2.0
     epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))

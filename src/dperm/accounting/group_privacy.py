@@ -29,7 +29,7 @@ def group_privacy_target(epsilon: float, delta: float, hops: int = 2) -> tuple[f
     Dwork and Roth 2014, Lemma 2.2 with its delta: each hop multiplies by e^epsilon and adds delta.
     """
     epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
-    hops = check_steps(hops, "hops")
+    hops = check_steps(hops, "hops", most=10_000)
     if hops == 1:
         return epsilon, delta
     each = epsilon / hops * (2.0 - _UP)

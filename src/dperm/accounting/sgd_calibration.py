@@ -8,13 +8,16 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_delta, check_positive_epsilon
 from dperm.accounting.gaussian import gaussian_sigma
 from dperm.accounting.pld import refinement
 from dperm.accounting.pure_composition import sgd_advanced_noise
 from dperm.accounting.subsampling import (
+    LEAST_DELTA,
+    MOST_EPSILON,
     SgdPlan,
     SubsamplingAccountant,
+    check_moments,
     first_guess,
     make_plan,
     parse_accountant,
@@ -44,10 +47,8 @@ def noise_multiplier(
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite gives 0 (no noise, no privacy).
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite: no noise, no privacy), delta strictly between 0 and 1.
     batch_size, n_samples, steps, sampling, neighbors, accountant, max_moment
         As in `sgd_epsilon`.
 
@@ -73,10 +74,10 @@ def noise_multiplier(
     >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 2)
     1.06
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=LEAST_DELTA)
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
-    return plan_noise(plan, epsilon, delta, kind, check_steps(max_moment, "max_moment"))
+    return plan_noise(plan, epsilon, delta, kind, check_moments(max_moment))
 
 
 @lru_cache(maxsize=4096)
@@ -97,6 +98,11 @@ def plan_noise(
             f"accountant='moments' with max_moment={max_moment} reports at least log(1/delta)/max_moment = "
             f"{floor:.4g} for any noise, so epsilon={epsilon!r} cannot be met. Raise max_moment or use 'pld'."
         )
+
+    if epsilon > MOST_EPSILON:
+        if accountant is SubsamplingAccountant.MOMENTS:
+            raise ValueError(f"epsilon must be at most {MOST_EPSILON:g} for 'moments', got {epsilon!r}.")
+        return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
 
     def certified(multiplier: float) -> float:
         return plan_epsilon(plan, multiplier, delta, accountant, max_moment)

@@ -28,7 +28,7 @@ from dperm.accounting._checks import (
     check_delta,
     check_epsilon,
     check_member,
-    check_non_negative,
+    check_multiplier,
     check_positive,
     check_steps,
 )
@@ -37,6 +37,15 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.pld import profiles, refinement
 from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
+
+#: Where batches are sampled, profiles are computed down to here.
+LEAST_DELTA = 1e-250
+#: The noise of unsampled steps is taken for a larger epsilon: nobody is protected either way.
+MOST_EPSILON = 1e3
+# Smaller rates count as this one, which is never too little.
+_LEAST_RATE = 2.0**-40
+# Below, sampling is not accounted for: a step loses hundreds of thousands, and exponentials overflow.
+_LEAST_MULTIPLIER = 1e-3
 
 
 class Sampling(StrEnum):
@@ -170,10 +179,8 @@ def sgd_epsilon(
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
-    noise_multiplier = check_non_negative(noise_multiplier, "noise_multiplier")
-    return plan_epsilon(
-        plan, noise_multiplier, check_delta(delta), kind, check_steps(max_moment, "max_moment")
-    )
+    multiplier, delta = check_multiplier(noise_multiplier), check_delta(delta, least=LEAST_DELTA)
+    return plan_epsilon(plan, multiplier, delta, kind, check_moments(max_moment))
 
 
 def sgd_delta(
@@ -217,11 +224,11 @@ def sgd_delta(
     1e-05
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
-    multiplier, epsilon = check_non_negative(noise_multiplier, "noise_multiplier"), check_epsilon(epsilon)
+    multiplier, epsilon = check_multiplier(noise_multiplier), check_epsilon(epsilon)
     if multiplier in (0.0, math.inf) or epsilon == math.inf:
         return 1.0 if multiplier == 0.0 and epsilon < math.inf else 0.0
     unsampled = gaussian_delta(epsilon, multiplier, plan.sensitivity() * math.sqrt(plan.steps))
-    if plan.is_gaussian():
+    if plan.is_gaussian() or multiplier < _LEAST_MULTIPLIER:
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     grid = refinement.Grid(refinement.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
@@ -255,7 +262,12 @@ def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neig
         )
     if scheme is Sampling.PERMUTATION:
         steps = -(-steps // (n_samples // int(batch_size)))
-    return SgdPlan(batch_size / n_samples, steps, scheme, relation)
+    return SgdPlan(max(batch_size / n_samples, _LEAST_RATE), steps, scheme, relation)
+
+
+def check_moments(value: int) -> int:
+    """Return the largest moment of the moments accountant."""
+    return check_steps(value, "max_moment", most=10_000)
 
 
 @lru_cache(maxsize=4096)
@@ -272,9 +284,13 @@ def plan_epsilon(
     if accountant is SubsamplingAccountant.ADVANCED_COMPOSITION:
         scaled = multiplier / plan.sensitivity()
         return sgd_advanced_epsilon(scaled, delta, plan.rate, plan.steps)
+    if multiplier < _LEAST_MULTIPLIER:
+        return math.inf if accountant is SubsamplingAccountant.MOMENTS else unsampled
     if accountant is SubsamplingAccountant.MOMENTS:
         orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))
         return _moments_epsilon(orders, poisson_rdp(plan.rate, 1.0 / multiplier, orders), plan.steps, delta)
+    if unsampled == 0.0:
+        return 0.0
     if accountant is SubsamplingAccountant.PLD:
         epsilon, _ = refinement.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:

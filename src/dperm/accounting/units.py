@@ -71,7 +71,10 @@ def ceil_units(amount: Fraction | float) -> Units:
 
 def units_as_float(units: Units) -> float:
     """Amount of mu^2 or rho that `units` stand for, to the nearest double."""
-    return units / UNITS_PER_ONE
+    try:
+        return units / UNITS_PER_ONE
+    except OverflowError:
+        return math.inf
 
 
 def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units:
@@ -79,10 +82,8 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite gives an unlimited budget.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite gives an unlimited budget), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
         What is counted.
 
@@ -108,7 +109,7 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
             f"epsilon={epsilon!r} with delta={delta!r} is too small to count: it allows "
             f"{kind.symbol} = {float(amount):.3g}, below the smallest unit 2^-60. Choose a larger epsilon."
         )
-    return units
+    return check_units(units, name="epsilon (in units)")
 
 
 def gaussian_cost(noise_multiplier: float, accountant: str) -> Fraction | float:
@@ -214,6 +215,8 @@ def check_units(units: Units, at_least: int = 0, name: str = "units") -> Units:
             f"{name} must be at least {at_least}, got {shown(units)}. If this is a share of a budget, the "
             "budget is used up or split into too many parts."
         )
+    if units > 2**1000:
+        raise ValueError(f"{name} must be at most 2^1000, or math.inf, got {shown(units)}.")
     return units
 
 

@@ -33,10 +33,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
@@ -102,10 +100,8 @@ def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
@@ -135,10 +131,8 @@ def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------

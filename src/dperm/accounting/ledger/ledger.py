@@ -313,10 +313,8 @@ class Ledger(PrivacyLedger):
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite means an unlimited budget.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite means an unlimited budget), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
         What adds up under composition. A "zcdp" ledger also takes fits accounted with "gdp" (mu-GDP implies
         (mu^2/2)-zCDP), a "gdp" ledger takes no fits accounted with "zcdp".

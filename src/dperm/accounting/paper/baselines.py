@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_positive, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     logistic_threshold,
     pure_objective_scale,
 )
-from dperm.accounting.paper.comparison import PaperComparison, compared, published
+from dperm.accounting.paper.comparison import PaperComparison, check_claim, compared, published
 from dperm.accounting.paper.full_batch import _refuse_replace_one
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
@@ -91,7 +91,7 @@ def dp_agd(
     Lee and Kifer 2018, inequality (5), Algorithm 2 and Section 6.
     """
     _refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(check_positive(epsilon, "epsilon"), delta)
     share = epsilon / (2.0 * check_steps(splits, "splits"))
     selection, gradient = share**2 / 2.0, share**2 / (4.0 * math.log(1.25 / delta))
     rho = zcdp_rho_bun_steinke(epsilon, delta)
@@ -108,7 +108,7 @@ def dp_agd(
 @compared("dp_agd")
 def compare_dp_agd(epsilon: float, delta: float, *, part: str = "gradient") -> PaperComparison:
     """Noise at the same share of the budget; `part` is "gradient" or "selection"."""
-    epsilon = check_positive_epsilon(epsilon)
+    epsilon, delta = check_claim(epsilon, delta)
     published, tight = zcdp_rho_bun_steinke(epsilon, delta), zcdp_rho(epsilon, delta)
     if part not in ("gradient", "selection"):
         raise ValueError(f"part must be 'gradient' or 'selection', got {part!r}.")
@@ -152,7 +152,7 @@ def objective_perturbation(
     -----
     Kifer, Smith and Thakurta 2012, Algorithm 1, as used by Lee and Kifer 2018.
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     l2, row_norm = check_positive(l2, "l2"), check_positive(row_norm, "row_norm")
     beta = row_norm * row_norm / 4.0 if beta is None else check_positive(beta, "beta")
     least = 2.0 * beta / epsilon
@@ -222,7 +222,7 @@ def compare_privgene(
     epsilon: float, delta: float, *, generations: int = 1, neighbors: str = "add_or_remove"
 ) -> PaperComparison:
     """Published against tight scale ``1/c`` of the selection noise, with both conversions of the budget."""
-    epsilon = check_positive_epsilon(epsilon)
+    epsilon, delta = check_claim(epsilon, delta)
     published = privgene(
         zcdp_rho_bun_steinke(epsilon, delta), generations=generations, entry_bound=1.0, stride=1.0
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec
 
-from dperm.accounting._checks import shown
+from dperm.accounting._checks import check_delta, check_real, shown
 from dperm.errors import PrivacyWarning
 
 Settings = ParamSpec("Settings")
@@ -89,6 +90,13 @@ def published(algorithm: str) -> Callable[[Comparer[Settings]], Callable[Setting
         return noise
 
     return decorate
+
+
+def check_claim(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return a checked target for which published formulas and their powers are doubles."""
+    expected = "a number > 0, infinite or between 1e-50 and 1e50"
+    holds = lambda number: 1e-50 <= number <= 1e50 or number == math.inf  # noqa: E731
+    return check_real(epsilon, "epsilon", expected, holds), check_delta(delta, least=1e-250)
 
 
 def verified_noise(comparison: PaperComparison) -> float:

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from dperm.accounting._checks import (
-    check_delta,
     check_non_negative,
     check_positive,
     check_positive_epsilon,
@@ -21,7 +20,13 @@ from dperm.accounting.output_sensitivity import (
     logistic_sensitivity,
     minimiser_sensitivity,
 )
-from dperm.accounting.paper.comparison import PaperComparison, compared, published, verified_noise
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
 from dperm.accounting.units import check_target
 
 
@@ -107,7 +112,8 @@ def compare_output_perturbation(
     epsilon: float, delta: float, *, refined: bool = False, **settings: Any
 ) -> PaperComparison:
     """Published against tight output perturbation; `refined`: logistic sensitivity with R = lipschitz."""
-    epsilon, (_, delta) = check_positive_epsilon(epsilon), check_target(epsilon, delta)
+    _, delta = check_target(epsilon, delta)
+    epsilon, _ = check_claim(epsilon, delta or 0.5)
     published = smooth_erm_sensitivity(**settings)
     beta, l2, eta = settings["beta"], settings.get("l2", 0.0), settings["eta"]
     run = DescentRun(settings["n_samples"], settings["steps"], eta, l2=l2)
@@ -184,9 +190,9 @@ def noisy_gd(
     Nikolov, lecture notes on private ERM, Section 6; Bassily, Smith and Thakurta 2014.
     """
     _refuse_replace_one(neighbors, "noisy_gd", "C/n, the contribution of one record")
-    epsilon, releases = check_positive_epsilon(epsilon), check_steps(steps, least=2) - 1
+    (epsilon, delta), releases = check_claim(epsilon, delta), check_steps(steps, least=2) - 1
     mean_clip = check_positive(clip, "clip") / check_steps(n_samples, "n_samples")
-    noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / check_delta(delta))) * mean_clip / epsilon
+    noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) * mean_clip / epsilon
     tight = noisy_gd_sigma(epsilon, delta, releases, n_samples, clip)
     true = gdp_epsilon(math.sqrt(releases) * mean_clip / noise, delta)
     return PaperComparison("noisy_gd", noise, tight, epsilon, delta, true, neighbors, epsilon < 1.0)
@@ -204,7 +210,7 @@ def _refuse_replace_one(neighbors: str, algorithm: str, sensitivity: str) -> Non
 def _gaussian(
     name: str, constant: float, proved_below: float, epsilon: float, delta: float, sensitivity: float
 ) -> float:
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     sigma = math.sqrt(2.0 * math.log(constant / delta)) * check_positive(sensitivity, "sensitivity") / epsilon
     if gaussian_delta(epsilon, sigma, sensitivity) > delta:
         raise ValueError(

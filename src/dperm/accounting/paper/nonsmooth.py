@@ -18,11 +18,16 @@ from dperm.accounting._checks import (
     check_delta,
     check_non_negative,
     check_positive,
-    check_positive_epsilon,
     check_probability,
     check_steps,
 )
-from dperm.accounting.paper.comparison import PaperComparison, compared, published, verified_noise
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, holder_kappa
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
@@ -165,7 +170,7 @@ def sgd_output(epsilon: float, delta: float, **run: Any) -> PaperComparison:
     Wang et al. 2022, Algorithm 1 and Theorem 8, proved for epsilon < 1. The tight noise is that of averaged
     counts for the same uniform indices and gradient bound.
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     planned = HolderRun(**run)
     noise = math.sqrt(2.0 * math.log(2.5 / delta)) * _output_sensitivity(delta / 2.0, planned) / epsilon
     push = 2.0 * planned.eta * planned.gradient_bound
@@ -200,7 +205,7 @@ def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -
     Wang et al. 2022, Theorem 11: (32) ``sigma^2/(4 G^2) >= 0.67``, (33) ``lambda - 1 <= sigma^2/(6 G^2)
     log(n/(lambda (1 + sigma^2/(4 G^2))))``. The feasible set is an interval in every case tested.
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     n, t = check_steps(n_samples, "n_samples"), check_steps(steps)
 
     def order(beta: float) -> float:
@@ -255,8 +260,8 @@ def sgd_gradient(
     -----
     Wang et al. 2022, Algorithm 2 and Theorem 11, with the feasible beta of smallest noise.
     """
-    comparison = compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps)
-    return check_positive(gradient_bound, "gradient_bound") * verified_noise(comparison)
+    bound = check_positive(gradient_bound, "gradient_bound")
+    return bound * verified_noise(compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps))
 
 
 @compared("dp_sgd_gradient")

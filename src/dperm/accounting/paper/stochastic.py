@@ -6,14 +6,18 @@ import math
 from typing import Any
 
 from dperm.accounting._checks import (
-    check_delta,
     check_positive,
-    check_positive_epsilon,
     check_rate,
     check_steps,
 )
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.paper.comparison import PaperComparison, compared, published, verified_noise
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
 
@@ -46,7 +50,7 @@ def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> PaperComparison:
     -----
     Zhang et al. 2017, Algorithm 2 and Theorem 4 (epsilon <= 1).
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     noise = rrpsgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"))
     settings = {"batch_size": 1, "n_samples": n_samples, "steps": n_samples**2, **_WITHOUT_REPLACEMENT}
     return _compare("rrpsgd", noise, epsilon, delta, settings, proved=epsilon <= 1.0)
@@ -92,7 +96,7 @@ def dp_lssgd(
     -----
     DP-LSSGD, Theorem 1, claimed for ``epsilon^2 <= 5 T log(1/delta) b^2/n^2``.
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     noise = dp_lssgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"), check_steps(steps))
     rate = check_rate(check_positive(batch_size, "batch_size") / n_samples, "batch_size / n_samples")
     claimed = epsilon * epsilon <= 5.0 * steps * math.log(1.0 / delta) * rate**2
@@ -143,7 +147,7 @@ def compare_sgd_advanced_composition(
     epsilon: float, delta: float, *, rate: float, steps: int, accountant: str = "pld"
 ) -> PaperComparison:
     """Published against tight noise; `accountant` "advanced_composition" stays within the method."""
-    epsilon, delta, rate = check_positive_epsilon(epsilon), check_delta(delta), check_rate(rate)
+    (epsilon, delta), rate = check_claim(epsilon, delta), check_rate(rate)
     epsilon_t = epsilon / (2.0 * math.sqrt(2.0 * check_steps(steps) * math.log(2.0 / delta)))
     if epsilon_t / (2.0 * rate) >= 1.0:
         raise ValueError(
