@@ -1,5 +1,4 @@
 import math
-import threading
 import time
 from fractions import Fraction
 
@@ -23,6 +22,7 @@ from dperm.accounting import (
     zcdp_rho,
 )
 from dperm.errors import BudgetExceededError
+from reference.threads import in_threads
 
 ACCOUNTANTS = ["gdp", "zcdp"]
 EVENTS = [GaussianRelease(3.0), ExponentialMechanismRelease(0.01), PureRelease(0.01), GaussianRelease(0.0)]
@@ -167,7 +167,7 @@ def test_threads_never_overspend():
     budget._units = lambda cost, count: SlowCost(cost)
     accepted = []
 
-    def hammer():
+    def hammer(_):
         count = 0
         for _ in range(150):
             try:
@@ -177,11 +177,7 @@ def test_threads_never_overspend():
                 pass
         accepted.append(count)
 
-    threads = [threading.Thread(target=hammer) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(hammer, 8)
     assert sum(accepted) == budget.spent_units == 500
 
 

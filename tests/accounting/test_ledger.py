@@ -1,7 +1,6 @@
 import contextlib
 import os
 import pickle
-import threading
 import time
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
 from dperm.accounting import Ledger, budget_units, check_ledger
 from dperm.errors import BudgetExceededError
+from reference.threads import in_threads
 
 
 class TestLedger(LedgerContract):
@@ -44,19 +44,13 @@ def test_threads_never_overspend():
     unit = budget_units(0.2, 1e-6)
     possible = ledger.total_units // unit
     accepted = []
-    start = threading.Barrier(8)
 
-    def hammer():
-        start.wait()
+    def hammer(_):
         for _ in range(5):
             with contextlib.suppress(BudgetExceededError):
                 accepted.append(ledger.charge(epsilon=0.2, delta=1e-6))
 
-    threads = [threading.Thread(target=hammer) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(hammer, 8)
     assert len(accepted) == len(ledger.history()) == possible
     assert ledger.spent_units <= ledger.total_units
 
