@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from dperm.accounting import Ledger, open_ledger
-from dperm.accounting.ledger import connections
+from dperm.accounting.ledger import store
 
 CHARGE = {
     "epsilon": 1e-3,
@@ -30,15 +30,15 @@ class TestCharge:
 
     def test_durable_with_10_000_charges(self, benchmark, folder):
         ledger = open_ledger(f"sqlite:///{folder}/budget.db", "data", 3.0, 1e-6)
-        kept = connections.connect(ledger.path, os.stat(ledger.path))
+        kept = store.connect(ledger.path, os.stat(ledger.path))
         kept.connection.execute("PRAGMA synchronous = OFF")
         for _ in range(10_000):
             ledger.charge(**CHARGE)
-        connections.discard(ledger.path)
+        store.discard(ledger.path)
         benchmark.pedantic(ledger.charge, kwargs=CHARGE, rounds=1000, warmup_rounds=20)
 
     def test_durable_rollback_journal(self, benchmark, folder, monkeypatch):
-        monkeypatch.setattr(connections, "on_local_file_system", lambda path: False)
+        monkeypatch.setattr(store, "on_local_file_system", lambda path: False)
         ledger = open_ledger(f"sqlite:///{folder}/budget.db", "data", 3.0, 1e-6)
         benchmark.pedantic(ledger.charge, kwargs=CHARGE, rounds=200, warmup_rounds=5)
 

@@ -12,7 +12,7 @@ def gaussian_delta(epsilon, mu, digits=DIGITS):
         return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
-def zcdp_log_delta(rho, epsilon):
+def zcdp_log_delta(rho, epsilon, iterations=180):
     """Canonne, Kamath and Steinke 2020, Corollary 13, minimised over the order by ternary search."""
     with mp.workdps(DIGITS):
         rho, epsilon = mp.mpf(rho), mp.mpf(epsilon)
@@ -23,7 +23,7 @@ def zcdp_log_delta(rho, epsilon):
             return x * (a * rho - epsilon) + a * mp.log1p(-1 / a) - mp.log(x)
 
         low, high = mp.mpf(-80), mp.mpf(80)
-        for _ in range(180):
+        for _ in range(iterations):
             third = (high - low) / 3
             if exponent(low + third) < exponent(high - third):
                 high -= third

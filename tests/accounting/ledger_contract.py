@@ -5,6 +5,7 @@ import dataclasses
 import math
 import pickle
 from abc import ABC, abstractmethod
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -182,7 +183,17 @@ class LedgerContract(ABC):
 
     def test_bad_charges_change_nothing(self):
         ledger = self.make(1.0, 1e-6)
-        for epsilon, delta in [(0.0, 1e-6), (-1.0, 1e-6), (0.1, 1.5), (math.nan, 1e-6)]:
-            with pytest.raises(ValueError, match="must be"):
-                ledger.charge(epsilon=epsilon, delta=delta)
+        for bad in [
+            *({"epsilon": epsilon} for epsilon in (0.0, -1.0, math.nan, 10**400, Fraction(1, 10**400))),
+            *({"epsilon": epsilon} for epsilon in ("0.1", None, True, Decimal("0.1"))),
+            *({"delta": delta} for delta in (1.5, False, "0", Fraction(1, 10**400))),
+            {"accountant": 3},
+            {"description": b"fit"},
+            {"description": "\ud800"},
+            {"statement": ["a"]},
+            {"statement": "a"},
+        ]:
+            (name,) = bad
+            with pytest.raises((ValueError, TypeError), match=f"{name} must be"):
+                ledger.charge(**({"epsilon": 0.1, "delta": 1e-6} | bad))
         assert ledger.history() == []

@@ -42,7 +42,7 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
         w = [Fraction(round(v * 2**200), 2**200) for v in w]  # far below double precision
     error = math.dist(computed, [float(v / steps) for v in total])
     rounding = descent_rounding(
-        steps, eta, batch_size=batch_size, dimension=d, gradient_bound=7.0, smoothness=100.0, row_norm=10.0,
+        steps, eta, batch_size=batch_size, dimension=d, gradient_bound=7.0, smoothness=100.0,
         l2=l2, radius=math.inf,
     )  # fmt: skip
     assert error <= rounding.additive / 2 + 1e-15
@@ -51,7 +51,7 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
 
 
 def test_a_kink_adds_drift_instead():
-    settings = {"batch_size": 1, "dimension": 5, "gradient_bound": 1.0, "row_norm": 1.0, "l2": 0.0}
+    settings = {"batch_size": 1, "dimension": 5, "gradient_bound": 1.0, "l2": 0.0}
     rough = descent_rounding(100, 0.1, smoothness=math.inf, radius=2.0, **settings)
     assert 0.0 < rough.drift < 1e-13
     assert rough.additive < descent_rounding(100, 0.1, smoothness=10.0, radius=2.0, **settings).additive

@@ -1,14 +1,14 @@
 import contextlib
 import os
 import pickle
-import threading
 import time
 
 import pytest
 
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
-from dperm.accounting import Ledger, budget_units
+from dperm.accounting import Ledger, budget_units, check_ledger
 from dperm.errors import BudgetExceededError
+from reference.threads import in_threads
 
 
 class TestLedger(LedgerContract):
@@ -44,19 +44,13 @@ def test_threads_never_overspend():
     unit = budget_units(0.2, 1e-6)
     possible = ledger.total_units // unit
     accepted = []
-    start = threading.Barrier(8)
 
-    def hammer():
-        start.wait()
+    def hammer(_):
         for _ in range(5):
             with contextlib.suppress(BudgetExceededError):
                 accepted.append(ledger.charge(epsilon=0.2, delta=1e-6))
 
-    threads = [threading.Thread(target=hammer) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(hammer, 8)
     assert len(accepted) == len(ledger.history()) == possible
     assert ledger.spent_units <= ledger.total_units
 
@@ -72,6 +66,14 @@ def test_threads_never_overspend():
 def test_bad_ledgers(arguments, words):
     with pytest.raises(ValueError, match=words):
         Ledger(*arguments)
+
+
+@pytest.mark.parametrize("other", ["x", None, Ledger, 3])
+def test_only_a_ledger_is_taken_for_one(other):
+    with pytest.raises(TypeError, match=r"ledger must be a dperm\.accounting\.Ledger"):
+        check_ledger(other)
+    ledger = Ledger(1.0, 1e-6)
+    assert check_ledger(ledger) is ledger
 
 
 def test_repr():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dperm.accounting import open_ledger
-from dperm.accounting.ledger import connections
+from dperm.accounting.ledger import store
 from dperm.errors import (
     LedgerCorruptError,
     LedgerError,
@@ -33,27 +33,27 @@ def closed(tmp_path):
     ledger = open_ledger(path, "adult", 3.0, DELTA)
     for number in range(60):
         ledger.charge(epsilon=0.05, delta=DELTA, description=f"fit {number}", statement={"n": number})
-    connections.discard(ledger.path)
+    store.discard(ledger.path)
     assert not Path(f"{path}-wal").exists()
     return ledger
 
 
 def outcome(ledger, known):
     """What a process finds that comes later: the error, or the very charges that were made."""
-    connections.discard(ledger.path)
+    store.discard(ledger.path)
     try:
         found = open_ledger(Path(ledger.path), "adult").history()
     except LedgerError as error:
         return error
     finally:
-        connections.discard(ledger.path)
+        store.discard(ledger.path)
     assert found == known
     return None
 
 
 def test_flipped_bytes_are_detected_or_harmless(closed):
     path, known, rng = Path(closed.path), closed.history(), random.Random(0)
-    connections.discard(closed.path)
+    store.discard(closed.path)
     intact = path.read_bytes()
     detected = 0
     for trial in range(300):
@@ -72,7 +72,7 @@ def test_flipped_bytes_are_detected_or_harmless(closed):
 
 def test_overwritten_stretches_are_detected_or_harmless(closed):
     path, known, rng = Path(closed.path), closed.history(), random.Random(1)
-    connections.discard(closed.path)
+    store.discard(closed.path)
     intact = path.read_bytes()
     for _ in range(60):
         damaged = bytearray(intact)
@@ -112,7 +112,7 @@ def test_a_damaged_or_deleted_log_is_detected(tmp_path):
 @pytest.mark.parametrize("keep", [0, 1, 15, 100, 4096, 5000, 8192, 0.5, 0.9, 0.999])
 def test_truncated_files(closed, keep):
     known = closed.history()
-    connections.discard(closed.path)
+    store.discard(closed.path)
     size = os.stat(closed.path).st_size
     os.truncate(closed.path, int(keep * size) if isinstance(keep, float) else keep)
     error = outcome(closed, known)
@@ -170,7 +170,7 @@ def test_full_disk(small_disk):
     assert len(ledger.history()) == stored > 0
     ledger.charge(epsilon=1e-4, delta=DELTA)
     assert len(ledger.history()) == stored + 1
-    connections.discard(ledger.path)
+    store.discard(ledger.path)
 
 
 def test_full_disk_at_creation(tmp_path):
@@ -200,19 +200,19 @@ def test_file_size_limit(tmp_path):
 
 
 def test_page_limit(tmp_path, monkeypatch):
-    configured = connections._configured
+    configured = store._configured
 
     def limited(path, mode):
         connection = configured(path, mode)
         connection.execute("PRAGMA max_page_count = 20")
         return connection
 
-    monkeypatch.setattr(connections, "_configured", limited)
+    monkeypatch.setattr(store, "_configured", limited)
     ledger = open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
     stored, error = fill(ledger)
     assert isinstance(error, LedgerFullError)
     assert len(ledger.history()) == stored
-    connections.discard(ledger.path)
+    store.discard(ledger.path)
 
 
 class FailingCommit:
@@ -238,7 +238,7 @@ class FailingCommit:
 @pytest.mark.parametrize("happens", [False, True])
 def test_a_commit_of_unknown_outcome_raises(closed, happens):
     closed.charge(epsilon=0.05, delta=DELTA)
-    kept = connections._KEPT[closed.path]
+    kept = store._KEPT[closed.path]
     kept.connection = FailingCommit(kept.connection, happens)
     with pytest.raises(LedgerInDoubtError, match=r"at the commit.*may have been stored.*Nothing may be"):
         closed.charge(epsilon=0.05, delta=DELTA, description="in doubt")
@@ -263,12 +263,12 @@ def test_an_interrupt_undoes_the_charge(closed, monkeypatch):
 def test_read_only(what, name, monkeypatch):
     """Permissions do not bind the superuser, so the attempt is made as nobody."""
     if name == "rollback.db":
-        monkeypatch.setattr(connections, "on_local_file_system", lambda path: False)
+        monkeypatch.setattr(store, "on_local_file_system", lambda path: False)
     folder = Path(tempfile.mkdtemp())
     try:
         ledger = open_ledger(folder / name, "adult", 3.0, DELTA)
         ledger.charge(epsilon=1.0, delta=DELTA)
-        connections.discard(ledger.path)
+        store.discard(ledger.path)
         folder.chmod(0o555 if what == "folder" else 0o777)
         for file in folder.iterdir():
             file.chmod(0o666 if what == "folder" else 0o444)
@@ -287,7 +287,7 @@ def test_read_only(what, name, monkeypatch):
         folder.chmod(0o755)
         assert ledger.spent == 1.0
     finally:
-        connections.discard(str(folder / name))
+        store.discard(str(folder / name))
         shutil.rmtree(folder)
 
 
@@ -309,19 +309,19 @@ class TestNetworkFileSystems:
             "28 27 0:5 / /home rw - nfs4 server:/home rw\n"
             "29 27 0:6 / /mnt/with\\040space rw shared:1 - fuse.sshfs ada@host: rw\n"
         )
-        assert connections.on_local_file_system(path, str(mounts)) is local
+        assert store.on_local_file_system(path, str(mounts)) is local
 
     def test_unknown_is_not_local(self, tmp_path):
-        assert not connections.on_local_file_system("/srv/budget.db", str(tmp_path / "missing"))
+        assert not store.on_local_file_system("/srv/budget.db", str(tmp_path / "missing"))
 
     def test_no_shared_memory_is_used(self, tmp_path, monkeypatch):
         path = tmp_path / "budget.db"
         local = open_ledger(path, "adult", 3.0, DELTA)
         local.charge(epsilon=0.1, delta=DELTA)
-        connections.discard(local.path)
-        monkeypatch.setattr(connections, "on_local_file_system", lambda path: False)
+        store.discard(local.path)
+        monkeypatch.setattr(store, "on_local_file_system", lambda path: False)
         for ledger in (open_ledger(path, "adult"), open_ledger(tmp_path / "new.db", "adult", 3.0, DELTA)):
             ledger.charge(epsilon=0.1, delta=DELTA)
             assert not Path(f"{ledger.path}-shm").exists()
-            assert connections._journal(connections._KEPT[ledger.path].connection) == "delete"
+            assert store._journal(store._KEPT[ledger.path].connection) == "delete"
         assert len(local.history()) == 2

@@ -9,9 +9,9 @@ from dperm.accounting import (
     random_rounds,
     sgd_epsilon,
 )
-from dperm.accounting.pld import pld
 from dperm.accounting.pld import profiles as profiles_of
-from dperm.accounting.pld.pld import mean_delta
+from dperm.accounting.pld import refinement
+from dperm.accounting.pld.refinement import mean_delta
 from dperm.accounting.subsampling import make_plan
 
 WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}
@@ -70,7 +70,7 @@ def test_vectors_of_many_fixed_steps(n_samples, multiples):
 def test_fixed_number_of_steps_agrees_with_the_other_composition():
     epsilon = sgd_epsilon(1.5, 1e-6, batch_size=10, n_samples=500, steps=700, **WOR)
     profiles = profiles_of.without_replacement_replace_one(0.02, 2.0 / 1.5)
-    delta = mean_delta(profiles, np.array([700]), epsilon, 1e-6, pld.Grid(0.05, (0,)))
+    delta = mean_delta(profiles, np.array([700]), epsilon, 1e-6, refinement.Grid(0.05, (0,)))
     assert delta == pytest.approx(1e-6, rel=0.02)
 
 

@@ -10,13 +10,12 @@ from scipy.stats import norm
 
 from accounting import high_precision
 from dperm.accounting import (
+    PureRelease,
     bounded_range_eta,
     bounded_range_eta_from_mu,
     bounded_range_mu,
     bounded_range_rho,
     exponential_mechanism_rate,
-    pure_mu,
-    pure_rho,
 )
 
 VECTOR = 1e-9
@@ -72,16 +71,15 @@ def test_monotone(eta, factor):
 
 
 def test_pure_release_costs_four_times_a_selection_in_zcdp():
-    assert pure_rho(0.7) == pytest.approx(4 * bounded_range_rho(0.7), rel=1e-15)
-    assert pure_mu(0.7) == bounded_range_mu(1.4)
-    assert pure_mu(1.0) == pytest.approx(-2 * norm.ppf(1 / (1 + math.e)), rel=1e-12)
+    assert PureRelease(0.7).cost("zcdp") == pytest.approx(4 * bounded_range_rho(0.7), rel=1e-15)
+    assert bounded_range_mu(2.0) == pytest.approx(-2 * norm.ppf(1 / (1 + math.e)), rel=1e-12)
 
 
 def test_pure_mu_dominates_randomised_response():
     epsilon = 1.3
     alpha = np.linspace(0, 1, 999)
     pure = np.maximum(0, np.maximum(1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha)))
-    gaussian = norm.cdf(norm.ppf(1 - alpha) - pure_mu(epsilon))
+    gaussian = norm.cdf(norm.ppf(1 - alpha) - bounded_range_mu(2 * epsilon))
     assert (gaussian <= pure + 1e-12).all()
 
 
@@ -107,8 +105,6 @@ def test_limits():
         bounded_range_mu,
         bounded_range_eta,
         bounded_range_eta_from_mu,
-        pure_mu,
-        pure_rho,
     ):
         assert function(0.0) == 0.0
         assert function(math.inf) == math.inf

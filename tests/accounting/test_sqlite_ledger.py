@@ -8,8 +8,8 @@ import os
 import pickle
 import shutil
 import sqlite3
-import threading
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from dperm.errors import (
     LedgerNotFoundError,
     LedgerVersionError,
 )
+from reference.threads import in_threads
 
 DELTA = 1e-6
 
@@ -83,6 +84,7 @@ class TestOpening:
         assert (again.spent, again.seal, again.total_units) == (1.0, ledger.seal, budget_units(3.0, DELTA))
         assert again == ledger
         assert open_ledger(path, "adult", 3.0, DELTA) == ledger
+        assert open_ledger(path, "adult", Fraction(3), DELTA) == ledger
 
     def test_relative_and_absolute_urls(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -158,17 +160,8 @@ class TestOpening:
             assert (again.spent, again.spent_units) == (epsilon, ledger.total_units)
 
     def test_only_one_of_two_creators_creates(self, path):
-        ledgers, start = [], threading.Barrier(8)
-
-        def create():
-            start.wait()
-            ledgers.append(open_ledger(path, "adult", 1.0, DELTA))
-
-        threads = [threading.Thread(target=create) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        ledgers = []
+        in_threads(lambda _: ledgers.append(open_ledger(path, "adult", 1.0, DELTA)), 8)
         assert len(ledgers) == 8
         assert len(set(ledgers)) == 1
         assert not list(path.parent.glob("*.new*"))
@@ -189,18 +182,14 @@ class TestHandles:
         handles = [ledger, pickle.loads(pickle.dumps(ledger)), SqliteLedger(ledger.path, "adult")]
         accepted = []
 
-        def hammer(handle):
+        def hammer(i):
             for _ in range(5):
                 try:
-                    accepted.append(handle.charge(epsilon=1.0, delta=DELTA))
+                    accepted.append(handles[i % 3].charge(epsilon=1.0, delta=DELTA))
                 except BudgetExceededError:
                     return
 
-        threads = [threading.Thread(target=hammer, args=(handle,)) for handle in handles * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(hammer, 6)
         assert len(accepted) == len(ledger.history()) == possible
 
     def test_repr(self, ledger):

@@ -15,15 +15,13 @@ from dperm.accounting import (
     gaussian_sigma,
     gdp_epsilon,
     noise_multiplier,
-    poisson_rdp,
-    rdp_to_epsilon,
     sgd_delta,
     sgd_epsilon,
-    symmetric_rdp,
 )
-from dperm.accounting.pld import pld
 from dperm.accounting.pld import profiles as profiles_of
+from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import mean_composed_delta
+from dperm.accounting.rdp import poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
 VECTOR = 1e-9
 PLD_VECTOR = 1e-3
@@ -329,7 +327,7 @@ def test_one_step_is_the_profile():
 def test_every_grid_is_an_upper_bound_and_finer_is_tighter():
     profiles = profiles_of.without_replacement_replace_one(0.00256, 0.2)
     values = [
-        pld.composed_epsilons(profiles, 19550, 1e-5, pld.Grid(step, (0,)))[0]
+        refinement.composed_epsilons(profiles, 19550, 1e-5, refinement.Grid(step, (0,)))[0]
         for step in (2, 1, 0.5, 0.2, 0.1, 0.02)
     ]
     assert values == sorted(values, reverse=True)
@@ -423,10 +421,10 @@ def test_small_rates_never_fail(rate, multiplier, steps, delta, direction):
     """On the first grid, for every rate: above that of one step, and the delta there is the promised one."""
     delta, mu = 10.0**delta, 1.0 / multiplier
     profiles = profiles_of.poisson_add_or_remove(10.0**rate, mu)
-    grid = pld.first_grid(profiles, steps, delta)._replace(directions=(direction,))
-    (bound,) = pld.composed_epsilons(profiles, steps, delta, grid)
+    grid = refinement.first_grid(profiles, steps, delta)._replace(directions=(direction,))
+    (bound,) = refinement.composed_epsilons(profiles, steps, delta, grid)
     counts = np.array([steps])
-    loss = pld._loss_on_grid(profiles, direction, steps, delta, grid)
+    loss = refinement._loss_on_grid(profiles, direction, steps, delta, grid)
     assert bound < math.inf
     assert at(profiles.pairs[direction][0], bound) <= delta
     # another tilt, whose allowance for rounding shows at the smallest deltas
@@ -440,7 +438,7 @@ def test_tiny_deltas_are_certified():
 
 def test_what_cannot_be_certified_is_not_guessed():
     profiles = profiles_of.without_replacement_replace_one(1e-6, 0.5)
-    assert pld.refined_epsilon(profiles, 10**14, 1e-5)[0] == math.inf
+    assert refinement.refined_epsilon(profiles, 10**14, 1e-5)[0] == math.inf
     settings = {"batch_size": 1, "n_samples": 10**6, "steps": 10**14, **WOR}
     renyi = sgd_epsilon(11.59, 1e-8, accountant="rdp", **settings)
     assert sgd_epsilon(11.59, 1e-8, **settings) == renyi  # falls back

@@ -10,12 +10,12 @@ from scipy.stats import kstest, norm
 from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_delta, gaussian_sigma, gdp_mu
-from dperm.accounting.group_privacy import group_privacy
 from dperm.algorithms import nonprivate, objective_perturbation
 from dperm.errors import BudgetExceededError
 from dperm.losses import Huber
 from dperm.mechanisms import release
 from dperm.objective.bounded_training import Minimisation
+from reference.group_privacy import group_privacy
 
 SHARE = 1 - 1e-3  # of epsilon and delta, left for the linear term
 

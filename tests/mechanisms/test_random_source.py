@@ -23,6 +23,7 @@ from dperm.mechanisms.random_source import (
     random_source,
 )
 from reference.bit_reader import BitReader, ScriptedSource
+from reference.threads import in_threads
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
@@ -251,17 +252,8 @@ def test_keyboard_interrupt_in_the_source_comes_out():
 @pytest.mark.parametrize("random_state", [None, 6])
 def test_threads_get_distinct_words(random_state):
     bits = random_bits(random_state)
-    results, barrier = [], threading.Barrier(4)
-
-    def work():
-        barrier.wait()
-        results.extend(samplers.uniform_words(bits, size) for size in [1, 7, 1000] * 60)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    results = []
+    in_threads(lambda _: results.extend(samplers.uniform_words(bits, n) for n in [1, 7, 1000] * 60), 4)
     words = np.concatenate(results)
     assert words.size == 4 * 60 * 1008
     assert np.unique(words).size == words.size  # a repetition by chance has probability 2e-9

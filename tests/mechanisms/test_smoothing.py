@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dperm._kernels import row_kernels
-from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting import smoothing_beta, smoothing_gamma
 from dperm.mechanisms import laplacian_smoothing
 from reference.numpy_sgd import smoothing_by_fft, smoothing_dense
 

@@ -1,7 +1,8 @@
 """Privacy accounting: how much noise a guarantee needs, and what was spent.
 
 Pure functions of public numbers; nothing here sees data. Results are rounded to the safe side: noise,
-costs, epsilon and delta up; budgets, rates, mu and rho down.
+costs, epsilon and delta up; budgets, rates, mu and rho down. Every function raises ValueError for an argument
+outside its range and TypeError for one of another type, and says what it expected.
 """
 
 from dperm.accounting.approximate_gdp import approximate_gdp
@@ -9,14 +10,14 @@ from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
-    NotPrivate,
     PerturbedMinimumRelease,
     PrivacyEvent,
     PureRelease,
 )
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
-from dperm.accounting.group_privacy import group_privacy, group_privacy_target
-from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger
+from dperm.accounting.group_privacy import group_privacy_target
+from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger, check_ledger
 from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
@@ -24,21 +25,8 @@ from dperm.accounting.paper import PaperComparison, compare_with_paper
 from dperm.accounting.pure_composition import (
     advanced_composition,
     amplified_epsilon,
-    basic_composition,
-    optimal_composition_delta,
 )
 from dperm.accounting.random_rounds import random_round_noise_multiplier
-from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
-from dperm.accounting.renyi_budget import (
-    RenyiBudget,
-    planned_renyi_order,
-    renyi_budget_units,
-    sampled_gaussian_noise_multiplier,
-    sampled_gaussian_units,
-    sampled_selection_epsilon,
-    sampled_selection_eta,
-    sampled_selection_units,
-)
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.selection import (
     bounded_range_eta,
@@ -46,8 +34,6 @@ from dperm.accounting.selection import (
     bounded_range_mu,
     bounded_range_rho,
     exponential_mechanism_rate,
-    pure_mu,
-    pure_rho,
 )
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import Sampling, SubsamplingAccountant, sgd_delta, sgd_epsilon
@@ -59,19 +45,14 @@ from dperm.accounting.units import (
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
-    units_as_float,
 )
 from dperm.accounting.zcdp import (
-    zcdp_delta,
-    zcdp_delta_bun_steinke,
     zcdp_epsilon,
-    zcdp_epsilon_bun_steinke,
     zcdp_rho,
     zcdp_rho_bun_steinke,
 )
 
 __all__ = [
-    "RDP_ORDERS",
     "UNITS_PER_ONE",
     "Accountant",
     "Budget",
@@ -81,13 +62,11 @@ __all__ = [
     "LedgerEntry",
     "Neighbours",
     "NoiseChoice",
-    "NotPrivate",
     "PaperComparison",
     "PerturbedMinimumRelease",
     "PrivacyEvent",
     "PrivacyLedger",
     "PureRelease",
-    "RenyiBudget",
     "Sampling",
     "ScheduledBudget",
     "SqliteLedger",
@@ -96,12 +75,12 @@ __all__ = [
     "advanced_composition",
     "amplified_epsilon",
     "approximate_gdp",
-    "basic_composition",
     "bounded_range_eta",
     "bounded_range_eta_from_mu",
     "bounded_range_mu",
     "bounded_range_rho",
     "budget_units",
+    "check_ledger",
     "compare_with_paper",
     "exponential_mechanism_rate",
     "gaussian_delta",
@@ -110,34 +89,18 @@ __all__ = [
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
-    "group_privacy",
     "group_privacy_target",
     "ledger_names",
     "noise_multiplier",
     "open_ledger",
-    "optimal_composition_delta",
-    "planned_renyi_order",
-    "poisson_rdp",
     "pure_epsilon",
-    "pure_mu",
-    "pure_rho",
     "random_round_noise_multiplier",
-    "rdp_to_epsilon",
-    "renyi_budget_units",
-    "sampled_gaussian_noise_multiplier",
-    "sampled_gaussian_units",
-    "sampled_selection_epsilon",
-    "sampled_selection_eta",
-    "sampled_selection_units",
     "selection_eta",
     "sgd_delta",
     "sgd_epsilon",
-    "symmetric_rdp",
-    "units_as_float",
-    "zcdp_delta",
-    "zcdp_delta_bun_steinke",
+    "smoothing_beta",
+    "smoothing_gamma",
     "zcdp_epsilon",
-    "zcdp_epsilon_bun_steinke",
     "zcdp_rho",
     "zcdp_rho_bun_steinke",
 ]

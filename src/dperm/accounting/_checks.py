@@ -1,26 +1,84 @@
-"""Checks of the numbers that callers hand to the accounting functions."""
+"""Checks of what callers hand to the accounting functions; messages name the argument and what it must be.
+
+A real number of any type is read as the nearest double, and results are for that double. Numbers that no
+double comes near (``10**400``, ``Fraction(1, 10**400)``) are refused: as 0 or infinity they would mean
+something else. Numbers in text, decimals and truth values are of the wrong type.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
+from enum import StrEnum
+from fractions import Fraction
+from typing import TypeVar
+
+#: Larger counts would not fit into 64-bit arithmetic.
+MAX_COUNT = 2**62
+
+Member = TypeVar("Member", bound=StrEnum)
 
 
-def _as_float(name: str, value: object, expected: str) -> float:
+def shown(value: object) -> str:
+    """`value` as a short text for an error message."""
+    try:
+        text = repr(value)
+    except Exception:  # an integer with thousands of digits, or a broken __repr__
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:40]}... of type {type(value).__name__}"
+
+
+def check_real(value: float | Fraction, name: str, expected: str, holds: Callable[[float], bool]) -> float:
+    """Return `value` as a float of which `holds` is true; `expected` says in words which ones these are."""
     if type(value) is float:  # the common case, many times faster than asking for a Real
-        return value
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {expected}, got {value!r} of type {type(value).__name__}.")
-    return float(value)
+        number = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise TypeError(f"{name} must be {expected}, got {shown(value)} of type {type(value).__name__}.")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if number != value and (number == 0.0 or math.isinf(number)):
+            raise ValueError(
+                f"{name} must be {expected}, within the range of double precision, got {shown(value)}."
+            )
+    if not holds(number):  # nor of NaN
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
+    return number
+
+
+def check_non_negative(value: float, name: str) -> float:
+    """Return `value` as a float >= 0, possibly infinite."""
+    return check_real(value, name, "a number >= 0", lambda number: number >= 0.0)
+
+
+def check_positive(value: float, name: str) -> float:
+    """Return `value` as a float, finite and > 0."""
+    return check_real(value, name, "a finite number > 0", lambda number: 0.0 < number < math.inf)
+
+
+def check_probability(value: float, name: str) -> float:
+    """Return `value` as a float in [0, 1]."""
+    return check_real(value, name, "a number from 0 to 1", lambda number: 0.0 <= number <= 1.0)
+
+
+def check_rate(value: float | Fraction, name: str = "rate") -> float:
+    """Return a sampling rate as a float in (0, 1]."""
+    return check_real(value, name, "a number in (0, 1]", lambda number: 0.0 < number <= 1.0)
+
+
+def check_multiplier(value: float, name: str = "noise_multiplier") -> float:
+    """Return noise over sensitivity as a float, so that its powers are doubles too; 0 and infinity pass."""
+    expected = "a number >= 0, and 0, infinite or between 1e-100 and 1e100"
+    return check_real(value, name, expected, lambda z: z in (0.0, math.inf) or 1e-100 <= z <= 1e100)
 
 
 def check_epsilon(value: float, name: str = "epsilon") -> float:
     """Return `value` as a float; it must be >= 0, and may be infinite (no privacy)."""
     expected = "a number >= 0 (math.inf for no privacy)"
-    number = _as_float(name, value, expected)
-    if not number >= 0.0:
-        raise ValueError(f"{name} must be {expected}, got {value!r}.")
-    return number
+    return check_real(value, name, expected, lambda number: number >= 0.0)
 
 
 def check_positive_epsilon(value: float, name: str = "epsilon") -> float:
@@ -34,57 +92,47 @@ def check_positive_epsilon(value: float, name: str = "epsilon") -> float:
     return number
 
 
-def check_delta(value: float, name: str = "delta") -> float:
-    """Return `value` as a float strictly between 0 and 1."""
-    expected = "a number strictly between 0 and 1"
-    number = _as_float(name, value, expected)
+def check_delta(value: float, name: str = "delta", least: float = 0.0) -> float:
+    """Return `value` as a float strictly between 0 and 1, and not below `least`."""
+    expected = "a number strictly between 0 and 1" + (f", at least {least:g}" if least > 0.0 else "")
+    number = check_real(value, name, expected, lambda d: d == 0.0 or (0.0 < d < 1.0 and d >= least))
     if number == 0.0:
         raise ValueError(
             f"{name} must be > 0, got {value!r}: Gaussian noise never gives pure differential privacy. "
             "Choose a delta far below 1/n (1e-6, say), or a mechanism with a pure guarantee (norm-Laplace "
             "noise)."
         )
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must be {expected}, got {value!r}.")
     return number
 
 
-def check_non_negative(value: float, name: str) -> float:
-    """Return `value` as a float >= 0, possibly infinite."""
-    number = _as_float(name, value, "a number >= 0")
-    if not number >= 0.0:
-        raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
-    return number
-
-
-def check_positive(value: float, name: str) -> float:
-    """Return `value` as a float, finite and > 0."""
-    number = _as_float(name, value, "a finite number > 0")
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}.")
-    return number
-
-
-def check_probability(value: float, name: str) -> float:
-    """Return `value` as a float in [0, 1]."""
-    number = _as_float(name, value, "a number from 0 to 1")
-    if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{name} must be a number from 0 to 1, got {value!r}.")
-    return number
-
-
-def check_rate(value: float, name: str = "rate") -> float:
-    """Return a sampling rate as a float in (0, 1]."""
-    number = _as_float(name, value, "a number in (0, 1]")
-    if not 0.0 < number <= 1.0:
-        raise ValueError(f"{name} must be a number in (0, 1], got {value!r}.")
-    return number
-
-
-def check_steps(value: int, name: str = "steps") -> int:
-    """Return a number of steps, an integer >= 1."""
+def check_steps(value: int, name: str = "steps", least: int = 1, most: int = MAX_COUNT) -> int:
+    """Return a count, an integer from `least` to `most`."""
+    expected = f"an integer >= {least}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer >= 1, got {value!r} of type {type(value).__name__}.")
-    if value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}.")
+        raise TypeError(f"{name} must be {expected}, got {shown(value)} of type {type(value).__name__}.")
+    if value < least:
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
+    if value > most:
+        raise ValueError(f"{name} must be {expected} and at most {most}, got {shown(value)}.")
     return int(value)
+
+
+def check_member(kind: type[Member], value: str, name: str) -> Member:
+    """Return the member of an enumeration of words that `value` names."""
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        words = [repr(str(member)) for member in kind]
+        names = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
+        raise ValueError(f"{name} must be {names}, got {shown(value)}.") from None
+
+
+def check_text(value: str, name: str) -> str:
+    """Return a text that can be stored anywhere."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, got {shown(value)} of type {type(value).__name__}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be a text without lone surrogates, got {shown(value)}.") from None
+    return value

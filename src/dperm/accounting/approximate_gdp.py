@@ -23,10 +23,10 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from dperm.accounting._checks import check_delta, check_positive
-from dperm.accounting.pld import pld
+from dperm.accounting._checks import check_delta, check_multiplier
+from dperm.accounting.pld import refinement
 from dperm.accounting.pld.profiles import Array
-from dperm.accounting.subsampling import SgdPlan, make_plan, step_profiles
+from dperm.accounting.subsampling import LEAST_DELTA, SgdPlan, make_plan, step_profiles
 
 # Points of the profile between 0 and where it falls below the slack.
 _POINTS = 160
@@ -78,9 +78,11 @@ def approximate_gdp(
     0.13
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
-    multiplier, slack = check_positive(noise_multiplier, "noise_multiplier"), check_delta(slack, "slack")
+    multiplier, slack = check_multiplier(noise_multiplier), check_delta(slack, "slack", LEAST_DELTA)
+    if multiplier in (0.0, math.inf):
+        raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier!r}.")
     unsampled = plan.sensitivity() * math.sqrt(plan.steps) / multiplier * (1.0 + 1e-12)
-    if plan.is_gaussian():
+    if plan.is_gaussian() or multiplier < 1e-3:
         return unsampled
     points, deltas = _profile_points(plan, multiplier, slack)
     if not _lies_below(points, deltas, slack, unsampled):
@@ -96,12 +98,15 @@ def _profile_points(plan: SgdPlan, multiplier: float, slack: float) -> tuple[Arr
     """Epsilons from 0 on, and upper bounds on delta there; the last is at most the slack, or infinite."""
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     directions = tuple(range(len(profiles.pairs)))
-    coarse, grid = pld.Grid(pld.FIRST_STEP, directions), pld.Grid(pld.FIRST_STEP / 4.0, directions)
-    end = max(pld.composed_epsilons(profiles, plan.steps, 0.9 * slack, coarse))
+    coarse, grid = (
+        refinement.Grid(refinement.FIRST_STEP, directions),
+        refinement.Grid(refinement.FIRST_STEP / 4.0, directions),
+    )
+    end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * slack, coarse))
     if end == math.inf:
         return np.zeros(1), np.full(1, math.inf)
     points = np.linspace(0.0, max(end, 1e-9), _POINTS)
-    deltas = [pld.mean_delta(profiles, counts, float(point), 0.1 * slack, grid) for point in points]
+    deltas = [refinement.mean_delta(profiles, counts, float(point), 0.1 * slack, grid) for point in points]
     return points, np.array(deltas)
 
 

@@ -9,10 +9,10 @@ release that spends the cap. Stopping when a composed privacy profile crosses it
 from __future__ import annotations
 
 import math
-import numbers
 import threading
 from fractions import Fraction
 
+from dperm.accounting._checks import check_rate, check_steps
 from dperm.accounting.events import PrivacyEvent
 from dperm.accounting.units import Accountant, Units, budget_units, check_units, units_as_float
 from dperm.errors import BudgetExceededError
@@ -27,11 +27,6 @@ class Budget:
         The cap, in units of 2^-60 of mu^2 or rho; infinite means no privacy.
     accountant : {"gdp", "zcdp"}
         What is counted. Fixed for the life of the budget.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
 
     Notes
     -----
@@ -58,18 +53,11 @@ class Budget:
 
         Parameters
         ----------
-        epsilon : float
-            Greater than 0; infinite gives an unlimited budget and no privacy.
-        delta : float
-            Strictly between 0 and 1.
+        epsilon, delta : float
+            epsilon > 0 (infinite gives an unlimited budget and no privacy), delta strictly between 0 and 1.
         accountant : {"gdp", "zcdp"}
             "gdp" is exact where all noise is Gaussian; "zcdp" is better where most of the budget goes
             to selections (exponential mechanism).
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument is outside its range.
         """
         return cls(budget_units(epsilon, delta, accountant), accountant)
 
@@ -138,21 +126,19 @@ class Budget:
         ValueError
             If an argument is outside its range, or a share is smaller than one unit.
         """
-        if isinstance(parts, bool) or not isinstance(parts, numbers.Integral) or parts < 1:
-            raise ValueError(f"parts must be an integer >= 1, got {parts!r}.")
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction must be in (0, 1], got {fraction!r}.")
+        parts = check_steps(parts, "parts")
+        if not isinstance(fraction, Fraction) or not 0 < fraction <= 1:
+            fraction = check_rate(fraction, "fraction")
         remaining = self.remaining_units
         if isinstance(remaining, float):
             return math.inf
-        units = math.floor(Fraction(remaining) * Fraction(fraction) / int(parts))
+        units = math.floor(Fraction(remaining) * Fraction(fraction) / parts)
         return check_units(units, at_least=1, name="a share of the budget")
 
     def _units(self, cost: Units | PrivacyEvent, count: int) -> Units:
         units = cost.cost_units(self._accountant) if isinstance(cost, PrivacyEvent) else check_units(cost)
-        if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 0:
-            raise ValueError(f"count must be an integer >= 0, got {count!r}.")
-        return units * int(count) if count else 0
+        count = check_steps(count, "count", least=0)
+        return units * count if count else 0
 
     def _exceeded(self, units: Units) -> BudgetExceededError:
         return BudgetExceededError(

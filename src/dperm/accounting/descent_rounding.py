@@ -37,7 +37,6 @@ def descent_rounding(
     dimension: int,
     gradient_bound: float,
     smoothness: float,
-    row_norm: float,
     l2: float,
     radius: float,
 ) -> DescentRounding:
@@ -53,8 +52,6 @@ def descent_rounding(
         b and d.
     gradient_bound, smoothness : float
         G and beta of the loss; beta may be infinite.
-    row_norm : float
-        B.
     l2 : float
         Strength of the ridge term, with ``step_size * l2 <= 1``.
     radius : float
@@ -65,8 +62,9 @@ def descent_rounding(
     Iterates are no longer than ``W = min(radius, eta G T)``. A step is off by at most
     ``2^-52 (eta ((b + d + 16) (G + l2 W) + (d + 4) beta W) + (d + 16) W)``: the sum of the batch, the dot
     product's error times the slope of the gradient, and the update with its projection. Without a Lipschitz
-    gradient the derivative is the exact one at a prediction that is off by ``2^-52 (d + 4) B W``; derivatives
-    being monotone, that adds ``8 eta G (d + 4) W 2^-52`` to the squared distance and no more.
+    gradient the derivative is the exact one at a prediction that is off by ``2^-52 (d + 4) B W``, B the
+    largest norm of a row; derivatives being monotone, that adds ``8 eta G (d + 4) W 2^-52`` to the squared
+    distance and no more.
     """
     reach = min(radius, step_size * gradient_bound * steps)
     own = step_size * (batch_size + dimension + 16) * (gradient_bound + l2 * reach)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dperm.accounting._checks import check_non_negative
+from dperm.accounting._checks import check_non_negative, shown
 from dperm.accounting.units import Units, bounded_range_cost, ceil_units, gaussian_cost
 
 
@@ -26,6 +26,11 @@ class PrivacyEvent(ABC):
     def cost_units(self, accountant: str) -> Units:
         """`cost` in integer units of 2^-60, rounded up; ``math.inf`` if there is no bound."""
         return _cost_units(self, accountant)
+
+    def _check(self, *names: str) -> None:
+        """Make these fields floats >= 0; TypeError or ValueError if they are none."""
+        for name in names:
+            object.__setattr__(self, name, check_non_negative(getattr(self, name), name))
 
 
 @lru_cache(maxsize=1024)  # an iterative algorithm asks for the same cost at each step
@@ -52,7 +57,7 @@ class GaussianRelease(PrivacyEvent):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        check_non_negative(self.noise_multiplier, "noise_multiplier")
+        self._check("noise_multiplier")
 
     def cost(self, accountant: str) -> Fraction | float:
         """mu^2 or rho of the release, exactly."""
@@ -77,7 +82,7 @@ class ExponentialMechanismRelease(PrivacyEvent):
     eta: float
 
     def __post_init__(self) -> None:
-        check_non_negative(self.eta, "eta")
+        self._check("eta")
 
     def cost(self, accountant: str) -> Fraction | float:
         """mu^2 or rho of the selection, rounded up."""
@@ -95,13 +100,16 @@ class PureRelease(PrivacyEvent):
 
     Notes
     -----
-    See `pure_rho` and `pure_mu`; both equal the bounded-range cost of ``eta = 2 epsilon``.
+    The cost is that of a selection of bounded range ``eta = 2 epsilon``. zCDP: ``epsilon^2/2`` (Bun and
+    Steinke 2016, Proposition 1.4). GDP: the trade-off curve of epsilon-DP is two straight lines that meet on
+    the diagonal at type I error ``1/(1 + e^epsilon)``. The Gaussian curve through that corner, for
+    ``mu = -2 Phi^{-1}(1/(1 + e^epsilon))``, is convex, hence below both (Dong, Roth and Su 2022, section 2).
     """
 
     epsilon: float
 
     def __post_init__(self) -> None:
-        check_non_negative(self.epsilon, "epsilon")
+        self._check("epsilon")
 
     def cost(self, accountant: str) -> Fraction | float:
         """mu^2 or rho of the release, rounded up."""
@@ -133,18 +141,10 @@ class PerturbedMinimumRelease(PrivacyEvent):
     output: float
 
     def __post_init__(self) -> None:
-        check_non_negative(self.scale, "scale")
-        check_non_negative(self.output, "output")
+        if self.mechanism not in ("gaussian", "norm_laplace"):
+            raise ValueError(f"mechanism must be 'gaussian' or 'norm_laplace', got {shown(self.mechanism)}.")
+        self._check("scale", "output")
 
     def cost(self, accountant: str) -> Fraction | float:
         """Infinity: not known from the event alone."""
-        return math.inf
-
-
-@dataclass(frozen=True)
-class NotPrivate(PrivacyEvent):
-    """An exact value was published: nothing is guaranteed."""
-
-    def cost(self, accountant: str) -> Fraction | float:
-        """Infinity, whatever the accountant."""
         return math.inf

@@ -12,7 +12,6 @@ private as one with ``mu^2 = sum mu_t^2`` (Dong, Roth and Su 2022, Corollary 3.3
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative, check_positive
+from dperm.accounting._roots import decreasing_root
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = math.ulp(0.0)
@@ -46,11 +46,6 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
         delta in [0, 1], rounded up by a bound on the error of its evaluation (relative 1e-12 in usual
         regimes). It is never 0 for finite noise: below the range of doubles it is the smallest double.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
     Balle and Wang 2018, Theorem 8 (exact, for every epsilon >= 0).
@@ -65,7 +60,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     sensitivity = check_positive(sensitivity, "sensitivity")
     if epsilon == math.inf or sigma == math.inf:
         return 0.0
-    mu = sensitivity / sigma if sigma > 0.0 else math.inf
+    mu = max(sensitivity / sigma, _SMALLEST) if sigma > 0.0 else math.inf
     return _delta_from_log(_log_delta(epsilon, mu))
 
 
@@ -74,10 +69,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives 0 (no noise, no privacy).
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite: no noise, no privacy), delta strictly between 0 and 1.
     sensitivity : float, default=1.0
         Largest Euclidean distance of the noiseless outputs on neighbouring data sets, finite, > 0.
 
@@ -86,11 +79,6 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     float
         Standard deviation per coordinate in the unit of `sensitivity`, rounded up by less than 1e-9
         relative.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----
@@ -114,20 +102,13 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
     float
         mu > 0, rounded down by less than 1e-9 relative. A Gaussian release has ``mu = sensitivity / sigma``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----
@@ -143,15 +124,9 @@ def _gdp_mu(epsilon: float, delta: float) -> float:
     log_delta = math.log(delta)
 
     def excess(log_mu: float) -> float:
-        return _log_delta(epsilon, math.exp(log_mu)) - log_delta
+        return log_delta - _log_delta(epsilon, math.exp(log_mu))
 
-    high = math.log(_rough_mu(epsilon, delta))
-    while excess(high) < 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) > 0.0:
-        low -= 1.0
-    mu = math.exp(_root(excess, low, high))
+    mu = decreasing_root(excess, _rough_mu(epsilon, delta), xtol=1e-300, rtol=8.9e-16, maxiter=500)
     step = _FIRST_STEP
     while _log_delta(epsilon, mu) > log_delta:
         mu *= 1.0 - step
@@ -175,11 +150,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     float
         epsilon >= 0, rounded up by less than 1e-9 relative. It is 0 when `delta` alone covers mu.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
     Root of the privacy profile in epsilon (Dong, Roth and Su 2022, Corollary 2.13).
@@ -197,19 +167,16 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         return 0.0
     # delta_G <= Phi(-a) <= exp(-a^2/2) with a = epsilon/mu - mu/2; here a = sqrt(2 log(1/delta)).
     high = mu * (mu / 2.0 + math.sqrt(-2.0 * log_delta))
+    if high == math.inf:
+        return high
     while excess(high) > 0.0:
         high *= 2.0
-    epsilon = _root(excess, 0.0, high)
+    epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
     step = _FIRST_STEP
     while excess(epsilon) > 0.0:
         epsilon *= 1.0 + step
         step *= 2.0
     return epsilon
-
-
-def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Root between `low` and `high`, to the last digits of a double."""
-    return float(brentq(function, low, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
 
 
 def _rough_mu(epsilon: float, delta: float) -> float:

@@ -9,67 +9,27 @@ from dperm.accounting._checks import check_epsilon, check_probability, check_ste
 _UP = 1.0 + 1e-12
 
 
-def group_privacy(epsilon: float, delta: float, hops: int = 2) -> tuple[float, float]:
-    """(epsilon, delta) of data sets that are `hops` neighbours apart.
+def group_privacy_target(epsilon: float, delta: float, hops: int = 2) -> tuple[float, float]:
+    """Guarantee for neighbours that gives (epsilon, delta) to data sets `hops` neighbours apart.
 
     Parameters
     ----------
-    epsilon : float
-        Guarantee for neighbours, >= 0.
-    delta : float
-        In [0, 1].
+    epsilon, delta : float
+        epsilon >= 0, delta in [0, 1].
     hops : int, default=2
         Number of steps, >= 1. Two (remove, then add) lead from ``add_or_remove`` to ``replace_one``.
 
     Returns
     -------
     epsilon, delta : float
-        ``hops epsilon`` and ``(1 + e^epsilon + .. + e^((hops-1) epsilon)) delta``, at most 1, rounded up.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
+        ``epsilon / hops`` and delta over ``1 + e^(epsilon/hops) + ..``, rounded down.
 
     Notes
     -----
     Dwork and Roth 2014, Lemma 2.2 with its delta: each hop multiplies by e^epsilon and adds delta.
-
-    Examples
-    --------
-    >>> group_privacy(0.0, 1e-6)[0]
-    0.0
     """
     epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
-    hops = check_steps(hops, "hops")
-    if delta == 0.0:
-        return hops * epsilon, 0.0
-    if (hops - 1) * epsilon > 700.0:
-        return hops * epsilon, 1.0
-    growth = math.fsum(math.exp(hop * epsilon) for hop in range(hops))
-    return hops * epsilon, min(1.0, growth * delta * (_UP if hops > 1 else 1.0))
-
-
-def group_privacy_target(epsilon: float, delta: float, hops: int = 2) -> tuple[float, float]:
-    """Guarantee for neighbours that gives (epsilon, delta) over `hops` steps: inverse of `group_privacy`.
-
-    Parameters
-    ----------
-    epsilon, delta, hops
-        As in `group_privacy`; finite epsilon.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``epsilon / hops`` and delta over ``1 + e^(epsilon/hops) + ..``, rounded down.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
-    hops = check_steps(hops, "hops")
+    hops = check_steps(hops, "hops", most=10_000)
     if hops == 1:
         return epsilon, delta
     each = epsilon / hops * (2.0 - _UP)

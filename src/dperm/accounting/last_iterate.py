@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dperm.accounting._checks import check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_positive, check_positive_epsilon, check_probability, check_steps
 from dperm.accounting.gaussian import gaussian_sigma
 
 
@@ -23,18 +23,12 @@ def last_iterate_factor(contraction: float, steps: int) -> float:
     float
         ``sqrt((1-c^T)/(1+c^T) (1+c)/(1-c))``, bounded in T for c < 1; ``sqrt(T)`` at c = 1.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Bok, Su and Altschuler 2024, Theorem 4.1: strongly convex losses, full batches, equality on quadratics.
     """
     steps = check_steps(steps)
-    if not 0.0 <= contraction <= 1.0:
-        raise ValueError(f"contraction must be in [0, 1], got {contraction!r}.")
+    contraction = check_probability(contraction, "contraction")
     if contraction == 1.0:
         return math.sqrt(steps)
     if contraction == 0.0:

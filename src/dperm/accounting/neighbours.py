@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from dperm.accounting._checks import check_member
+
 
 class Neighbours(StrEnum):
     """Neighbouring relation of a differential privacy guarantee.
@@ -50,17 +52,5 @@ class Neighbours(StrEnum):
 
     @classmethod
     def parse(cls, value: str) -> Neighbours:
-        """Return the relation named by `value`.
-
-        Raises
-        ------
-        ValueError
-            If `value` names no relation.
-        """
-        if isinstance(value, cls):
-            return value
-        try:
-            return cls(value)
-        except ValueError:
-            names = " or ".join(repr(str(member)) for member in cls)
-            raise ValueError(f"neighbors must be {names}, got {value!r}.") from None
+        """Return the relation named by `value`; ValueError if there is none."""
+        return check_member(cls, value, "neighbors")

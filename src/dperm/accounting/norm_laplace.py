@@ -56,11 +56,6 @@ def gaussian_or_norm_laplace(
         Norm-Laplace noise of scale ``sensitivity / epsilon`` if ``delta == 0`` or
         ``d + 1 <= (sigma epsilon / sensitivity)^2``, else Gaussian noise of standard deviation sigma.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     ``E||z||^2 = d (d+1) (sensitivity/epsilon)^2`` for the norm-Laplace law (Chaudhuri, Monteleoni and

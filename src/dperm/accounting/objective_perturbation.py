@@ -1,20 +1,18 @@
 """Objective perturbation: the privacy of ``argmin sum_i l(w; z_i) + l2/2 ||w||^2 + <b, w>``, b random.
 
 The scale is that of the *sum*. Convex generalised linear losses, every coordinate regularised, exact
-minimiser (an approximate one needs noise on the output as well: `output_noise_sigma`).
+minimiser (an approximate one needs noise on the output as well).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative, check_positive
+from dperm.accounting._checks import check_delta, check_epsilon, check_positive
+from dperm.accounting._roots import decreasing_root
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
-from dperm.accounting.group_privacy import group_privacy_target
 from dperm.accounting.neighbours import Neighbours
 
 
@@ -118,53 +116,12 @@ def objective_sigma(
         )
     if monotone:
         return gaussian_sigma(epsilon - shift, delta, lipschitz)
-    return _decreasing_root(
-        lambda sigma: objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False), delta, lipschitz
-    )
 
+    def excess(log_sigma: float) -> float:
+        found = objective_delta(epsilon, lipschitz, beta, l2, math.exp(log_sigma), monotone=False)
+        return math.log(max(found, 1e-320) / delta)
 
-def replaced_objective_sigma(
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    beta: float,
-    l2: float,
-    *,
-    allow_unproved: bool = False,
-) -> float:
-    """Noise of objective perturbation for a monotone loss when one record is replaced.
-
-    Parameters
-    ----------
-    epsilon, delta, lipschitz, beta, l2
-        As in `objective_sigma`; derivative in the margin of one sign.
-    allow_unproved : bool, default=False
-        Whether to rely on a bound that is verified numerically, not proved.
-
-    Returns
-    -------
-    float
-        Smallest sigma with ``delta_G(epsilon - log(1 + beta/l2), 2 L/sigma) <= delta``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range, no noise is enough, or `allow_unproved` is false.
-
-    Notes
-    -----
-    The largest divergence over the angle between the two records was found at collinear records.
-    """
-    if not allow_unproved:
-        each = group_privacy_target(check_epsilon(epsilon), check_delta(delta))
-        raise ValueError(
-            "objective perturbation with Gaussian noise has no proved guarantee of its own under "
-            "'replace_one'. Use two hops: an (epsilon, delta) guarantee for 'add_or_remove' gives "
-            "(2 epsilon, (1 + e^epsilon) delta), so calibrate 'add_or_remove' noise to "
-            f"epsilon={each[0]:.6g}, delta={each[1]:.6g} (group_privacy_target). allow_unproved=True uses a "
-            "bound that is verified numerically only."
-        )
-    return objective_sigma(epsilon, delta, 2.0 * lipschitz, beta, l2, monotone=True)
+    return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
 
 
 def pure_objective_scale(
@@ -198,36 +155,3 @@ def pure_objective_scale(
     if l2 < least:
         raise ValueError(f"l2 must be at least {s} R^2/epsilon = {least:.6g} (scale of the sum), got {l2!r}.")
     return math.nextafter(s * row_norm / epsilon, math.inf)
-
-
-def output_noise_sigma(epsilon: float, delta: float, l2: float, tolerance: float) -> float:
-    """Noise on the output of an approximate minimiser: sensitivity ``2 tau/l2``.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Share of the target that covers the approximation.
-    l2 : float
-        Regulariser on the sum, > 0.
-    tolerance : float
-        tau >= 0, guaranteed bound on the gradient norm, with the rounding of b and of the gradient.
-
-    Notes
-    -----
-    The approximate point is within tau/l2 of the exact one on each of the two data sets.
-    """
-    tolerance, l2 = check_non_negative(tolerance, "tolerance"), check_positive(l2, "l2")
-    return gaussian_sigma(epsilon, delta, 2.0 * tolerance / l2) if tolerance > 0.0 else 0.0
-
-
-def _decreasing_root(delta_of: Callable[[float], float], delta: float, scale: float) -> float:
-    def excess(log_sigma: float) -> float:
-        return math.log(max(delta_of(math.exp(log_sigma)), 1e-320) / delta)
-
-    high = math.log(scale)
-    while excess(high) > 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) < 0.0:
-        low -= 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * (1.0 + 1e-12)

@@ -10,12 +10,12 @@ with zero gradient.
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from dperm.accounting._checks import check_non_negative, check_positive, check_steps
-from dperm.accounting.gaussian import gaussian_delta
 from dperm.accounting.neighbours import Neighbours
 
 _UP = 1.0 + 1e-12
@@ -37,19 +37,9 @@ def contraction(eta: float, l2: float, beta: float) -> float:
     return max(abs(1.0 - eta * l2), abs(1.0 - eta * (l2 + beta))) if l2 > 0.0 else 1.0
 
 
-def gradient_descent_sensitivity(
-    n_samples: int,
-    steps: int,
-    eta: float,
-    lipschitz: float,
-    beta: float,
-    *,
-    l2: float = 0.0,
-    neighbors: str = "replace_one",
-    average: bool = False,
-    radius: float = math.inf,
-) -> float:
-    """Sensitivity of `steps` steps of full-batch gradient descent.
+@dataclass(frozen=True)
+class DescentRun:
+    """The public numbers of a run of full-batch gradient descent.
 
     Parameters
     ----------
@@ -58,44 +48,69 @@ def gradient_descent_sensitivity(
     steps : int
         T, >= 1, fixed in advance.
     eta : float
-        Constant step size, in (0, 2/(l2 + beta)].
-    lipschitz, beta : float
-        Constants L and beta of the loss without regulariser, > 0.
+        Constant step size, in (0, 2/(l2 + beta)] for a beta-smooth loss.
     l2 : float, default=0.0
         Strength of the regulariser on the mean scale.
     neighbors : {"replace_one", "add_or_remove"}
         Relation; s = 2 or 1.
     average : bool, default=False
         Whether the mean of w_1..w_T is published instead of w_T.
+    start : float, default=0.0
+        Bound on ``||w_0||``.
     radius : float, default=inf
         Radius of the ball that iterates are projected on.
+    """
+
+    n_samples: int
+    steps: int
+    eta: float
+    _: KW_ONLY
+    l2: float = 0.0
+    neighbors: str = "replace_one"
+    average: bool = False
+    start: float = 0.0
+    radius: float = math.inf
+
+    def __post_init__(self) -> None:
+        check_steps(self.n_samples, "n_samples")
+        check_steps(self.steps)
+        check_positive(self.eta, "eta")
+        check_non_negative(self.l2, "l2")
+        check_non_negative(self.start, "start")
+        check_non_negative(self.radius, "radius")
+        Neighbours.parse(self.neighbors)
+
+
+def gradient_descent_sensitivity(run: DescentRun, lipschitz: float, beta: float) -> float:
+    """Sensitivity of full-batch gradient descent.
+
+    Parameters
+    ----------
+    run : DescentRun
+        What is run.
+    lipschitz, beta : float
+        Constants L and beta of the loss without regulariser, > 0.
 
     Returns
     -------
     float
         ``(s eta L/n) T`` without regulariser, ``(s eta L/n) (1-rho^T)/(1-rho)`` with; at most 2 radius.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     ``D_(t+1) = rho D_t + eta s L/n`` with `contraction` rho. Attained by linear and by quadratic losses.
     It replaces Lemmas 2 and 3 of Zhang et al. 2017, which are 1.5 and 2.5 to 5 times larger.
     """
-    rho = contraction(eta, l2, beta)
-    push = _push(eta * check_positive(lipschitz, "lipschitz"), n_samples, neighbors)
-    steps = check_steps(steps)
-    if not average:
-        return min(push * _geometric(rho, steps) * _UP, 2.0 * radius)
+    rho = contraction(run.eta, run.l2, beta)
+    push = _push(run.eta * check_positive(lipschitz, "lipschitz"), run.n_samples, run.neighbors)
+    if not run.average:
+        return min(push * _geometric(rho, run.steps) * _UP, 2.0 * run.radius)
     if rho == 1.0:
-        total = push * (steps + 1) / 2.0
+        total = push * (run.steps + 1) / 2.0
     else:
         # (1/T) sum_t (1 - rho^t)/(1 - rho)
-        total = push / (1.0 - rho) * (1.0 - rho * _geometric(rho, steps) / steps)
-    return min(total * _UP, 2.0 * radius)
+        total = push / (1.0 - rho) * (1.0 - rho * _geometric(rho, run.steps) / run.steps)
+    return min(total * _UP, 2.0 * run.radius)
 
 
 def logistic_gradient_diameter(weight_norm: float, row_norm: float = 1.0) -> float:
@@ -127,88 +142,55 @@ def logistic_gradient_diameter(weight_norm: float, row_norm: float = 1.0) -> flo
     return -2.0 * row_norm * float(best.fun) * _UP
 
 
-def logistic_iterate_norms(
-    steps: int,
-    eta: float,
-    row_norm: float = 1.0,
-    *,
-    l2: float = 0.0,
-    start: float = 0.0,
-    radius: float = math.inf,
-) -> list[float]:
+def logistic_iterate_norms(run: DescentRun, row_norm: float = 1.0) -> list[float]:
     """Bounds W_0..W_T on the iterates of gradient descent on the logistic loss, before any data are seen.
 
     Parameters
     ----------
-    steps : int
-        T, >= 1.
-    eta : float
-        Step size, > 0, with ``eta l2 <= 1``.
+    run : DescentRun
+        What is run, with ``eta l2 <= 1``.
     row_norm : float, default=1.0
-        R, > 0.
-    l2 : float, default=0.0
-        Strength of the regulariser on the mean scale.
-    start : float, default=0.0
-        ``||w_0||``.
-    radius : float, default=inf
-        Radius of the ball that iterates are projected on.
+        R, bound on ``||x||``, > 0.
 
     Returns
     -------
     list of float
         ``W_(t+1)^2 = (1 - eta l2)^2 W_t^2 + 2 eta (1 - eta l2) max_u u S(-u) + eta^2 (R S(R W_t))^2``.
     """
-    shrink = 1.0 - check_positive(eta, "eta") * check_non_negative(l2, "l2")
+    shrink = 1.0 - run.eta * run.l2
     if shrink < 0.0:
-        raise ValueError(f"eta * l2 must be at most 1, got {eta * l2:.6g}.")
-    norms = [check_non_negative(start, "start")]
-    for _ in range(check_steps(steps)):
+        raise ValueError(f"eta * l2 must be at most 1, got {run.eta * run.l2:.6g}.")
+    norms = [run.start]
+    for _ in range(run.steps):
         w = norms[-1]
         gradient = row_norm * float(expit(row_norm * w))
-        square = (shrink * w) ** 2 + 2.0 * eta * shrink * _KAPPA + (eta * gradient) ** 2
-        norms.append(min(math.sqrt(square) * (1.0 + 1e-15), radius))
+        square = (shrink * w) ** 2 + 2.0 * run.eta * shrink * _KAPPA + (run.eta * gradient) ** 2
+        norms.append(min(math.sqrt(square) * (1.0 + 1e-15), run.radius))
     return norms
 
 
-def logistic_sensitivity(
-    n_samples: int,
-    steps: int,
-    eta: float,
-    row_norm: float = 1.0,
-    *,
-    l2: float = 0.0,
-    neighbors: str = "replace_one",
-    start: float = 0.0,
-    radius: float = math.inf,
-    average: bool = False,
-) -> float:
+def logistic_sensitivity(run: DescentRun, row_norm: float = 1.0) -> float:
     """Sensitivity of gradient descent on the logistic loss: tighter than the Lipschitz bound.
 
     Parameters
     ----------
-    n_samples, steps, eta, row_norm, l2, neighbors, start, radius, average
-        As in `gradient_descent_sensitivity` and `logistic_iterate_norms`; ``beta = R^2/4``.
+    run, row_norm
+        As in `logistic_iterate_norms`; ``beta = R^2/4``.
 
     Returns
     -------
     float
         ``D_(t+1) = rho D_t + (eta/n) g(W_t)``, g the `logistic_gradient_diameter` (replace_one) or
         ``R S(R W)`` (add_or_remove).
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
     """
-    rho = contraction(eta, l2, row_norm * row_norm / 4.0)
-    norms = logistic_iterate_norms(steps, eta, row_norm, l2=l2, start=start, radius=radius)
-    replace = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+    rho = contraction(run.eta, run.l2, row_norm * row_norm / 4.0)
+    replace = Neighbours.parse(run.neighbors) is Neighbours.REPLACE_ONE
     distance = total = 0.0
-    for w in norms[:-1]:
+    for w in logistic_iterate_norms(run, row_norm)[:-1]:
         gap = logistic_gradient_diameter(w, row_norm) if replace else row_norm * float(expit(row_norm * w))
-        distance = rho * distance + eta / check_steps(n_samples, "n_samples") * gap
+        distance = rho * distance + run.eta / run.n_samples * gap
         total += distance
-    return min((total / steps if average else distance) * _UP, 2.0 * radius)
+    return min((total / run.steps if run.average else distance) * _UP, 2.0 * run.radius)
 
 
 def minimiser_sensitivity(
@@ -275,36 +257,6 @@ def permutation_sgd_decreasing_sensitivity(
     return (
         _push(check_positive(lipschitz, "lipschitz"), n_samples, neighbors) / check_positive(l2, "l2") * _UP
     )
-
-
-def averaged_position_sigma(epsilon: float, delta: float, sensitivities: list[float]) -> float:
-    """Gaussian noise when a public uniform draw decides which of the sensitivities applies.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target; epsilon >= 0, delta strictly between 0 and 1.
-    sensitivities : list of float
-        One for each equally likely position of the record, not all 0.
-
-    Returns
-    -------
-    float
-        Root of ``mean_i delta_G(epsilon, D_i / sigma) = delta`` (joint convexity), rounded up.
-    """
-    present = [value for value in sensitivities if value > 0.0]
-
-    def excess(log_sigma: float) -> float:
-        total = sum(gaussian_delta(epsilon, math.exp(log_sigma), value) for value in present)
-        return math.log(total / len(sensitivities) / delta)
-
-    high = math.log(max(present))
-    while excess(high) > 0.0:
-        high += 1.0
-    low = high - 1.0
-    while excess(low) < 0.0:
-        low -= 1.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * _UP
 
 
 def _push(lipschitz: float, n_samples: int, neighbors: str) -> float:

@@ -14,21 +14,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from dperm.accounting._checks import (
     check_delta,
     check_epsilon,
     check_non_negative,
     check_positive,
+    check_probability,
     check_steps,
 )
+from dperm.accounting._roots import decreasing_root
 from dperm.accounting.gaussian import gaussian_delta
-from dperm.accounting.output_sensitivity import averaged_position_sigma
 
 _UP = 1.0 + 1e-12
-# Positions in a pass are split into this many equal parts, each replaced by its largest sensitivity.
-_MOST_POSITIONS = 2048
 
 
 def holder_kappa(alpha: float, holder: float, eta: float) -> float:
@@ -85,16 +83,6 @@ def glm_kappa(alpha: float, slope_holder: float, row_norm: float, eta: float) ->
     return kappa * math.pow(2.0 * alpha / (1.0 + alpha), alpha / (1.0 - alpha))
 
 
-def smoothed_kink_curvature(eta: float, row_norm: float) -> float:
-    """Curvature ``s = 2/(eta B^2)`` that replaces a kink and makes kappa 0; same slopes, same G."""
-    return 2.0 / (check_positive(eta, "eta") * check_positive(row_norm, "row_norm") ** 2)
-
-
-def smoothed_kink_bias(jump: float, eta: float, row_norm: float) -> float:
-    """Largest excess of the smoothed loss over the loss with slope jump J: ``J^2/(8 s) = J^2 eta B^2/16``."""
-    return check_non_negative(jump, "jump") ** 2 / (8.0 * smoothed_kink_curvature(eta, row_norm))
-
-
 def permutation_pass_sensitivity(
     n_samples: int,
     passes: int,
@@ -146,80 +134,6 @@ def permutation_pass_sensitivity(
     last = end * _UP
     mean = (total - end) / (per_pass * passes) * _UP
     return min(mean if average else last, 2.0 * radius)
-
-
-def position_sensitivities(
-    n_samples: int,
-    push: float,
-    kappa: float,
-    *,
-    batch_size: int = 1,
-    average: bool = True,
-    radius: float = math.inf,
-) -> npt.NDArray[np.float64]:
-    """Sensitivity ``Delta(s)`` of one pass in which the changed record is used in step s = 1..n/b.
-
-    Parameters
-    ----------
-    n_samples, push, kappa, batch_size, average, radius
-        As in `permutation_pass_sensitivity`.
-
-    Returns
-    -------
-    array
-        Decreasing in s; with ``N = n/b``, last ``sqrt((a/b)^2 + (N-s) kappa^2)``, average
-        ``(1/N) sum_{j=0..N-s-1} sqrt((a/b)^2 + j kappa^2)``, at most 2 radius.
-    """
-    steps, rest = divmod(check_steps(n_samples, "n_samples"), check_steps(batch_size, "batch_size"))
-    if rest:
-        raise ValueError(f"batch_size must divide n_samples={n_samples}, got {batch_size}.")
-    push = check_positive(push, "push") / batch_size
-    after = np.arange(steps, dtype=np.float64)
-    distances = np.sqrt(push * push + after * check_non_negative(kappa, "kappa") ** 2)
-    if average:
-        distances = np.concatenate(([0.0], np.cumsum(distances[:-1]))) / steps
-    return np.asarray(np.minimum(distances[::-1] * _UP, 2.0 * radius), dtype=np.float64)
-
-
-def averaged_order_sigma(
-    epsilon: float,
-    delta: float,
-    n_samples: int,
-    push: float,
-    kappa: float,
-    *,
-    batch_size: int = 1,
-    average: bool = True,
-    radius: float = math.inf,
-) -> float:
-    """Noise of one pass in a uniformly random order, averaged over the position of the changed record.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target; epsilon >= 0, delta strictly between 0 and 1.
-    n_samples, push, kappa, batch_size, average, radius
-        As in `permutation_pass_sensitivity`; `n_samples` >= 2 batches if the average is published.
-
-    Returns
-    -------
-    float
-        Smallest sigma with ``(b/n) sum_s delta_G(epsilon, Delta(s)/sigma) <= delta``. The order must be
-        drawn independently of the data; it must be unpredictable.
-
-    Notes
-    -----
-    Joint convexity; the bound holds even if the order is published afterwards. Above 2048 steps the positions
-    are grouped, each group at its largest sensitivity: an upper bound.
-    """
-    moves = position_sensitivities(
-        n_samples, push, kappa, batch_size=batch_size, average=average, radius=radius
-    )
-    if not moves[0] > 0.0:
-        raise ValueError("the average of one step does not depend on the data: no noise to calibrate.")
-    parts = min(moves.size, _MOST_POSITIONS)
-    firsts = np.arange(parts) * moves.size // parts
-    return averaged_position_sigma(epsilon, delta, moves[firsts].tolist())
 
 
 def count_sensitivity(count: int, steps: int, push: float, kappa: float, *, average: bool = False) -> float:
@@ -303,6 +217,9 @@ def averaged_count_sigma(
         beyond the largest count considered is added. The seed of the indices must be unpredictable.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    n_samples, steps = check_steps(n_samples, "n_samples"), check_steps(steps)
+    if epsilon == math.inf:
+        return 0.0
     from scipy.stats import binom
 
     most = int(binom.isf(1e-6 * delta, steps, 1.0 / n_samples)) + 1
@@ -316,13 +233,7 @@ def averaged_count_sigma(
         total = tail + sum(w * gaussian_delta(epsilon, sigma, m) for w, m in zip(weights, moves, strict=True))
         return math.log(total / delta)
 
-    high = math.log(moves[0])
-    while excess(high) > 0.0:
-        high += 0.5
-    low = high - 0.5
-    while excess(low) < 0.0:
-        low -= 0.5
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * _UP
+    return decreasing_root(excess, moves[0], stride=0.5) * _UP
 
 
 def unbounded_iterate_radius(
@@ -360,8 +271,7 @@ def unbounded_iterate_radius(
 
 
 def _is_smooth(alpha: float, holder: float, eta: float) -> bool:
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha must be in [0, 1], got {alpha!r}.")
+    alpha = check_probability(alpha, "alpha")
     if alpha == 1.0 and eta * holder > 2.0:
         raise ValueError(f"eta must be at most 2/L = {2.0 / holder:.6g} for alpha = 1, got {eta!r}.")
     return alpha == 1.0

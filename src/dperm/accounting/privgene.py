@@ -38,8 +38,3 @@ def privgene_rate(rho: float, generations: int, score_range: float) -> float:
     """Rate ``c = sqrt(8 rho/T)/r`` of each selection, under zCDP."""
     share = check_non_negative(rho, "rho") / check_steps(generations, "generations")
     return exponential_mechanism_rate(bounded_range_eta(share), score_range)
-
-
-def privgene_pure_rate(epsilon: float, generations: int, score_range: float) -> float:
-    """Rate ``c = epsilon/(T r)`` of each selection, pure differential privacy."""
-    return exponential_mechanism_rate(epsilon / check_steps(generations, "generations"), score_range)

@@ -7,42 +7,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from scipy.optimize import brentq
 
-from dperm.accounting._checks import check_delta, check_epsilon, check_probability, check_rate, check_steps
+from dperm.accounting._checks import check_delta, check_epsilon, check_rate, check_steps
 from dperm.accounting.gaussian import gaussian_sigma, gdp_epsilon
-
-
-def basic_composition(epsilon: float, delta: float, steps: int) -> tuple[float, float]:
-    """Total guarantee of `steps` (epsilon, delta)-DP releases, by addition.
-
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-    delta : float
-        In [0, 1].
-    steps : int
-        At least 1.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``steps * epsilon`` and ``min(1, steps * delta)``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
-    Notes
-    -----
-    Dwork and Roth 2014, Theorem 3.16; adaptive choices are covered.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
-    steps = check_steps(steps)
-    return steps * epsilon, min(1.0, steps * delta)
 
 
 def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
@@ -62,11 +30,6 @@ def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
     float
         ``epsilon sqrt(2 T log(1/slack)) + T epsilon (e^epsilon - 1)``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Dwork, Rothblum and Vadhan 2010, Theorem III.3.
@@ -75,48 +38,6 @@ def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
     if epsilon > 700.0:
         return math.inf
     return epsilon * math.sqrt(-2.0 * steps * math.log(slack)) + steps * epsilon * math.expm1(epsilon)
-
-
-def optimal_composition_delta(epsilon: float, delta: float, steps: int, total_epsilon: float) -> float:
-    """Smallest total delta that any `steps` (epsilon, delta)-DP releases can be promised.
-
-    Parameters
-    ----------
-    epsilon : float
-        Of one release, finite, at least 0.
-    delta : float
-        Of one release, in [0, 1].
-    steps : int
-        At least 1.
-    total_epsilon : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        Total delta in [0, 1].
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
-    Notes
-    -----
-    Kairouz, Oh and Viswanath 2015, Theorem 3.3: ``1 - (1-delta)^T (1 - D)``, D the divergence of T
-    rounds of randomised response, whose loss is ``(2 K - T) epsilon`` with K binomial.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
-    steps, total_epsilon = check_steps(steps), check_epsilon(total_epsilon, "total_epsilon")
-    from scipy.stats import binom
-
-    rounds = np.arange(steps + 1, dtype=np.float64)
-    losses = (2.0 * rounds - steps) * epsilon
-    above = losses > total_epsilon
-    weights = binom.pmf(rounds[above], steps, 1.0 / (1.0 + math.exp(-epsilon)))
-    divergence = float(weights @ -np.expm1(total_epsilon - losses[above])) if above.any() else 0.0
-    kept = steps * math.log1p(-delta) if delta < 1.0 else -math.inf
-    return min(1.0, -math.expm1(kept) + math.exp(kept) * divergence)
 
 
 def amplified_epsilon(epsilon: float, rate: float) -> float:
@@ -133,11 +54,6 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
     -------
     float
         Rounded up.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
 
     Notes
     -----

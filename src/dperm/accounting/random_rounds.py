@@ -13,11 +13,20 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
-from dperm.accounting.gaussian import gaussian_delta
-from dperm.accounting.pld import pld
+from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
+from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import Counts
+from dperm.accounting.pld.refinement import Grid
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
-from dperm.accounting.subsampling import Sampling, SgdPlan, first_guess, make_plan, step_profiles
+from dperm.accounting.subsampling import (
+    LEAST_DELTA,
+    MOST_EPSILON,
+    Sampling,
+    SgdPlan,
+    first_guess,
+    make_plan,
+    step_profiles,
+)
 
 # The law of R is split into this many equal parts, each replaced by its largest R.
 BINS = 96
@@ -40,10 +49,8 @@ def random_round_noise_multiplier(
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite gives 0 (no noise, no privacy).
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite: no noise, no privacy), delta strictly between 0 and 1.
     n_samples : int
         Public number of records n.
     batch_size : int, default=1
@@ -63,11 +70,6 @@ def random_round_noise_multiplier(
         ``sigma / C``: standard deviation of the noise on the *sum* of the clipped gradients over the clip C,
         as in `noise_multiplier`. Under ``replace_one`` the multiple of the sensitivity 2 C is half of it.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean
@@ -79,15 +81,17 @@ def random_round_noise_multiplier(
     >>> round(random_round_noise_multiplier(1.0, 1e-3, 1000) / 2.0, 1)
     2.5
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=LEAST_DELTA)
     n_samples = check_steps(n_samples, "n_samples")
-    most = n_samples**2 if steps is None else check_steps(steps)
+    most = check_steps(n_samples**2 if steps is None else steps)
     if most < 2:
         raise ValueError(f"steps must be at least 2, got {most}: R rounds take R - 1 noisy sums.")
     scheme = Sampling.POISSON if neighbors == "add_or_remove" else Sampling.WITHOUT_REPLACEMENT
     plan = make_plan(check_steps(batch_size, "batch_size"), n_samples, most - 1, scheme, neighbors)
     counts = largest_rounds(most, round_weights) - 1
-    return 0.0 if epsilon == math.inf else _solve_plan(plan, counts, epsilon, delta)
+    if epsilon > MOST_EPSILON:
+        return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
+    return _solve_plan(plan, counts, epsilon, delta)
 
 
 def largest_rounds(most: int, weights: Sequence[float] | None = None, bins: int = BINS) -> Counts:
@@ -121,7 +125,7 @@ def largest_rounds(most: int, weights: Sequence[float] | None = None, bins: int 
 
 
 def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> float:
-    grid = pld.Grid(pld.FIRST_STEP, (0, 1) if plan.sampling is Sampling.POISSON else (0,))
+    grid = Grid(refinement.FIRST_STEP, (0, 1) if plan.sampling is Sampling.POISSON else (0,))
     guess, noise = first_guess(plan, epsilon, delta), math.inf
     if plan.is_gaussian():
         return _root(lambda z: _gaussian_mean(plan, counts, epsilon, z), guess, delta)
@@ -130,7 +134,7 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> 
         if finer == math.inf:
             break
         settled = abs(noise / finer - 1.0) < _GRID_TOLERANCE
-        guess, noise, grid = finer, min(noise, finer), pld.Grid(grid.step / 2.0, grid.directions)
+        guess, noise, grid = finer, min(noise, finer), Grid(grid.step / 2.0, grid.directions)
         if settled:
             return noise
     if noise < math.inf:
@@ -138,10 +142,10 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> 
     return _root(lambda z: _rdp_mean(plan, counts, epsilon, z), guess, delta)
 
 
-def _pld_mean(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: pld.Grid, z: float) -> float:
+def _pld_mean(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: Grid, z: float) -> float:
     taken = counts[counts > 0]
     share = taken.size / counts.size
-    return share * pld.mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
+    return share * refinement.mean_delta(step_profiles(plan, z), taken, epsilon, delta, grid)
 
 
 def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:

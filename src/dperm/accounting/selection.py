@@ -32,11 +32,6 @@ def bounded_range_rho(eta: float) -> float:
     float
         rho, rounded up.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `eta` is negative or not a real number.
-
     Notes
     -----
     Cesar and Rogers 2021; Rogers and Steinke 2021. A quarter of what pure eta-DP costs.
@@ -58,11 +53,6 @@ def bounded_range_eta(rho: float) -> float:
     float
         ``sqrt(8 rho)``, rounded down.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `rho` is negative or not a real number.
-
     Notes
     -----
     Inverse of `bounded_range_rho`.
@@ -83,11 +73,6 @@ def bounded_range_mu(eta: float) -> float:
     -------
     float
         ``mu = -2 Phi^{-1}(1 / (1 + e^(eta/2)))``, rounded up.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `eta` is negative or not a real number.
 
     Notes
     -----
@@ -123,11 +108,6 @@ def bounded_range_eta_from_mu(mu: float) -> float:
     float
         eta, rounded down.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If `mu` is negative or not a real number.
-
     Notes
     -----
     Inverse of `bounded_range_mu`.
@@ -140,62 +120,6 @@ def bounded_range_eta_from_mu(mu: float) -> float:
     else:
         eta = 2.0 * float(log_ndtr(mu / 2.0) - log_ndtr(-mu / 2.0))
     return eta * (1.0 - 2.0 * _MARGIN)
-
-
-def pure_rho(epsilon: float) -> float:
-    """Cost in zCDP, ``epsilon^2 / 2`` of an epsilon-DP release.
-
-    Report-noisy-max with Laplace or exponential noise of scale ``1/c`` is (c r)-DP but not bounded
-    range, so this is its cost: four times that of the exponential mechanism with the same c.
-
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        rho, rounded up.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `epsilon` is negative or not a real number.
-
-    Notes
-    -----
-    Bun and Steinke 2016, Proposition 1.4.
-    """
-    epsilon = check_non_negative(epsilon, "epsilon")
-    return math.nextafter(epsilon * epsilon / 2.0, math.inf) if epsilon > 0.0 else 0.0
-
-
-def pure_mu(epsilon: float) -> float:
-    """GDP cost of an epsilon-DP release: it is mu-GDP.
-
-    Parameters
-    ----------
-    epsilon : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))``, rounded up.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `epsilon` is negative or not a real number.
-
-    Notes
-    -----
-    The trade-off curve of epsilon-DP is two straight lines that meet on the diagonal at type I error
-    ``1/(1 + e^epsilon)``. The Gaussian curve through that corner is convex, hence below both lines
-    (Dong, Roth and Su 2022, Section 2).
-    """
-    return bounded_range_mu(2.0 * check_non_negative(epsilon, "epsilon"))
 
 
 def exponential_mechanism_rate(eta: float, score_range: float) -> float:
@@ -214,11 +138,6 @@ def exponential_mechanism_rate(eta: float, score_range: float) -> float:
     -------
     float
         ``c = eta / r``, rounded down, in one over the unit of the scores. Gumbel noise has scale ``1/c``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----

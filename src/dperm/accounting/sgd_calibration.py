@@ -8,13 +8,16 @@ from functools import lru_cache
 
 from scipy.optimize import brentq
 
-from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_delta, check_positive_epsilon
 from dperm.accounting.gaussian import gaussian_sigma
-from dperm.accounting.pld import pld
+from dperm.accounting.pld import refinement
 from dperm.accounting.pure_composition import sgd_advanced_noise
 from dperm.accounting.subsampling import (
+    LEAST_DELTA,
+    MOST_EPSILON,
     SgdPlan,
     SubsamplingAccountant,
+    check_moments,
     first_guess,
     make_plan,
     parse_accountant,
@@ -44,10 +47,8 @@ def noise_multiplier(
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite gives 0 (no noise, no privacy).
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite: no noise, no privacy), delta strictly between 0 and 1.
     batch_size, n_samples, steps, sampling, neighbors, accountant, max_moment
         As in `sgd_epsilon`.
 
@@ -73,10 +74,10 @@ def noise_multiplier(
     >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 2)
     1.06
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=LEAST_DELTA)
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
-    return plan_noise(plan, epsilon, delta, kind, check_steps(max_moment, "max_moment"))
+    return plan_noise(plan, epsilon, delta, kind, check_moments(max_moment))
 
 
 @lru_cache(maxsize=4096)
@@ -98,6 +99,11 @@ def plan_noise(
             f"{floor:.4g} for any noise, so epsilon={epsilon!r} cannot be met. Raise max_moment or use 'pld'."
         )
 
+    if epsilon > MOST_EPSILON:
+        if accountant is SubsamplingAccountant.MOMENTS:
+            raise ValueError(f"epsilon must be at most {MOST_EPSILON:g} for 'moments', got {epsilon!r}.")
+        return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
+
     def certified(multiplier: float) -> float:
         return plan_epsilon(plan, multiplier, delta, accountant, max_moment)
 
@@ -112,21 +118,21 @@ def plan_noise(
 
 def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float], float]:
     """Epsilon on one grid and the worst direction only, as they settled at `guess`: for the search."""
-    settled, grid = pld.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
+    settled, grid = refinement.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
     if settled == math.inf:
         return lambda multiplier: plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.RDP)
     return _epsilon_on_grid(plan, delta, grid, SubsamplingAccountant.PLD)
 
 
 def _epsilon_on_grid(
-    plan: SgdPlan, delta: float, grid: pld.Grid | None, fallback: SubsamplingAccountant
+    plan: SgdPlan, delta: float, grid: refinement.Grid | None, fallback: SubsamplingAccountant
 ) -> Callable[[float], float]:
     """Epsilon on that grid, or the first; that of another accountant where the grid certifies nothing."""
 
     def epsilon_on_grid(multiplier: float) -> float:
         profiles = step_profiles(plan, multiplier)
-        chosen = pld.first_grid(profiles, plan.steps, delta) if grid is None else grid
-        epsilon = max(pld.composed_epsilons(profiles, plan.steps, delta, chosen))
+        chosen = refinement.first_grid(profiles, plan.steps, delta) if grid is None else grid
+        epsilon = max(refinement.composed_epsilons(profiles, plan.steps, delta, chosen))
         return epsilon if epsilon < math.inf else plan_epsilon(plan, multiplier, delta, fallback)
 
     return epsilon_on_grid

@@ -7,35 +7,11 @@ choosing them costs no privacy. `radius` bounds ``||w*||``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from scipy.optimize import minimize_scalar
 
 from dperm.accounting._checks import check_non_negative, check_positive, check_steps
-from dperm.accounting.sgd_calibration import noise_multiplier
-
-
-class GradientPlan(NamedTuple):
-    """Batch size and what follows from it.
-
-    Attributes
-    ----------
-    batch_size, steps : int
-        m and T.
-    sigma : float
-        Standard deviation of the noise on the *mean* subgradient of a batch.
-    eta : float
-        Step size.
-    bound : float
-        Predicted excess risk.
-    """
-
-    batch_size: int
-    steps: int
-    sigma: float
-    eta: float
-    bound: float
 
 
 def output_step_size(
@@ -47,7 +23,6 @@ def output_step_size(
     mu: float,
     *,
     jump: float = 0.0,
-    row_norm: float = 1.0,
     smoothness: float = 0.0,
 ) -> float:
     """Step size of permutation passes whose average is released with Gaussian noise; kappa = 0.
@@ -65,32 +40,26 @@ def output_step_size(
     mu : float
         ``mu*(epsilon, delta)`` from `gdp_mu`, > 0; infinite without privacy.
     jump : float, default=0.0
-        J, slope jump of a smoothed kink; 0 for smooth losses.
-    row_norm : float, default=1.0
-        B, > 0.
+        J, jump of a gradient's norm at a smoothed kink: that of the slope times the largest norm of a row; 0
+        for smooth losses.
     smoothness : float, default=0.0
         L of a smooth loss; the result is at most 2/L. 0 if there is none (smoothed kinks adapt to eta).
 
     Returns
     -------
     float
-        ``R / sqrt(T (G^2 + J^2 B^2/8 + 2 G sqrt(d) C/mu))`` with ``C = 2 G ((m+1)/2 - 1/n)``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
+        ``R / sqrt(T (G^2 + J^2/8 + 2 G sqrt(d) C/mu))`` with ``C = 2 G ((m+1)/2 - 1/n)``.
 
     Notes
     -----
-    Minimises ``R^2/(2 eta T) + eta G^2/2 + eta J^2 B^2/16 + G sqrt(d) C eta/mu``. For one pass over
+    Minimises ``R^2/(2 eta T) + eta G^2/2 + eta J^2/16 + G sqrt(d) C eta/mu``. For one pass over
     independent records the first terms bound the expected population risk; otherwise a heuristic.
     """
     radius, bound = check_positive(radius, "radius"), check_positive(gradient_bound, "gradient_bound")
     n_samples, passes = check_steps(n_samples, "n_samples"), check_steps(passes, "passes")
     per_step = 2.0 * bound * ((passes + 1) / 2.0 - 1.0 / n_samples)
     noise = 2.0 * bound * math.sqrt(check_steps(dimension, "dimension")) * per_step / _check_mu(mu)
-    kink = (check_non_negative(jump, "jump") * check_positive(row_norm, "row_norm")) ** 2 / 8.0
+    kink = check_non_negative(jump, "jump") ** 2 / 8.0
     eta = radius / math.sqrt(n_samples * passes * (bound * bound + kink + noise))
     return min(eta, _largest_step(smoothness))
 
@@ -121,11 +90,6 @@ def numeric_step_size(
     float
         Minimiser of ``R^2/(2 eta T) + eta G^2/2 + G sqrt(d) sensitivity(eta)/mu``, to about 1e-6 relative if
         the bound has one minimum in log(eta).
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
     """
     radius, bound = check_positive(radius, "radius"), check_positive(gradient_bound, "gradient_bound")
     noise = bound * math.sqrt(check_steps(dimension, "dimension")) / _check_mu(mu)
@@ -155,11 +119,6 @@ def gradient_step_size(
     sigma : float
         Standard deviation of the noise on the *mean* subgradient, per coordinate, >= 0.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-
     Notes
     -----
     Minimises ``R^2/(2 eta T) + eta (G^2 + d sigma^2)/2``; the minimum is
@@ -168,59 +127,6 @@ def gradient_step_size(
     variance = check_steps(dimension, "dimension") * check_non_negative(sigma, "sigma") ** 2
     square = check_positive(gradient_bound, "gradient_bound") ** 2 + variance
     return check_positive(radius, "radius") / math.sqrt(check_steps(steps) * square)
-
-
-def gradient_plan(
-    epsilon: float,
-    delta: float,
-    n_samples: int,
-    gradients: int,
-    radius: float,
-    gradient_bound: float,
-    dimension: int,
-    *,
-    batch_sizes: Sequence[int],
-) -> GradientPlan:
-    """Batch size with the smallest predicted risk for a number of gradient evaluations, replace_one.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target.
-    n_samples : int
-        Public number of records.
-    gradients : int
-        Gradient evaluations in all; ``gradients // m`` steps of batches of m without replacement.
-    radius, gradient_bound : float
-        R and G.
-    dimension : int
-        d.
-    batch_sizes : sequence of int
-        Candidates, each at most `n_samples` and `gradients`; at least one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
-    """
-    if not batch_sizes:
-        raise ValueError("batch_sizes must not be empty.")
-    plans = []
-    for batch_size in batch_sizes:
-        steps = check_steps(gradients, "gradients") // check_steps(batch_size, "batch_size")
-        multiplier = noise_multiplier(
-            epsilon,
-            delta,
-            batch_size=batch_size,
-            n_samples=n_samples,
-            steps=steps,
-            sampling="without_replacement",
-            neighbors="replace_one",
-        )
-        sigma = multiplier * check_positive(gradient_bound, "gradient_bound") / batch_size
-        eta = gradient_step_size(radius, steps, gradient_bound, sigma, dimension)
-        plans.append(GradientPlan(batch_size, steps, sigma, eta, radius**2 / (eta * steps)))
-    return min(plans, key=lambda plan: plan.bound)
 
 
 def _check_mu(mu: float) -> float:

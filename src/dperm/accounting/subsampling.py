@@ -27,15 +27,25 @@ import numpy as np
 from dperm.accounting._checks import (
     check_delta,
     check_epsilon,
-    check_non_negative,
+    check_member,
+    check_multiplier,
     check_positive,
     check_steps,
 )
 from dperm.accounting.gaussian import gaussian_delta, gdp_epsilon, gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.pld import pld, profiles
+from dperm.accounting.pld import profiles, refinement
 from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
+
+#: Where batches are sampled, profiles are computed down to here.
+LEAST_DELTA = 1e-250
+#: The noise of unsampled steps is taken for a larger epsilon: nobody is protected either way.
+MOST_EPSILON = 1e3
+# Smaller rates count as this one, which is never too little.
+_LEAST_RATE = 2.0**-40
+# Below, sampling is not accounted for: a step loses hundreds of thousands, and exponentials overflow.
+_LEAST_MULTIPLIER = 1e-3
 
 
 class Sampling(StrEnum):
@@ -169,10 +179,8 @@ def sgd_epsilon(
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
-    noise_multiplier = check_non_negative(noise_multiplier, "noise_multiplier")
-    return plan_epsilon(
-        plan, noise_multiplier, check_delta(delta), kind, check_steps(max_moment, "max_moment")
-    )
+    multiplier, delta = check_multiplier(noise_multiplier), check_delta(delta, least=LEAST_DELTA)
+    return plan_epsilon(plan, multiplier, delta, kind, check_moments(max_moment))
 
 
 def sgd_delta(
@@ -216,18 +224,18 @@ def sgd_delta(
     1e-05
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
-    multiplier, epsilon = check_non_negative(noise_multiplier, "noise_multiplier"), check_epsilon(epsilon)
+    multiplier, epsilon = check_multiplier(noise_multiplier), check_epsilon(epsilon)
     if multiplier in (0.0, math.inf) or epsilon == math.inf:
         return 1.0 if multiplier == 0.0 and epsilon < math.inf else 0.0
     unsampled = gaussian_delta(epsilon, multiplier, plan.sensitivity() * math.sqrt(plan.steps))
-    if plan.is_gaussian():
+    if plan.is_gaussian() or multiplier < _LEAST_MULTIPLIER:
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    grid = pld.Grid(pld.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
+    grid = refinement.Grid(refinement.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
     best, target = unsampled, max(unsampled, 1e-290)
     while True:
         # What is cut off is a share of the target: lower it until it is not above the result.
-        found = pld.mean_delta(profiles, counts, epsilon, target, grid)
+        found = refinement.mean_delta(profiles, counts, epsilon, target, grid)
         best = min(best, found)
         if found > 0.1 * target or found < 1e-290:
             return best
@@ -236,7 +244,7 @@ def sgd_delta(
 
 def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neighbors: str) -> SgdPlan:
     """Check the public numbers and return them as a plan; see `sgd_epsilon` for the arguments."""
-    scheme, relation = _parse_sampling(sampling), Neighbours.parse(neighbors)
+    scheme, relation = check_member(Sampling, sampling, "sampling"), Neighbours.parse(neighbors)
     batch_size, n_samples = check_positive(batch_size, "batch_size"), check_steps(n_samples, "n_samples")
     steps = check_steps(steps)
     if batch_size > n_samples:
@@ -254,7 +262,12 @@ def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neig
         )
     if scheme is Sampling.PERMUTATION:
         steps = -(-steps // (n_samples // int(batch_size)))
-    return SgdPlan(batch_size / n_samples, steps, scheme, relation)
+    return SgdPlan(max(batch_size / n_samples, _LEAST_RATE), steps, scheme, relation)
+
+
+def check_moments(value: int) -> int:
+    """Return the largest moment of the moments accountant."""
+    return check_steps(value, "max_moment", most=10_000)
 
 
 @lru_cache(maxsize=4096)
@@ -271,11 +284,15 @@ def plan_epsilon(
     if accountant is SubsamplingAccountant.ADVANCED_COMPOSITION:
         scaled = multiplier / plan.sensitivity()
         return sgd_advanced_epsilon(scaled, delta, plan.rate, plan.steps)
+    if multiplier < _LEAST_MULTIPLIER:
+        return math.inf if accountant is SubsamplingAccountant.MOMENTS else unsampled
     if accountant is SubsamplingAccountant.MOMENTS:
         orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))
         return _moments_epsilon(orders, poisson_rdp(plan.rate, 1.0 / multiplier, orders), plan.steps, delta)
+    if unsampled == 0.0:
+        return 0.0
     if accountant is SubsamplingAccountant.PLD:
-        epsilon, _ = pld.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
+        epsilon, _ = refinement.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:
             return min(epsilon, unsampled)
     return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
@@ -319,21 +336,9 @@ def _moments_epsilon(orders: tuple[float, ...], rdp: tuple[float, ...], steps: i
     )
 
 
-def _parse_sampling(value: str) -> Sampling:
-    try:
-        return Sampling(value)
-    except ValueError:
-        names = ", ".join(repr(str(member)) for member in Sampling)
-        raise ValueError(f"sampling must be one of {names}, got {value!r}.") from None
-
-
 def parse_accountant(value: str, plan: SgdPlan) -> SubsamplingAccountant:
     """Return the accountant named by `value` if it covers the plan."""
-    try:
-        kind = SubsamplingAccountant(value)
-    except ValueError:
-        names = ", ".join(repr(str(member)) for member in SubsamplingAccountant)
-        raise ValueError(f"accountant must be one of {names}, got {value!r}.") from None
+    kind = check_member(SubsamplingAccountant, value, "accountant")
     poisson = plan.sampling is Sampling.POISSON and plan.neighbors is Neighbours.ADD_OR_REMOVE
     if kind is SubsamplingAccountant.MOMENTS and not poisson:
         raise ValueError(

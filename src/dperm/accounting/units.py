@@ -12,7 +12,14 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from dperm.accounting._checks import check_delta, check_epsilon, check_positive_epsilon
+from dperm.accounting._checks import (
+    check_delta,
+    check_epsilon,
+    check_member,
+    check_positive_epsilon,
+    check_probability,
+    shown,
+)
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.selection import (
     bounded_range_eta,
@@ -48,18 +55,8 @@ class Accountant(StrEnum):
 
     @classmethod
     def parse(cls, value: str) -> Accountant:
-        """Return the accountant named by `value`.
-
-        Raises
-        ------
-        ValueError
-            If `value` names no accountant.
-        """
-        try:
-            return cls(value)
-        except ValueError:
-            names = " or ".join(repr(str(member)) for member in cls)
-            raise ValueError(f"accountant must be {names}, got {value!r}.") from None
+        """Return the accountant named by `value`; ValueError if there is none."""
+        return check_member(cls, value, "accountant")
 
 
 def floor_units(amount: Fraction | float) -> Units:
@@ -74,7 +71,10 @@ def ceil_units(amount: Fraction | float) -> Units:
 
 def units_as_float(units: Units) -> float:
     """Amount of mu^2 or rho that `units` stand for, to the nearest double."""
-    return units / UNITS_PER_ONE
+    try:
+        return units / UNITS_PER_ONE
+    except OverflowError:
+        return math.inf
 
 
 def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units:
@@ -82,10 +82,8 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite gives an unlimited budget.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite gives an unlimited budget), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
         What is counted.
 
@@ -111,7 +109,7 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
             f"epsilon={epsilon!r} with delta={delta!r} is too small to count: it allows "
             f"{kind.symbol} = {float(amount):.3g}, below the smallest unit 2^-60. Choose a larger epsilon."
         )
-    return units
+    return check_units(units, name="epsilon (in units)")
 
 
 def gaussian_cost(noise_multiplier: float, accountant: str) -> Fraction | float:
@@ -208,18 +206,21 @@ def pure_epsilon(units: Units, accountant: str = "gdp") -> float:
 
 def check_units(units: Units, at_least: int = 0, name: str = "units") -> Units:
     """Return `units` if it is an integer of at least `at_least`, or infinite."""
-    if units == math.inf:
+    if isinstance(units, float) and units == math.inf:
         return math.inf
     if isinstance(units, bool) or not isinstance(units, int):
-        raise TypeError(f"{name} must be an integer number of units or math.inf, got {units!r}.")
+        raise TypeError(f"{name} must be an integer number of units or math.inf, got {shown(units)}.")
     if units < at_least:
         raise ValueError(
-            f"{name} must be at least {at_least}, got {units!r}. If this is a share of a budget, the "
+            f"{name} must be at least {at_least}, got {shown(units)}. If this is a share of a budget, the "
             "budget is used up or split into too many parts."
         )
+    if units > 2**1000:
+        raise ValueError(f"{name} must be at most 2^1000, or math.inf, got {shown(units)}.")
     return units
 
 
 def check_target(epsilon: float, delta: float) -> tuple[float, float]:
     """Return a checked (epsilon, delta) for which delta may be 0 (a pure guarantee)."""
-    return check_epsilon(epsilon), 0.0 if delta == 0 else check_delta(delta)
+    epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
+    return epsilon, check_delta(delta) if delta > 0.0 else 0.0

@@ -33,20 +33,13 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
     float
         rho >= 0, rounded down by less than 1e-9 relative.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----
@@ -83,11 +76,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     float
         epsilon >= 0, rounded up by less than 1e-9 relative. It is 0 when `delta` alone covers rho.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
     Canonne, Kamath and Steinke 2020, Corollary 13.
@@ -107,69 +95,19 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(0.0, positive - negative + _MARGIN * (positive + negative))
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Smallest delta for which every rho-zCDP mechanism is shown to be (epsilon, delta)-DP.
-
-    Parameters
-    ----------
-    rho : float
-        At least 0.
-    epsilon : float
-        At least 0; infinite means no privacy is asked for (the answer is 0).
-
-    Returns
-    -------
-    float
-        delta in [0, 1], rounded up. For rho > 0 it is never 0: below the range of doubles it is the
-        smallest double.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
-    Notes
-    -----
-    Canonne, Kamath and Steinke 2020, Corollary 13.
-    """
-    rho = check_non_negative(rho, "rho")
-    epsilon = check_epsilon(epsilon)
-    if rho == 0.0 or epsilon == math.inf:
-        return 0.0
-    if rho == math.inf:
-        return 1.0
-
-    def stationary(log_x: float) -> float:
-        x = math.exp(log_x)
-        return (1.0 + 2.0 * x) * rho - epsilon - _log1p_inverse(x)
-
-    x = _solve_increasing(stationary)
-    gain = x * (1.0 + x) * rho
-    loss = x * epsilon + x * _log1p_inverse(x) + math.log1p(x)
-    log_delta = gain - loss + _MARGIN * (gain + loss + 1.0)
-    return min(1.0, max(math.exp(log_delta), _SMALLEST)) if log_delta < 0.0 else 1.0
-
-
 def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
     """Return rho of Bun and Steinke's second conversion, as published (not rounded to the safe side).
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
     float
         The largest rho with ``rho + sqrt(4 rho log(sqrt(pi rho) / delta)) <= epsilon``, and at least that of
         `zcdp_rho_bun_steinke`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
 
     Notes
     -----
@@ -193,24 +131,18 @@ def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0; infinite gives infinity.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
 
     Returns
     -------
     float
         ``(sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))^2``.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
     Notes
     -----
-    Inverse of `zcdp_epsilon_bun_steinke`; Lee and Kifer 2018, inequality (5). For reproducing papers:
+    Inverse of ``rho + 2 sqrt(rho log(1/delta))`` (Bun and Steinke 2016, Proposition 1.3); Lee and Kifer 2018,
+    inequality (5). For reproducing papers:
     `zcdp_rho` allows up to 1.6 times as much at the same (epsilon, delta).
     """
     epsilon = check_epsilon(epsilon)
@@ -218,67 +150,6 @@ def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
     if epsilon == math.inf:
         return math.inf
     return (epsilon / (math.sqrt(log_inverse + epsilon) + math.sqrt(log_inverse))) ** 2
-
-
-def zcdp_epsilon_bun_steinke(rho: float, delta: float) -> float:
-    """Return epsilon of the older, looser conversion, as published (not rounded to the safe side).
-
-    Parameters
-    ----------
-    rho : float
-        At least 0.
-    delta : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        ``rho + 2 sqrt(rho log(1/delta))``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
-    Notes
-    -----
-    Bun and Steinke 2016, Proposition 1.3.
-    """
-    rho = check_non_negative(rho, "rho")
-    return rho + 2.0 * math.sqrt(-rho * math.log(check_delta(delta)))
-
-
-def zcdp_delta_bun_steinke(rho: float, epsilon: float) -> float:
-    """Return delta of the older, looser conversion, as published (not rounded to the safe side).
-
-    Parameters
-    ----------
-    rho : float
-        At least 0.
-    epsilon : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        ``exp(-(epsilon - rho)^2 / (4 rho))`` for epsilon > rho, else 1.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range or not a real number.
-
-    Notes
-    -----
-    Bun and Steinke 2016, Proposition 1.3, solved for delta.
-    """
-    rho = check_non_negative(rho, "rho")
-    epsilon = check_epsilon(epsilon)
-    if rho == 0.0 or epsilon == math.inf:
-        return 0.0
-    if epsilon <= rho:
-        return 1.0
-    return math.exp(-((epsilon - rho) ** 2) / (4.0 * rho))
 
 
 def _log1p_inverse(x: float) -> float:

@@ -129,7 +129,6 @@ class BoundedDescent:
             dimension=objective.dimension,
             gradient_bound=longest,
             smoothness=loss.smoothness(row_norm),
-            row_norm=row_norm,
             l2=l2,
             radius=radius,
         )

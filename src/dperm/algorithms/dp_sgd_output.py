@@ -289,8 +289,7 @@ def _default_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: f
         longest,
         own.dimension,
         mu * batch_size,  # a record counts for so much less in its step
-        jump=loss.kink_jump,
-        row_norm=row_norm,
+        jump=loss.kink_jump * row_norm,
         smoothness=smoothness + l2 if smoothness < math.inf else 0.0,
     )
     # Noise of scale s on each weight moves a prediction by row_norm s, in one direction of many.

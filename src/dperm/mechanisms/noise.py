@@ -6,6 +6,8 @@ mechanism holds for the program, down to the last bit.
 
 Floating-point noise (``noise="float"``) is there for simulations and for loops in which noise dominates the
 cost. It is **idealised**: its guarantee is that of real numbers, not of the program.
+
+Arguments out of range raise ValueError, those of another type TypeError.
 """
 
 from __future__ import annotations
@@ -67,13 +69,6 @@ def rounded_gaussian(
         ``g * Y`` with independent integers ``Y``,
         :math:`P(Y = j) = \Phi((j + 1/2) g/\sigma) - \Phi((j - 1/2) g/\sigma)`. The product is rounded to
         float64 where it needs more than 53 bits.
-
-    Raises
-    ------
-    ValueError
-        If `sigma` or `grid` is out of range.
-    TypeError
-        If `random_state` is of another type.
 
     Notes
     -----
@@ -188,13 +183,6 @@ def norm_laplace(
     Returns
     -------
     ndarray of float64, shape `size`
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-    TypeError
-        If `random_state` is of another type.
 
     Notes
     -----

@@ -2,6 +2,7 @@
 
 A sample that amplifies privacy is **secret**: do not publish which records it holds, nor how many. Divide a
 sum by the public ``rate * n``, and release an empty batch like any other.
+Arguments out of range raise ValueError, those of another type TypeError.
 """
 
 from __future__ import annotations
@@ -62,11 +63,6 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
     -------
     ndarray of int64
         Indices of the sampled records, ascending. Their number is random, and as secret as they are.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Notes
     -----

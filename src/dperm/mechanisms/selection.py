@@ -16,7 +16,7 @@ noise "exponential" or "laplace"
 ====================================  =====================================  ==========================
 
 A choice that is not of bounded range costs ``(c r)^2 / 2`` in zCDP, like any ``c r``-DP release. Nothing is
-charged here.
+charged here. Arguments out of range raise ValueError, those of another type TypeError.
 """
 
 from __future__ import annotations
@@ -54,13 +54,6 @@ def exponential_mechanism(bits: RandomBits, scores: ArrayLike, rate: float | Fra
     int
         Index of the chosen candidate.
 
-    Raises
-    ------
-    TypeError
-        If `scores` are not integers.
-    ValueError
-        If `scores` is empty or not one-dimensional, or `rate` is out of range.
-
     Notes
     -----
     Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice has
@@ -91,11 +84,6 @@ def permute_and_flip(bits: RandomBits, scores: ArrayLike, rate: float | Fraction
     -------
     int
         Index of the chosen candidate.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`exponential_mechanism`.
 
     Notes
     -----
@@ -187,11 +175,6 @@ def report_noisy_min(
     -------
     int
         Index of the chosen candidate; of equal ones, the first.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of another type or out of range.
 
     Notes
     -----

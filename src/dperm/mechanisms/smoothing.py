@@ -37,11 +37,6 @@ def laplacian_smoothing(
     ndarray of float64, the shape of ``v``
         Within about 1e-15 times ``max |v|`` of the exact solution.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, `axis` included.
-
     Notes
     -----
     With ``a = 2 sigma / (2 sigma + 1 + r)``, ``r = sqrt(4 sigma + 1)``, the solution along one axis is

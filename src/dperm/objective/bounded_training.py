@@ -15,13 +15,14 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
+    DescentRun,
     contraction,
     gradient_descent_sensitivity,
     logistic_sensitivity,
@@ -264,17 +265,19 @@ class GradientDescent:
 @functools.lru_cache(maxsize=256)
 def _descent_distance(training: GradientDescent, c: PublicConstants, neighbors: str, refine: bool) -> float:
     """Sensitivity in exact arithmetic."""
-    settings: dict[str, Any] = {
-        "neighbors": neighbors,
-        "radius": training.radius,
-        "average": training.average,
-    }
-    if refine:
-        return logistic_sensitivity(c.n, training.steps, training.step_size, c.row_norm, l2=c.l2, **settings)
     l2, beta = training._curvature(c)
-    return gradient_descent_sensitivity(
-        c.n, training.steps, training.step_size, c.lipschitz, beta, l2=l2, **settings
+    run = DescentRun(
+        c.n,
+        training.steps,
+        training.step_size,
+        l2=c.l2 if refine else l2,
+        neighbors=neighbors,
+        average=training.average,
+        radius=training.radius,
     )
+    if refine:
+        return logistic_sensitivity(run, c.row_norm)
+    return gradient_descent_sensitivity(run, c.lipschitz, beta)
 
 
 def _geometric(ratio: float, terms: int) -> float:

@@ -7,7 +7,6 @@ import errno
 import sqlite3
 from collections.abc import Iterator
 
-from dperm.accounting.ledger.tables import RESTORE
 from dperm.errors import (
     LedgerCorruptError,
     LedgerError,
@@ -15,6 +14,9 @@ from dperm.errors import (
     LedgerLockedError,
     LedgerReadOnlyError,
 )
+
+#: What to do about a damaged file.
+RESTORE = "Keep the file for examination and restore a copy that holds all charges."
 
 _LOCKED = (
     LedgerLockedError,

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn, Self
 
 from dperm import __version__
-from dperm.accounting._checks import check_delta, check_positive_epsilon
+from dperm.accounting._checks import check_delta, check_positive_epsilon, check_text, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.units import (
@@ -79,22 +79,15 @@ class PrivacyLedger(ABC):
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite means an unlimited budget.
-    delta : float
-        Strictly between 0 and 1.
-    accountant : {"gdp", "zcdp"}
-        What adds up. A "zcdp" ledger also takes fits accounted with "gdp" (mu-GDP implies
-        (mu^2/2)-zCDP), a "gdp" ledger takes no fits accounted with "zcdp".
-    name : str, default=""
-        Shown in statements and error messages.
+    epsilon, delta, accountant, name
+        As in `Ledger`.
     """
 
     def __init__(self, epsilon: float, delta: float, accountant: str = "gdp", *, name: str = "") -> None:
         self._epsilon = check_positive_epsilon(epsilon)
         self._delta = check_delta(delta)
         self._accountant = Accountant.parse(accountant)
-        self._name = name
+        self._name = check_text(name, "name")
         self._total_units = budget_units(self._epsilon, self._delta, self._accountant)
 
     @abstractmethod
@@ -207,11 +200,15 @@ class PrivacyLedger(ABC):
         ------
         BudgetExceededError
             If the charge does not fit. Nothing is stored.
-        ValueError, TypeError
-            If an argument is outside its range, or a "gdp" ledger is charged for a "zcdp" fit.
+        ValueError
+            If a "gdp" ledger is charged for a "zcdp" fit.
         """
-        epsilon, delta = check_target(epsilon, delta)
-        kind = accountant or ("pure" if delta == 0.0 else str(self._accountant))
+        epsilon, delta = check_target(check_positive_epsilon(epsilon), delta)
+        kind = "pure" if delta == 0.0 else str(self._accountant)
+        if accountant is not None:
+            kind = str(check_text(accountant, "accountant"))
+        if statement is not None and not isinstance(statement, Mapping):
+            raise TypeError(f"statement must be a mapping, got {shown(statement)}.")
         units = self._units(epsilon, delta, kind)
         advice = ""
         if units == math.inf and epsilon < math.inf:
@@ -222,7 +219,8 @@ class PrivacyLedger(ABC):
             units = self._total_units
             advice = _TAKES_ALL.format(accountant=kind, ledger=str(self._accountant))
         facts = ReadOnlyMapping(statement or {})
-        entry = LedgerEntry(datetime.now(UTC), description, epsilon, delta, str(kind), units, facts)
+        words = check_text(description, "description")
+        entry = LedgerEntry(datetime.now(UTC), words, epsilon, delta, kind, units, facts)
         return self._append(entry, advice)
 
     def _units(self, epsilon: float, delta: float, kind: str) -> Units:
@@ -300,24 +298,28 @@ class PrivacyLedger(ABC):
         )
 
 
+def check_ledger(ledger: object) -> PrivacyLedger:
+    """Return `ledger` if it is one, else raise TypeError."""
+    if not isinstance(ledger, PrivacyLedger):
+        raise TypeError(
+            "ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger returns, got "
+            f"{shown(ledger)} of type {type(ledger).__name__}."
+        )
+    return ledger
+
+
 class Ledger(PrivacyLedger):
     """Budget in memory, shared by all fits of one process that are given it.
 
     Parameters
     ----------
-    epsilon : float
-        Greater than 0; infinite means an unlimited budget.
-    delta : float
-        Strictly between 0 and 1.
+    epsilon, delta : float
+        epsilon > 0 (infinite means an unlimited budget), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
-        What adds up under composition. A "zcdp" ledger also takes fits accounted with "gdp".
+        What adds up under composition. A "zcdp" ledger also takes fits accounted with "gdp" (mu-GDP implies
+        (mu^2/2)-zCDP), a "gdp" ledger takes no fits accounted with "zcdp".
     name : str, default=""
         Shown in statements and error messages.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is outside its range.
 
     Notes
     -----

@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dperm import __version__
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon
+from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, shown
 from dperm.accounting._read_only import ReadOnlyMapping, plain
 from dperm.accounting.ledger import chain
-from dperm.accounting.ledger.connections import Kept
-from dperm.accounting.ledger.file import LedgerFile
+from dperm.accounting.ledger.errors import RESTORE
 from dperm.accounting.ledger.ledger import LedgerEntry, PrivacyLedger
-from dperm.accounting.ledger.tables import RESTORE
+from dperm.accounting.ledger.store import Kept, LedgerFile
 from dperm.accounting.units import Accountant, Units, budget_units
 from dperm.errors import LedgerCorruptError, LedgerMismatchError, LedgerNotFoundError
 
@@ -81,15 +80,16 @@ def open_ledger(
     file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
     _check_name(name)
     if epsilon is not None and delta is not None:
+        epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
         kind = Accountant.parse(accountant or "gdp")
-        budget_units(check_positive_epsilon(epsilon), check_delta(delta), kind)  # may be too small
+        budget_units(epsilon, delta, kind)  # may be too small
         if not file.exists():
             file.create()
     elif (epsilon is None) != (delta is None):
         raise ValueError("a budget is an epsilon and a delta: give both, or neither to open what exists.")
     file.check()
     if epsilon is not None and delta is not None:
-        _create_missing(file, name, float(epsilon), float(delta), kind)
+        _create_missing(file, name, epsilon, delta, kind)
     ledger = SqliteLedger(file.path, name, timeout=timeout)
     given = {"epsilon": epsilon, "delta": delta, "accountant": accountant and Accountant.parse(accountant)}
     for key, value in given.items():
@@ -199,7 +199,7 @@ class SqliteLedger(PrivacyLedger):
             if link.spent + entry.cost_units > self._total_units:
                 raise self._exceeded(entry, advice)
             when = max(datetime.now(UTC), link.when)
-            entry = replace(entry, when=when, description=str(entry.description), statement=facts)
+            entry = replace(entry, when=when, statement=facts)
             row, link = chain.append(link, entry)
             kept.connection.execute(_INSERT, (self._key, *row))
         self._link = link
@@ -272,7 +272,9 @@ def _path(url: str | os.PathLike[str]) -> str:
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not name:
-        raise ValueError(f"name must be a non-empty, printable text without surrounding space, got {name!r}.")
+        raise ValueError(
+            f"name must be a non-empty, printable text without surrounding space, got {shown(name)}."
+        )
 
 
 def _budget_row(connection: sqlite3.Connection, name: str) -> tuple[Any, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from dperm.accounting.ledger.errors import RESTORE
 from dperm.errors import LedgerCorruptError, LedgerVersionError
 
 APPLICATION_ID = 0x6470726D  # "dprm"
@@ -94,6 +95,3 @@ def check_content(connection: sqlite3.Connection, path: str) -> None:
     expected = {(statement.split()[2], statement) for statement in _STATEMENTS}
     if len(present) != len(expected) or set(present) != expected:
         raise LedgerCorruptError(path, "Its tables or triggers were altered.", RESTORE)
-
-
-RESTORE = "Keep the file for examination and restore a copy that holds all charges."

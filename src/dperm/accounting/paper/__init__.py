@@ -12,7 +12,7 @@ from dperm.accounting.paper.baselines import (
     objective_perturbation_pure,
     privgene,
 )
-from dperm.accounting.paper.comparison import PaperComparison
+from dperm.accounting.paper.comparison import PaperComparison, compare_with_paper
 from dperm.accounting.paper.full_batch import (
     noisy_gd,
     output_perturbation,
@@ -24,13 +24,13 @@ from dperm.accounting.paper.full_batch import (
 from dperm.accounting.paper.nonsmooth import (
     BetaChoice,
     HolderConstants,
+    HolderRun,
     feasible_beta,
     holder_constants,
     sgd_gradient,
     sgd_output,
     sgd_output_sensitivity,
 )
-from dperm.accounting.paper.registry import compare_with_paper
 from dperm.accounting.paper.stochastic import dp_lssgd, rrpsgd, sgd_advanced_composition, sgd_moments
 from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 
@@ -38,6 +38,7 @@ __all__ = [
     "AgdSplit",
     "BetaChoice",
     "HolderConstants",
+    "HolderRun",
     "PaperComparison",
     "PureObjective",
     "compare_with_paper",

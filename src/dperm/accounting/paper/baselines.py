@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_positive, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     logistic_threshold,
     pure_objective_scale,
 )
-from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting.paper.comparison import PaperComparison, check_claim, compared, published
 from dperm.accounting.paper.full_batch import _refuse_replace_one
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
@@ -91,7 +91,7 @@ def dp_agd(
     Lee and Kifer 2018, inequality (5), Algorithm 2 and Section 6.
     """
     _refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(check_positive(epsilon, "epsilon"), delta)
     share = epsilon / (2.0 * check_steps(splits, "splits"))
     selection, gradient = share**2 / 2.0, share**2 / (4.0 * math.log(1.25 / delta))
     rho = zcdp_rho_bun_steinke(epsilon, delta)
@@ -105,9 +105,10 @@ def dp_agd(
     )
 
 
+@compared("dp_agd")
 def compare_dp_agd(epsilon: float, delta: float, *, part: str = "gradient") -> PaperComparison:
     """Noise at the same share of the budget; `part` is "gradient" or "selection"."""
-    epsilon = check_positive_epsilon(epsilon)
+    epsilon, delta = check_claim(epsilon, delta)
     published, tight = zcdp_rho_bun_steinke(epsilon, delta), zcdp_rho(epsilon, delta)
     if part not in ("gradient", "selection"):
         raise ValueError(f"part must be 'gradient' or 'selection', got {part!r}.")
@@ -122,13 +123,13 @@ def compare_dp_agd(epsilon: float, delta: float, *, part: str = "gradient") -> P
         delta,
         zcdp_epsilon(cost if part == "selection" else published, delta),
         "add_or_remove",
-        True,
     )
 
 
+@published("objective_perturbation")
 def objective_perturbation(
     epsilon: float, delta: float, *, l2: float, row_norm: float = 1.0, beta: float | None = None
-) -> float:
+) -> PaperComparison:
     """Noise of Gaussian objective perturbation as published; logistic loss, scale of the sum, add_or_remove.
 
     Parameters
@@ -151,15 +152,10 @@ def objective_perturbation(
     -----
     Kifer, Smith and Thakurta 2012, Algorithm 1, as used by Lee and Kifer 2018.
     """
-    return verified_noise(compare_objective_perturbation(epsilon, delta, l2=l2, row_norm=row_norm, beta=beta))
-
-
-def compare_objective_perturbation(
-    epsilon: float, delta: float, *, l2: float, row_norm: float = 1.0, beta: float | None = None
-) -> PaperComparison:
-    """Published against tight objective perturbation; see `objective_perturbation`."""
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
-    least = 2.0 * (row_norm * row_norm / 4.0 if beta is None else beta) / epsilon
+    epsilon, delta = check_claim(epsilon, delta)
+    l2, row_norm = check_positive(l2, "l2"), check_positive(row_norm, "row_norm")
+    beta = row_norm * row_norm / 4.0 if beta is None else check_positive(beta, "beta")
+    least = 2.0 * beta / epsilon
     if l2 < least:
         raise ValueError(f"l2 must be at least 2 beta/epsilon = {least:.6g} (scale of the sum), got {l2!r}.")
     noise = row_norm * math.sqrt(8.0 * math.log(2.0 / delta) + 4.0 * epsilon) / epsilon
@@ -167,9 +163,7 @@ def compare_objective_perturbation(
     shift = math.log1p(row_norm * row_norm / 4.0 / l2)
     gaussian = gdp_epsilon(row_norm / noise, delta)
     true = min(max(gaussian, logistic_threshold(l2, noise, row_norm)), gaussian + shift)
-    return PaperComparison(
-        "objective_perturbation", noise, tight, epsilon, delta, true, "add_or_remove", True
-    )
+    return PaperComparison("objective_perturbation", noise, tight, epsilon, delta, true, "add_or_remove")
 
 
 def objective_perturbation_pure(
@@ -193,22 +187,22 @@ def objective_perturbation_pure(
     Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2 and Theorem 9; for an exact minimiser only.
     """
     epsilon = check_positive_epsilon(epsilon)
-    share = check_positive(curvature, "curvature") / (n_samples * check_positive(l2, "l2"))
+    curvature, l2 = check_positive(curvature, "curvature"), check_positive(l2, "l2")
+    share = curvature / (check_steps(n_samples, "n_samples") * l2)
     left = epsilon - math.log1p(2.0 * share + share * share)
     if left > 0.0:
         return PureObjective(left, 0.0)
     return PureObjective(epsilon / 2.0, curvature / (n_samples * math.expm1(epsilon / 4.0)) - l2)
 
 
+@compared("objective_perturbation_pure")
 def compare_objective_perturbation_pure(epsilon: float, *, n_samples: int, l2: float) -> PaperComparison:
     """Published against tight scale of b for the logistic loss, R = 1, replace_one."""
     published = objective_perturbation_pure(epsilon, n_samples=n_samples, l2=l2)
     tight = pure_objective_scale(epsilon, n_samples * (l2 + published.extra_l2), neighbors="replace_one")
     scale = 2.0 / published.epsilon_p
     needed = min(epsilon, max(published.epsilon_p, 2.0 / (n_samples * (l2 + published.extra_l2))))
-    return PaperComparison(
-        "objective_perturbation_pure", scale, tight, epsilon, 0.0, needed, "replace_one", True
-    )
+    return PaperComparison("objective_perturbation_pure", scale, tight, epsilon, 0.0, needed, "replace_one")
 
 
 def privgene(rho: float, *, generations: int, entry_bound: float, stride: float) -> float:
@@ -219,14 +213,16 @@ def privgene(rho: float, *, generations: int, entry_bound: float, stride: float)
     Lee and Kifer 2018, Section 6; valid for both relations, 2 or 4 times too small.
     """
     share = check_positive(rho, "rho") / check_steps(generations, "generations")
+    entry_bound, stride = check_positive(entry_bound, "entry_bound"), check_positive(stride, "stride")
     return math.sqrt(2.0 * share) / (4.0 * entry_bound * stride)
 
 
+@compared("privgene")
 def compare_privgene(
     epsilon: float, delta: float, *, generations: int = 1, neighbors: str = "add_or_remove"
 ) -> PaperComparison:
     """Published against tight scale ``1/c`` of the selection noise, with both conversions of the budget."""
-    epsilon = check_positive_epsilon(epsilon)
+    epsilon, delta = check_claim(epsilon, delta)
     published = privgene(
         zcdp_rho_bun_steinke(epsilon, delta), generations=generations, entry_bound=1.0, stride=1.0
     )
@@ -241,5 +237,4 @@ def compare_privgene(
         delta,
         zcdp_epsilon(spent, delta),
         neighbors,
-        True,
     )

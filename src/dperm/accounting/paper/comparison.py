@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ParamSpec
 
+from dperm.accounting._checks import check_delta, check_real, shown
 from dperm.errors import PrivacyWarning
+
+Settings = ParamSpec("Settings")
 
 # Rounding of the certified epsilon to the safe side must not turn an equality into a refusal.
 _SLACK = 1e-9
@@ -27,7 +35,7 @@ class PaperComparison:
         What the tight accountant certifies for the paper's noise at the same delta (an upper bound).
     neighbors : str
         Neighbouring relation.
-    proved : bool
+    proved : bool, default=True
         Whether the settings lie in the range that the paper proves.
     """
 
@@ -38,7 +46,7 @@ class PaperComparison:
     delta: float
     true_epsilon: float
     neighbors: str
-    proved: bool
+    proved: bool = True
 
     @property
     def ratio(self) -> float:
@@ -49,6 +57,46 @@ class PaperComparison:
     def holds(self) -> bool:
         """Whether the claim is certified."""
         return self.true_epsilon <= self.epsilon * (1.0 + _SLACK)
+
+
+_COMPARISONS: dict[str, Callable[..., PaperComparison]] = {}
+
+
+Comparer = Callable[Settings, PaperComparison]
+
+
+def compared(algorithm: str) -> Callable[[Comparer[Settings]], Comparer[Settings]]:
+    """Make a function known to `compare_with_paper` under this name."""
+
+    def register(compare: Comparer[Settings]) -> Comparer[Settings]:
+        _COMPARISONS[algorithm] = compare
+        return compare
+
+    return register
+
+
+def published(algorithm: str) -> Callable[[Comparer[Settings]], Callable[Settings, float]]:
+    """Turn a comparison, known to `compare_with_paper`, into a function that returns the verified noise."""
+
+    def decorate(compare: Comparer[Settings]) -> Callable[Settings, float]:
+        compared(algorithm)(compare)
+
+        @functools.wraps(compare)
+        def noise(*args: Settings.args, **settings: Settings.kwargs) -> float:
+            return verified_noise(compare(*args, **settings))
+
+        signature = inspect.signature(compare).replace(return_annotation="float")
+        noise.__signature__ = signature  # type: ignore[attr-defined]
+        return noise
+
+    return decorate
+
+
+def check_claim(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return a checked target for which published formulas and their powers are doubles."""
+    expected = "a number > 0, infinite or between 1e-50 and 1e50"
+    holds = lambda number: 1e-50 <= number <= 1e50 or number == math.inf  # noqa: E731
+    return check_real(epsilon, "epsilon", expected, holds), check_delta(delta, least=1e-250)
 
 
 def verified_noise(comparison: PaperComparison) -> float:
@@ -79,3 +127,38 @@ def verified_noise(comparison: PaperComparison) -> float:
             stacklevel=3,
         )
     return c.paper_noise
+
+
+def compare_with_paper(algorithm: str, **settings: Any) -> PaperComparison:
+    """Compare the published noise of an algorithm with the tight noise, and verify the published claim.
+
+    Parameters
+    ----------
+    algorithm : str
+        One of ``"output_perturbation_gd"``, ``"rrpsgd"``, ``"noisy_gd"``, ``"dp_agd"``, ``"dp_lssgd"``,
+        ``"sgd_adv"``, ``"sgd_ma"``, ``"objective_perturbation"``, ``"objective_perturbation_pure"``,
+        ``"privgene"``, ``"dp_sgd_output"``, ``"dp_sgd_gradient"``.
+    **settings
+        Public numbers: epsilon, delta and the keywords of the function of `dperm.accounting.paper`.
+
+    Returns
+    -------
+    PaperComparison
+        Both noises, their ratio, and the true epsilon of the published noise. False claims are reported
+        (``holds`` is False), not raised.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the algorithm is unknown, a setting is missing, unknown or outside its range, or the paper has no
+        noise for these settings at all.
+
+    Examples
+    --------
+    >>> round(compare_with_paper("noisy_gd", epsilon=0.1, delta=1e-5, n_samples=1000, steps=100).ratio, 2)
+    1.58
+    """
+    if not isinstance(algorithm, str) or algorithm not in _COMPARISONS:
+        names = ", ".join(repr(name) for name in _COMPARISONS)
+        raise ValueError(f"algorithm must be one of {names}, got {shown(algorithm)}.")
+    return _COMPARISONS[algorithm](**settings)

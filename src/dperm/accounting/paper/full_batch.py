@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import (
+    check_non_negative,
+    check_positive,
+    check_positive_epsilon,
+    check_steps,
+)
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon
 from dperm.accounting.last_iterate import noisy_gd_sigma
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
+    DescentRun,
     gradient_descent_sensitivity,
     logistic_sensitivity,
     minimiser_sensitivity,
 )
-from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
+from dperm.accounting.units import check_target
 
 
 def textbook_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -42,9 +56,11 @@ def smooth_erm_sensitivity(
     Zhang et al. 2017, Lemma 2 (convex) and Lemma 3, whose constants are those of the regularised loss:
     ``mu = l2`` and smoothness ``b = l2 + beta``.
     """
-    check_positive(eta, "eta")
+    eta, lipschitz = check_positive(eta, "eta"), check_positive(lipschitz, "lipschitz")
+    beta, l2 = check_positive(beta, "beta"), check_non_negative(l2, "l2")
+    n_samples, steps = check_steps(n_samples, "n_samples"), check_steps(steps)
     if l2 == 0.0:
-        return 3.0 * check_positive(lipschitz, "lipschitz") * check_steps(steps) * eta / n_samples
+        return 3.0 * lipschitz * steps * eta / n_samples
     total = l2 + beta
     return 5.0 * lipschitz * (l2 + total) / (n_samples * l2 * total)
 
@@ -67,7 +83,7 @@ def output_perturbation(
     epsilon, delta : float
         Target; delta = 0 gives the scale of norm-Laplace noise.
     n_samples, steps, eta, lipschitz, beta, l2
-        As in `gradient_descent_sensitivity`.
+        As in `smooth_erm_sensitivity`.
 
     Returns
     -------
@@ -86,36 +102,31 @@ def output_perturbation(
     comparison = compare_output_perturbation(
         epsilon, delta, n_samples=n_samples, steps=steps, eta=eta, lipschitz=lipschitz, beta=beta, l2=l2
     )
-    if delta > 0.0:
+    if comparison.delta > 0.0:
         smooth_erm_sigma(epsilon, delta)
     return verified_noise(comparison)
 
 
+@compared("output_perturbation_gd")
 def compare_output_perturbation(
-    epsilon: float,
-    delta: float,
-    *,
-    n_samples: int,
-    steps: int,
-    eta: float,
-    lipschitz: float,
-    beta: float,
-    l2: float = 0.0,
-    refined: bool = False,
+    epsilon: float, delta: float, *, refined: bool = False, **settings: Any
 ) -> PaperComparison:
     """Published against tight output perturbation; `refined`: logistic sensitivity with R = lipschitz."""
-    epsilon = check_positive_epsilon(epsilon)
-    published = smooth_erm_sensitivity(n_samples, steps, eta, lipschitz, beta, l2)
+    _, delta = check_target(epsilon, delta)
+    epsilon, _ = check_claim(epsilon, delta or 0.5)
+    published = smooth_erm_sensitivity(**settings)
+    beta, l2, eta = settings["beta"], settings.get("l2", 0.0), settings["eta"]
+    run = DescentRun(settings["n_samples"], settings["steps"], eta, l2=l2)
     if refined:
-        tight = logistic_sensitivity(n_samples, steps, eta, lipschitz, l2=l2)
+        tight = logistic_sensitivity(run, settings["lipschitz"])
     else:
-        tight = gradient_descent_sensitivity(n_samples, steps, eta, lipschitz, beta, l2=l2)
+        tight = gradient_descent_sensitivity(run, settings["lipschitz"], beta)
     largest_step = 1.0 / beta if l2 == 0.0 else 1.0 / (2.0 * l2 + beta)
     small_step = eta <= largest_step * (1.0 + 1e-12)
     if delta == 0.0:
         noise, tight_noise, true = published / epsilon, tight / epsilon, epsilon * tight / published
     else:
-        noise = math.sqrt(2.0 * math.log(2.0 / check_delta(delta))) * published / epsilon
+        noise = math.sqrt(2.0 * math.log(2.0 / delta)) * published / epsilon
         tight_noise, true = gaussian_sigma(epsilon, delta, tight), gdp_epsilon(tight / noise, delta)
     return PaperComparison(
         "output_perturbation_gd", noise, tight_noise, epsilon, delta, true, "replace_one", small_step
@@ -149,6 +160,7 @@ def output_perturbation_minimum(epsilon: float, *, n_samples: int, lipschitz: fl
     return sensitivity / check_positive_epsilon(epsilon)
 
 
+@published("noisy_gd")
 def noisy_gd(
     epsilon: float,
     delta: float,
@@ -157,7 +169,7 @@ def noisy_gd(
     steps: int,
     clip: float = 1.0,
     neighbors: str = "add_or_remove",
-) -> float:
+) -> PaperComparison:
     """Noise on the mean gradient as published: ``sqrt(T) sqrt(2 log(1.25/delta)) C/(n epsilon)``.
 
     Parameters
@@ -177,25 +189,10 @@ def noisy_gd(
     -----
     Nikolov, lecture notes on private ERM, Section 6; Bassily, Smith and Thakurta 2014.
     """
-    return verified_noise(
-        compare_noisy_gd(epsilon, delta, n_samples=n_samples, steps=steps, clip=clip, neighbors=neighbors)
-    )
-
-
-def compare_noisy_gd(
-    epsilon: float,
-    delta: float,
-    *,
-    n_samples: int,
-    steps: int,
-    clip: float = 1.0,
-    neighbors: str = "add_or_remove",
-) -> PaperComparison:
-    """Published against tight noisy gradient descent; see `noisy_gd`."""
     _refuse_replace_one(neighbors, "noisy_gd", "C/n, the contribution of one record")
-    epsilon, releases = check_positive_epsilon(epsilon), check_steps(steps - 1, "steps - 1")
+    (epsilon, delta), releases = check_claim(epsilon, delta), check_steps(steps, least=2) - 1
     mean_clip = check_positive(clip, "clip") / check_steps(n_samples, "n_samples")
-    noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / check_delta(delta))) * mean_clip / epsilon
+    noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) * mean_clip / epsilon
     tight = noisy_gd_sigma(epsilon, delta, releases, n_samples, clip)
     true = gdp_epsilon(math.sqrt(releases) * mean_clip / noise, delta)
     return PaperComparison("noisy_gd", noise, tight, epsilon, delta, true, neighbors, epsilon < 1.0)
@@ -213,14 +210,14 @@ def _refuse_replace_one(neighbors: str, algorithm: str, sensitivity: str) -> Non
 def _gaussian(
     name: str, constant: float, proved_below: float, epsilon: float, delta: float, sensitivity: float
 ) -> float:
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     sigma = math.sqrt(2.0 * math.log(constant / delta)) * check_positive(sensitivity, "sensitivity") / epsilon
     if gaussian_delta(epsilon, sigma, sensitivity) > delta:
         raise ValueError(
             f"The published Gaussian noise {name!r} is not ({epsilon:g}, {delta:g})-DP: its delta is "
             f"{gaussian_delta(epsilon, sigma, sensitivity):.3g}. Use dperm.accounting.gaussian_sigma."
         )
-    true = gdp_epsilon(sensitivity / sigma, delta)
+    true = gdp_epsilon(sensitivity / sigma if sigma > 0.0 else math.inf, delta)
     tight = gaussian_sigma(epsilon, delta, sensitivity)
     return verified_noise(
         PaperComparison(name, sigma, tight, epsilon, delta, true, "any", epsilon < proved_below)

@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_steps
-from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting._checks import (
+    check_delta,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    check_steps,
+)
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, holder_kappa
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
@@ -40,8 +53,9 @@ def holder_constants(
     alpha: float, holder: float, gradient_at_zero: float, loss_at_zero: float
 ) -> HolderConstants:
     """Return the constants of equation (2); alpha in [0, 1]."""
-    if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha must be in [0, 1], got {alpha!r}.")
+    alpha, holder = check_probability(alpha, "alpha"), check_positive(holder, "holder")
+    gradient_at_zero = check_non_negative(gradient_at_zero, "gradient_at_zero")
+    loss_at_zero = check_non_negative(loss_at_zero, "loss_at_zero")
     if alpha == 0.0:
         c1 = gradient_at_zero + holder
         return HolderConstants(c1, holder, c1 * c1 + 2.0 * loss_at_zero)
@@ -54,24 +68,12 @@ def holder_constants(
     return HolderConstants(c1, c2, first * power + 2.0 * loss_at_zero)
 
 
-def sgd_output_sensitivity(
-    gamma: float,
-    *,
-    n_samples: int,
-    steps: int,
-    eta: float,
-    alpha: float,
-    holder: float,
-    gradient_at_zero: float,
-    radius: float | None = None,
-    loss_at_zero: float = 1.0,
-) -> float:
-    """Published sensitivity of the average, with probability 1 - gamma over the indices.
+@dataclass(frozen=True)
+class HolderRun:
+    """Public numbers of single-record SGD on a Hoelder loss, one uniform index a step.
 
     Parameters
     ----------
-    gamma : float
-        Probability of a bad draw of indices, in (0, 1).
     n_samples, steps : int
         n and T.
     eta : float
@@ -80,6 +82,51 @@ def sgd_output_sensitivity(
         Constants of the loss.
     radius : float, optional
         R of the ball that is projected on; without it the domain is unbounded.
+    """
+
+    n_samples: int
+    steps: int
+    eta: float
+    alpha: float
+    holder: float
+    gradient_at_zero: float
+    radius: float | None = None
+    loss_at_zero: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_steps(self.n_samples, "n_samples")
+        check_steps(self.steps)
+        check_positive(self.eta, "eta")
+        check_non_negative(self.gradient_at_zero, "gradient_at_zero")
+        check_non_negative(self.loss_at_zero, "loss_at_zero")
+        if self.radius is not None:
+            check_positive(self.radius, "radius")
+        elif self.eta >= min(1.0, 1.0 / check_positive(self.holder, "holder")):
+            raise ValueError(f"eta must be below min(1, 1/L) on an unbounded domain, got {self.eta!r}.")
+        holder_kappa(self.alpha, self.holder, self.eta)
+
+    @property
+    def constants(self) -> HolderConstants:
+        """Those of equation (2)."""
+        return holder_constants(self.alpha, self.holder, self.gradient_at_zero, self.loss_at_zero)
+
+    @property
+    def gradient_bound(self) -> float:
+        """Bound on the subgradients along the run."""
+        growth = self.constants.growth
+        reach = self.radius if self.radius is not None else math.sqrt(growth * self.steps * self.eta)
+        return self.gradient_at_zero + self.holder * math.pow(reach, self.alpha)
+
+
+def sgd_output_sensitivity(gamma: float, **run: Any) -> float:
+    """Published sensitivity of the average, with probability 1 - gamma over the indices.
+
+    Parameters
+    ----------
+    gamma : float
+        Probability of a bad draw of indices, in (0, 1).
+    n_samples, steps, eta, alpha, holder, gradient_at_zero, radius, loss_at_zero
+        As in `HolderRun`.
 
     Returns
     -------
@@ -90,32 +137,28 @@ def sgd_output_sensitivity(
     -----
     Wang et al. 2022, Theorem 7.
     """
-    constants = holder_constants(alpha, holder, gradient_at_zero, loss_at_zero)
-    if radius is None and eta >= min(1.0, 1.0 / holder):
-        raise ValueError(f"eta must be below min(1, 1/L) on an unbounded domain, got {eta!r}.")
-    holder_kappa(alpha, holder, eta)  # checks eta for alpha = 1
-    ratio = 3.0 * n_samples * math.log(n_samples / gamma) / steps
-    k = (1.0 + max(math.sqrt(ratio), ratio)) * steps / n_samples
-    reach = radius if radius is not None else math.sqrt(constants.growth * steps * eta)
-    bound = gradient_at_zero + holder * reach**alpha
-    drift = constants.c2**2 * steps * eta ** (2.0 / (1.0 - alpha)) if alpha < 1.0 else 0.0
+    return _output_sensitivity(check_delta(gamma, "gamma"), HolderRun(**run))
+
+
+def _output_sensitivity(gamma: float, run: HolderRun) -> float:
+    ratio = 3.0 * run.n_samples * math.log(run.n_samples / gamma) / run.steps
+    k = (1.0 + max(math.sqrt(ratio), ratio)) * run.steps / run.n_samples
+    eta, bound, drift = run.eta, run.gradient_bound, 0.0
+    if run.alpha < 1.0:
+        drift = run.constants.c2**2 * run.steps * eta ** (2.0 / (1.0 - run.alpha))
     return math.sqrt(math.e * (drift + 4.0 * eta * eta * bound * bound * (1.0 + k) * k))
 
 
-def sgd_output(
-    epsilon: float,
-    delta: float,
-    *,
-    n_samples: int,
-    steps: int,
-    eta: float,
-    alpha: float,
-    holder: float,
-    gradient_at_zero: float,
-    radius: float | None = None,
-    loss_at_zero: float = 1.0,
-) -> float:
+@published("dp_sgd_output")
+def sgd_output(epsilon: float, delta: float, **run: Any) -> PaperComparison:
     """Noise on the average of the iterates as published: ``sqrt(2 log(2.5/delta)) Delta(delta/2)/epsilon``.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    n_samples, steps, eta, alpha, holder, gradient_at_zero, radius, loss_at_zero
+        As in `HolderRun`.
 
     Raises
     ------
@@ -124,68 +167,23 @@ def sgd_output(
 
     Notes
     -----
-    Wang et al. 2022, Algorithm 1 and Theorem 8, proved for epsilon < 1. See `sgd_output_sensitivity`.
+    Wang et al. 2022, Algorithm 1 and Theorem 8, proved for epsilon < 1. The tight noise is that of averaged
+    counts for the same uniform indices and gradient bound.
     """
-    return verified_noise(
-        compare_sgd_output(
-            epsilon,
-            delta,
-            n_samples=n_samples,
-            steps=steps,
-            eta=eta,
-            alpha=alpha,
-            holder=holder,
-            gradient_at_zero=gradient_at_zero,
-            radius=radius,
-            loss_at_zero=loss_at_zero,
-        )
-    )
-
-
-def compare_sgd_output(
-    epsilon: float,
-    delta: float,
-    *,
-    n_samples: int,
-    steps: int,
-    eta: float,
-    alpha: float,
-    holder: float,
-    gradient_at_zero: float,
-    radius: float | None = None,
-    loss_at_zero: float = 1.0,
-) -> PaperComparison:
-    """Published noise against averaged counts (same uniform indices, same gradient bound)."""
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
-    sensitivity = sgd_output_sensitivity(
-        delta / 2.0,
-        n_samples=check_steps(n_samples, "n_samples"),
-        steps=check_steps(steps),
-        eta=check_positive(eta, "eta"),
-        alpha=alpha,
-        holder=holder,
-        gradient_at_zero=gradient_at_zero,
-        radius=radius,
-        loss_at_zero=loss_at_zero,
-    )
-    noise = math.sqrt(2.0 * math.log(2.5 / delta)) * sensitivity / epsilon
-    growth = holder_constants(alpha, holder, gradient_at_zero, loss_at_zero).growth
-    reach = radius if radius is not None else math.sqrt(growth * steps * eta)
-    push = 2.0 * eta * (gradient_at_zero + holder * reach**alpha)
-    kappa = holder_kappa(alpha, holder, eta)
+    epsilon, delta = check_claim(epsilon, delta)
+    planned = HolderRun(**run)
+    noise = math.sqrt(2.0 * math.log(2.5 / delta)) * _output_sensitivity(delta / 2.0, planned) / epsilon
+    push = 2.0 * planned.eta * planned.gradient_bound
+    kappa = holder_kappa(planned.alpha, planned.holder, planned.eta)
 
     def tight(target: float) -> float:
-        return averaged_count_sigma(target, delta, n_samples, steps, push, kappa, average=True)
+        return averaged_count_sigma(
+            target, delta, planned.n_samples, planned.steps, push, kappa, average=True
+        )
 
+    true = _smallest_epsilon(lambda target: tight(target) <= noise, epsilon)
     return PaperComparison(
-        "dp_sgd_output",
-        noise,
-        tight(epsilon),
-        epsilon,
-        delta,
-        _smallest_epsilon(lambda target: tight(target) <= noise, epsilon),
-        "replace_one",
-        epsilon < 1.0,
+        "dp_sgd_output", noise, tight(epsilon), epsilon, delta, true, "replace_one", epsilon < 1.0
     )
 
 
@@ -207,7 +205,7 @@ def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -
     Wang et al. 2022, Theorem 11: (32) ``sigma^2/(4 G^2) >= 0.67``, (33) ``lambda - 1 <= sigma^2/(6 G^2)
     log(n/(lambda (1 + sigma^2/(4 G^2))))``. The feasible set is an interval in every case tested.
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = check_claim(epsilon, delta)
     n, t = check_steps(n_samples, "n_samples"), check_steps(steps)
 
     def order(beta: float) -> float:
@@ -262,32 +260,23 @@ def sgd_gradient(
     -----
     Wang et al. 2022, Algorithm 2 and Theorem 11, with the feasible beta of smallest noise.
     """
-    comparison = compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps)
-    return gradient_bound * verified_noise(comparison)
+    bound = check_positive(gradient_bound, "gradient_bound")
+    return bound * verified_noise(compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps))
 
 
+@compared("dp_sgd_gradient")
 def compare_sgd_gradient(epsilon: float, delta: float, *, n_samples: int, steps: int) -> PaperComparison:
     """Published against tight noise over G for one uniform index per step; see `sgd_gradient`."""
     noise = feasible_beta(epsilon, delta, n_samples=n_samples, steps=steps).sigma
-    tight = noise_multiplier(
-        epsilon,
-        delta,
-        batch_size=1,
-        n_samples=n_samples,
-        steps=steps,
-        sampling="without_replacement",
-        neighbors="replace_one",
-    )
-    true = sgd_epsilon(
-        noise,
-        delta,
-        batch_size=1,
-        n_samples=n_samples,
-        steps=steps,
-        sampling="without_replacement",
-        neighbors="replace_one",
-    )
-    return PaperComparison("dp_sgd_gradient", noise, tight, epsilon, delta, true, "replace_one", True)
+    settings: dict[str, Any] = {
+        "batch_size": 1,
+        "n_samples": n_samples,
+        "steps": steps,
+        "sampling": "without_replacement",
+        "neighbors": "replace_one",
+    }
+    tight, true = noise_multiplier(epsilon, delta, **settings), sgd_epsilon(noise, delta, **settings)
+    return PaperComparison("dp_sgd_gradient", noise, tight, epsilon, delta, true, "replace_one")
 
 
 def _smallest_epsilon(holds: Callable[[float], bool], start: float) -> float:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from dperm.accounting._checks import check_delta, check_positive_epsilon, check_rate, check_steps
-from dperm.accounting.paper.comparison import PaperComparison, verified_noise
+from dperm.accounting._checks import (
+    check_positive,
+    check_rate,
+    check_steps,
+)
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    verified_noise,
+)
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
 
@@ -13,7 +25,8 @@ _WITHOUT_REPLACEMENT = {"sampling": "without_replacement", "neighbors": "replace
 _POISSON = {"sampling": "poisson", "neighbors": "add_or_remove"}
 
 
-def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> float:
+@published("rrpsgd")
+def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> PaperComparison:
     """Noise of random-round private SGD per coordinate, over the Lipschitz constant; replace_one.
 
     Parameters
@@ -37,7 +50,10 @@ def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> float:
     -----
     Zhang et al. 2017, Algorithm 2 and Theorem 4 (epsilon <= 1).
     """
-    return verified_noise(compare_rrpsgd(epsilon, delta, n_samples=n_samples))
+    epsilon, delta = check_claim(epsilon, delta)
+    noise = rrpsgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"))
+    settings = {"batch_size": 1, "n_samples": n_samples, "steps": n_samples**2, **_WITHOUT_REPLACEMENT}
+    return _compare("rrpsgd", noise, epsilon, delta, settings, proved=epsilon <= 1.0)
 
 
 def rrpsgd_sigma(epsilon: float, delta: float, n_samples: int) -> float:
@@ -45,15 +61,7 @@ def rrpsgd_sigma(epsilon: float, delta: float, n_samples: int) -> float:
     return math.sqrt(4.0 * math.log(3.0 * n_samples / delta) * math.log(2.0 / delta)) / epsilon
 
 
-def compare_rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> PaperComparison:
-    """Published against tight noise of n^2 single-record steps; see `rrpsgd`."""
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
-    noise = rrpsgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"))
-    return _compare(
-        "rrpsgd", noise, epsilon, delta, 1, n_samples, n_samples**2, epsilon <= 1.0, _WITHOUT_REPLACEMENT
-    )
-
-
+@published("dp_lssgd")
 def dp_lssgd(
     epsilon: float,
     delta: float,
@@ -62,7 +70,7 @@ def dp_lssgd(
     n_samples: int,
     steps: int,
     neighbors: str = "replace_one",
-) -> float:
+) -> PaperComparison:
     """Noise of DP-LSSGD on the *averaged* gradient, over the clip G.
 
     Parameters
@@ -88,46 +96,20 @@ def dp_lssgd(
     -----
     DP-LSSGD, Theorem 1, claimed for ``epsilon^2 <= 5 T log(1/delta) b^2/n^2``.
     """
-    return verified_noise(
-        compare_dp_lssgd(
-            epsilon, delta, batch_size=batch_size, n_samples=n_samples, steps=steps, neighbors=neighbors
-        )
-    )
+    epsilon, delta = check_claim(epsilon, delta)
+    noise = dp_lssgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"), check_steps(steps))
+    rate = check_rate(check_positive(batch_size, "batch_size") / n_samples, "batch_size / n_samples")
+    claimed = epsilon * epsilon <= 5.0 * steps * math.log(1.0 / delta) * rate**2
+    replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
+    scheme = _WITHOUT_REPLACEMENT if replaced else _POISSON
+    settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, **scheme}
+    return _compare("dp_lssgd", noise, epsilon, delta, settings, proved=claimed, unit=1.0 / batch_size)
 
 
 def dp_lssgd_sigma(epsilon: float, delta: float, n_samples: int, steps: int) -> float:
     """Return the noise of `dp_lssgd` without verification."""
     order = 2.0 * math.log(1.0 / delta) / epsilon + 1.0
     return math.sqrt(8.0 * steps * order / epsilon) / n_samples
-
-
-def compare_dp_lssgd(
-    epsilon: float,
-    delta: float,
-    *,
-    batch_size: int,
-    n_samples: int,
-    steps: int,
-    neighbors: str = "replace_one",
-) -> PaperComparison:
-    """Published against tight noise, both over G on the averaged gradient; see `dp_lssgd`."""
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
-    noise = dp_lssgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"), check_steps(steps))
-    rate = check_rate(batch_size / n_samples)
-    claimed = epsilon**2 <= 5.0 * steps * math.log(1.0 / delta) * rate**2
-    scheme = _WITHOUT_REPLACEMENT if neighbors == "replace_one" else _POISSON
-    return _compare(
-        "dp_lssgd",
-        noise,
-        epsilon,
-        delta,
-        batch_size,
-        n_samples,
-        steps,
-        claimed,
-        scheme,
-        unit=1.0 / batch_size,
-    )
 
 
 def sgd_advanced_composition(epsilon: float, delta: float, *, rate: float, steps: int) -> float:
@@ -160,11 +142,12 @@ def sgd_advanced_composition(epsilon: float, delta: float, *, rate: float, steps
     return verified_noise(compare_sgd_advanced_composition(epsilon, delta, rate=rate, steps=steps))
 
 
+@compared("sgd_adv")
 def compare_sgd_advanced_composition(
     epsilon: float, delta: float, *, rate: float, steps: int, accountant: str = "pld"
 ) -> PaperComparison:
     """Published against tight noise; `accountant` "advanced_composition" stays within the method."""
-    epsilon, delta, rate = check_positive_epsilon(epsilon), check_delta(delta), check_rate(rate)
+    (epsilon, delta), rate = check_claim(epsilon, delta), check_rate(rate)
     epsilon_t = epsilon / (2.0 * math.sqrt(2.0 * check_steps(steps) * math.log(2.0 / delta)))
     if epsilon_t / (2.0 * rate) >= 1.0:
         raise ValueError(
@@ -172,12 +155,13 @@ def compare_sgd_advanced_composition(
             "the published Gaussian noise is proved for epsilon below 1 only. Use accountant='pld'."
         )
     noise = 2.0 * math.sqrt(2.0 * math.log(1.25 * 2.0 * steps / delta)) * 2.0 * rate / epsilon_t
-    n_samples = 10**9
-    scheme = _POISSON | {"accountant": accountant}
-    return _compare("sgd_adv", noise, epsilon, delta, rate * n_samples, n_samples, steps, True, scheme)
+    return _compare("sgd_adv", noise, epsilon, delta, _poisson(rate, steps), accountant=accountant)
 
 
-def sgd_moments(epsilon: float, delta: float, *, rate: float, steps: int, max_moment: int = 32) -> float:
+@published("sgd_ma")
+def sgd_moments(
+    epsilon: float, delta: float, *, rate: float, steps: int, max_moment: int = 32
+) -> PaperComparison:
     """Noise multiplier by the moments accountant with few moments (SGD-MA); Poisson, add_or_remove.
 
     Notes
@@ -185,25 +169,14 @@ def sgd_moments(epsilon: float, delta: float, *, rate: float, steps: int, max_mo
     Abadi et al. 2016, Theorem 2; Lee and Kifer 2018 use moments up to 32, which leaves a floor of
     log(1/delta)/32.
     """
-    return verified_noise(compare_sgd_moments(epsilon, delta, rate=rate, steps=steps, max_moment=max_moment))
+    settings = _poisson(check_rate(rate), steps)
+    noise = noise_multiplier(epsilon, delta, accountant="moments", max_moment=max_moment, **settings)
+    return _compare("sgd_ma", noise, epsilon, delta, settings)
 
 
-def compare_sgd_moments(
-    epsilon: float, delta: float, *, rate: float, steps: int, max_moment: int = 32
-) -> PaperComparison:
-    """Moments accountant against privacy-loss distributions; see `sgd_moments`."""
+def _poisson(rate: float, steps: int) -> dict[str, Any]:
     n_samples = 10**9
-    batch_size = check_rate(rate) * n_samples
-    noise = noise_multiplier(
-        epsilon,
-        delta,
-        batch_size=batch_size,
-        n_samples=n_samples,
-        steps=steps,
-        accountant="moments",
-        max_moment=max_moment,
-    )
-    return _compare("sgd_ma", noise, epsilon, delta, batch_size, n_samples, steps, True, _POISSON)
+    return {"batch_size": rate * n_samples, "n_samples": n_samples, "steps": steps, **_POISSON}
 
 
 def _compare(
@@ -211,16 +184,14 @@ def _compare(
     noise: float,
     epsilon: float,
     delta: float,
-    batch_size: float,
-    n_samples: int,
-    steps: int,
-    proved: bool,
-    scheme: dict[str, str],
+    settings: dict[str, Any],
+    *,
+    accountant: str = "pld",
+    proved: bool = True,
     unit: float = 1.0,
 ) -> PaperComparison:
-    """Compare noise given in `unit` times (clip, on the sum) with what the accountant asks for."""
-    settings = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps}
-    tight = noise_multiplier(epsilon, delta, **settings, **scheme)  # type: ignore[arg-type]
-    scheme = scheme | {"accountant": "pld"}
-    true = sgd_epsilon(noise / unit, delta, **settings, **scheme)  # type: ignore[arg-type]
-    return PaperComparison(algorithm, noise, tight * unit, epsilon, delta, true, scheme["neighbors"], proved)
+    """Compare noise given in `unit` times (clip, on the sum) with what `accountant` asks for."""
+    tight = noise_multiplier(epsilon, delta, accountant=accountant, **settings)
+    true = sgd_epsilon(noise / unit, delta, **settings)
+    neighbors = settings["neighbors"]
+    return PaperComparison(algorithm, noise, tight * unit, epsilon, delta, true, neighbors, proved)

@@ -1,30 +1,4 @@
-"""Upper bounds on the profile of a composition, with a proof of what floating point does to it.
-
-The loss is tilted before it is composed: with ``w_j = m_j e^(tilt x_j - log_scale)`` the composed mass at
-loss y is ``e^(T log_scale - tilt y)`` times the T-th convolution power of w at y. Near epsilon the tilted
-power is of order 1, so that errors of the transforms are relative to delta, not to 1, and as good for a
-delta of 1e-30 as for 1e-3. The bound is the sum of
-
-* what the transforms say: ``e^(T log_scale) sum_y e^(-tilt y) (1 - e^(epsilon - y))_+ p_y``. Circular
-  convolution only adds mass to a cell, and masses below 0 become 0;
-* what they may miss. A transform of ``N = 2^L`` cells has L levels of butterflies; each adds two numbers, one
-  of them times a rounded root of unity, with a relative error below ``7 * 2^-53`` (complex product: sqrt(5),
-  Brent, Percival and Zimmermann 2007; root and sum: 1 to 2 each; radix 4 and 8 merge two and three levels
-  and round less). Every term of every output passes L of them, so the transform of w is off by at most
-  ``k = 10 L 2^-53 sum(w)`` at *each* frequency, and an l2 norm by at most the factor ``10 L 2^-53``. A power
-  of a number that is off by k is off by at most ``T k (|.| + k)^(T-1)``; logarithm and angle, each correctly
-  rounded to a few units, count as 24 * 2^-53 more in k. By Parseval and Cauchy-Schwarz the sum above is off
-  by at most the l2 norm of its weights times that of these errors;
-* the mass beyond the last cell (Chernoff) and the infinite loss.
-
-Everything is about ``3 T 2^-44`` of delta: 1e-7 for a million steps, 1e-3 for ten billion.
-
-Of many steps only low frequencies survive. `_low_frequencies` computes those alone, by direct sums, when it
-can prove that the others are negligible: with ``a_d = sum_j w_j w_(j+d)`` over any part of w and ``1 - cos x
->= 2 x^2/pi^2`` for ``|x| <= pi``, the squared modulus at angle t is at most ``sum(w)^2 - (4 t^2/pi^2)
-sum_(d <= pi/t) d^2 a_d``. The sum over y is then a geometric series, over all y: the period N need not
-hold any window.
-"""
+"""Upper bounds on the profile of a composition; the proof stands in `dperm.accounting.pld`, 3 and 4."""
 
 from __future__ import annotations
 

@@ -1,24 +1,4 @@
-"""A privacy loss on a grid that dominates a given profile, whatever floating point does to it.
-
-A pair of measures (P, Q) dominates another if its profile ``H(g) = sup_S P(S) - g Q(S)`` is nowhere smaller,
-for all g >= 0. Composition keeps that, also for measures whose totals are not 1 and for pairs chosen from
-earlier outputs: with ``r = q_2/p_2``, ``H(g) of the product = int p_2 H_1(g r_2)`` grows with H_1 pointwise.
-
-"Connect the dots" (Doroshenko et al. 2022): masses on a grid whose profile is linear in ``e^epsilon`` between
-grid points. Profiles are convex there, so it dominates if it does so at every grid point and below the
-lowest one, where total mass 1 is enough. Each of these is bought with a *relative* increase:
-
-* the profile is raised by its stated relative error and by ``8 points 2^-53`` for the masses: each is a sum
-  of two differences, each with a relative error below ``4 * 2^-53``, and ``sum_(j>k) (j-k) (h_(j-1) - h_j) <=
-  points * h_k``. Masses below 0 become 0, which only raises the profile.
-* losses below 0 are the losses above 0 of the reversed pair, their masses times ``e^loss``. With ``p`` the
-  excess of P's total over 1 the profile at ``g = e^-x`` is ``1 + p - g (1 + p + G - H) + g h_reversed(x)``,
-  where H and G are the profiles of the grid and of its reverse at 0: at least ``1 - g + g h_reversed(x)`` as
-  soon as ``p >= 0`` and ``H >= G``.
-
-An increase by a factor 1 + r raises the mean loss of a step by about r standard deviations: harmless,
-where an absolute error would be multiplied by the number of steps.
-"""
+"""A privacy loss on a grid that dominates a given profile; the proof stands in `dperm.accounting.pld`, 2."""
 
 from __future__ import annotations
 

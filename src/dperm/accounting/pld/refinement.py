@@ -1,9 +1,4 @@
-"""Composition of privacy-loss distributions, pessimistic on every grid.
-
-A profile is sampled on a grid of epsilons, turned into a distribution of the privacy loss that dominates it
-(`discrete_loss`) and composed (`composition`). Both say what floating point does to them: every grid
-gives a valid upper bound; a finer one gives a smaller bound.
-"""
+"""Composition on successively finer grids, until the result settles."""
 
 from __future__ import annotations
 

@@ -7,20 +7,28 @@ systems whose mounts cannot be listed) a rollback journal is used, slower by the
 A file ``<path>-count`` holds how many charges were stored. It is written after each commit without
 fsync, so it is never ahead of what was on disk; a database that holds fewer charges has lost some (its log
 was deleted or damaged, or an older copy was put in its place).
+
+SQLite must not be carried across a fork: the child would believe that it holds the parent's locks. A process
+has one connection to a file. All are closed before a fork and opened again when they are needed, on both
+sides.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from dperm.accounting.ledger import connections
-from dperm.accounting.ledger import tables as schema
-from dperm.accounting.ledger.errors import COMMIT_UNDONE, primary_code, translated
+from dperm.accounting.ledger import tables
+from dperm.accounting.ledger.errors import COMMIT_UNDONE, RESTORE, primary_code, translated
 from dperm.errors import (
     BudgetExceededError,
     LedgerCorruptError,
@@ -28,6 +36,15 @@ from dperm.errors import (
     LedgerInDoubtError,
     LedgerNotFoundError,
 )
+
+#: Held during every transaction, and by the process that forks.
+LOCK = threading.RLock()
+
+#: A log older than this is copied into the database at the next charge, seconds.
+TIDY_AFTER = 1.0
+
+# File systems of one machine, on which its processes share memory.
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs", "overlay"})
 
 _EARLIER = (
     "If that ledger is lost for good and the data may be used under a new budget, delete these files and "
@@ -72,8 +89,8 @@ class LedgerFile:
         new = f"{self.path}.{secrets.token_hex(8)}.new"
         try:
             with translated(self.path):
-                connections.write_new(new, schema.create)
-                connections.publish(new, self.path)
+                write_new(new, tables.create)
+                publish(new, self.path)
         finally:
             for name in (new, f"{new}-journal", f"{new}-wal", f"{new}-shm"):
                 with contextlib.suppress(OSError):
@@ -81,7 +98,7 @@ class LedgerFile:
 
     def check(self) -> None:
         """Raise if the file is damaged or no ledger file. Reads all of it."""
-        with connections.LOCK, translated(self.path):
+        with LOCK, translated(self.path):
             kept = self._connection()
             kept.checked = False
             kept.verified.clear()
@@ -89,7 +106,7 @@ class LedgerFile:
                 pass
 
     @contextlib.contextmanager
-    def transaction(self, *, write: bool) -> Iterator[connections.Kept]:
+    def transaction(self, *, write: bool) -> Iterator[Kept]:
         """A transaction; a writing one is on disk when the block is left without an exception.
 
         The first one on a connection checks the whole file. Inside another transaction of the same thread,
@@ -100,7 +117,7 @@ class LedgerFile:
         LedgerError
             For everything that goes wrong with the file. The transaction is undone, or in doubt.
         """
-        with connections.LOCK, translated(self.path):
+        with LOCK, translated(self.path):
             kept = self._connection()
             if kept.connection.in_transaction:
                 yield kept
@@ -114,13 +131,13 @@ class LedgerFile:
                 if isinstance(error, BudgetExceededError) or primary_code(error) == sqlite3.SQLITE_BUSY:
                     _roll_back(kept.connection)
                 else:
-                    connections.discard(self.path)  # closing it undoes the transaction
+                    discard(self.path)  # closing it undoes the transaction
                 raise
             if write:
                 self._store_count(charges)
-                connections.tidy(kept)
+                tidy(kept)
 
-    def _connection(self) -> connections.Kept:
+    def _connection(self) -> Kept:
         try:
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -131,17 +148,17 @@ class LedgerFile:
                 "`dperm budget create`.",
             ) from None
         if found.st_size < _SMALLEST:  # SQLite would take it for a new database
-            raise LedgerCorruptError(self.path, "It is empty: its content was lost.", schema.RESTORE)
-        return connections.connect(self.path, found)
+            raise LedgerCorruptError(self.path, "It is empty: its content was lost.", RESTORE)
+        return connect(self.path, found)
 
-    def _begin(self, kept: connections.Kept, write: bool) -> None:
+    def _begin(self, kept: Kept, write: bool) -> None:
         connection = kept.connection
         connection.execute(f"PRAGMA busy_timeout = {int(self.timeout * 1000)}")
         counted = self._stored_count()  # read first: the file can only have more
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        schema.check_kind(connection, self.path)
+        tables.check_kind(connection, self.path)
         if not kept.checked:
-            schema.check_content(connection, self.path)
+            tables.check_content(connection, self.path)
             kept.checked = True
         charges = _charges(connection)
         if charges < counted:
@@ -152,11 +169,11 @@ class LedgerFile:
                 f"Restore a copy that holds all charges. The number is kept in {self._beside('-count')!r}.",
             )
 
-    def _commit(self, kept: connections.Kept, write: bool) -> None:
+    def _commit(self, kept: Kept, write: bool) -> None:
         try:
             kept.connection.execute("COMMIT")
             if write and kept.unsynced_folder:
-                connections.sync_folder(self.path)
+                sync_folder(self.path)
                 kept.unsynced_folder = False
         except (sqlite3.Error, OSError) as error:
             if primary_code(error) in COMMIT_UNDONE:
@@ -207,3 +224,146 @@ def _size(name: str) -> int:
         return os.stat(name).st_size
     except OSError:
         return 0
+
+
+@dataclass
+class Kept:
+    """An open connection, the file that it is connected to, and what was verified through it."""
+
+    connection: sqlite3.Connection
+    file: tuple[int, int]
+    checked: bool = False  # pages, indexes and tables
+    verified: set[int] = field(default_factory=set)  # ledgers whose chain was followed from the start
+    unsynced_folder: bool = True  # the log may have been created
+    tidied: float = field(default_factory=time.monotonic)
+
+
+_KEPT: dict[str, Kept] = {}
+
+
+def connect(path: str, found: os.stat_result) -> Kept:
+    """The connection to the file that was `found` at `path`."""
+    file = (found.st_dev, found.st_ino)
+    kept = _KEPT.get(path)
+    if kept is not None and kept.file == file:
+        return kept
+    discard(path)  # replaced by another file
+    connection = _configured(path, "rw")
+    try:
+        if _journal(connection) == "wal" and not on_local_file_system(path):
+            connection.execute("PRAGMA journal_mode = DELETE")
+    except BaseException:
+        connection.close()
+        raise
+    _KEPT[path] = Kept(connection, file)
+    return _KEPT[path]
+
+
+def discard(path: str) -> None:
+    """Close the connection to `path`; a transaction that was not committed is undone."""
+    kept = _KEPT.pop(path, None)
+    if kept is not None:
+        with contextlib.suppress(sqlite3.Error):
+            kept.connection.close()
+
+
+def tidy(kept: Kept) -> None:
+    """Copy the log into the database now and then, so that the file alone is nearly complete."""
+    now = time.monotonic()
+    if now - kept.tidied > TIDY_AFTER:
+        with contextlib.suppress(sqlite3.Error):  # everything is on disk already
+            kept.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        kept.tidied = now
+
+
+def write_new(path: str, write: Callable[[sqlite3.Connection], None]) -> None:
+    """Create a database at `path`, which nobody else knows yet."""
+    connection = _configured(path, "rwc")
+    try:
+        write(connection)
+        if on_local_file_system(path):
+            connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    number = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def publish(new: str, path: str) -> None:
+    """Give the finished file its name, unless that is taken; on disk when this returns."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return
+    except OSError:  # no hard links here
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.replace(new, path)
+    sync_folder(path)
+
+
+def sync_folder(path: str) -> None:
+    """Write the folder of `path` to disk, so that a new file in it survives a power failure."""
+    if sys.platform == "win32":
+        return
+    number = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def on_local_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """Whether `path` is certainly on a file system of this machine; False where that is not known."""
+    try:
+        lines = Path(mounts).read_text().splitlines()
+    except (OSError, UnicodeError):
+        return False
+    folder = os.path.join(os.path.realpath(os.path.dirname(path)), "")
+    best, kind = "", ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = os.path.join(before.split()[4].encode().decode("unicode_escape"), "")
+        if folder.startswith(point) and len(point) >= len(best):
+            best, kind = point, after.split()[0]
+    return kind in _LOCAL
+
+
+def _configured(path: str, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{Path(path).as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's cache
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _journal(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+def _close_all() -> None:
+    for path in list(_KEPT):
+        discard(path)
+
+
+def _before_fork() -> None:
+    LOCK.acquire()
+    _close_all()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=LOCK.release, after_in_child=LOCK.release)
