@@ -4,8 +4,6 @@ import copy
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 import warnings
 
@@ -18,7 +16,6 @@ import pytest
 import scipy.sparse
 from distributed import wait
 from distributed.comm import tcp
-from distributed.protocol.pickle import dumps
 from scipy.stats import binom
 
 from dperm import Objective
@@ -38,10 +35,9 @@ from dperm.algorithms import (
     sufficient_statistics,
 )
 from dperm.data.columns import ColumnsMatrix
-from dperm.data.dask import placement
-from dperm.data.dask.collections import EncodedCollection
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
-from dperm.data.dask.rows import DistributedRows, compensated_sum
+from dperm.data.dask.placement import balanced
+from dperm.data.dask.rows import DistributedRows, EncodedCollection, compensated_sum
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
@@ -394,18 +390,19 @@ def test_a_worker_that_dies_between_passes(client):
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
 
 
-@pytest.mark.parametrize("runs_functions", [True, False])
-def test_records_that_cannot_be_made_again_are_missed(client, monkeypatch, runs_functions):
-    if not runs_functions:
-        monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
+@pytest.mark.parametrize("when", ["between passes", "in a pass"])
+def test_records_that_cannot_be_made_again_are_missed(client, when):
     X, y = random_records(300, D)
     blocks = client.scatter([X[:150], X[150:]], broadcast=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
     )
     there = Objective("logistic", there_X, dask.array.from_array(y, chunks=150))
-    clusters.trap(client, clusters.holders_of(there)[0])
-    with pytest.raises(Exception, match=r"lost|scatter|[Cc]ancelled"):
+    if when == "in a pass":
+        clusters.trap(client, clusters.holders_of(there)[0])
+    else:
+        os.kill(clusters.process_ids(client)[clusters.holders_of(there)[0]], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=r"lost with their worker.*scatter"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
 
@@ -461,15 +458,33 @@ def test_predictions_outlive_the_workers(lone_worker):
     assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
 
 
-def test_no_task_stays_bound_to_a_worker(client):
-    there = Objective("logistic", *partitioned(*random_records(N, D, seed=11), CUTS["uneven"]))
-    bound = client.run_on_scheduler(clusters.wishes, there._rows._name)
-    assert len(bound) > len(CUTS["uneven"])  # the blocks, too
-    assert not any(bound.values())
+@pytest.mark.parametrize(
+    ("holders", "threads", "expected"),
+    [
+        ("aaaa", {"a": 1, "b": 1}, "aabb"),
+        ("abab", {"a": 1, "b": 1}, "abab"),
+        ("bbab", {"a": 1, "b": 1}, "bbaa"),
+        ("aaaaaa", {"a": 1, "b": 2}, "aabbbb"),
+        ("aab", {"b": 1}, "bbb"),  # one has left
+        ("ab", {}, "ab"),
+        ("", {"a": 1}, ""),
+    ],
+)
+def test_workers_get_their_shares_and_few_partitions_move(holders, threads, expected):
+    assert "".join(balanced(list(holders), threads)) == expected
+
+
+@pytest.mark.parametrize("n_partitions", [2, 5, 16])
+def test_partitions_are_spread_evenly(client, n_partitions):
+    X, y = random_records(160, D, seed=n_partitions)
+    lengths = [len(part) for part in np.array_split(y, n_partitions)]
+    there = Objective("logistic", *partitioned(X, y, lengths))
+    held = list(there._rows._partitions.holders.values())
+    assert max(map(held.count, held)) == -(-n_partitions // 2)
 
 
 def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
@@ -492,34 +507,19 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
     clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
 
-def test_a_scheduler_that_runs_no_functions(client, monkeypatch):
+def test_nothing_is_run_on_the_scheduler(client, monkeypatch):
     monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
-    monkeypatch.undo()
-    assert not any(client.run_on_scheduler(clusters.wishes, there._rows._name).values())
     w = weights(here)
     clusters.kill_all(client)
-    with monkeypatch.context() as forbidden:
-        forbidden.setattr(client, "run_on_scheduler", refuse_functions)
-        got = there.clipped_gradient_sum(w, 0.3)
+    got = there.clipped_gradient_sum(w, 0.3)
     assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
-
-
-@pytest.mark.parametrize("function", [placement._lift(), placement._prospects()], ids=["lift", "prospects"])
-def test_a_scheduler_needs_no_package(function):
-    program = (
-        "import pickle, sys, types; sys.modules['dperm'] = None; "
-        "scheduler = types.SimpleNamespace(tasks={}, unrunnable={}, running=[]); "
-        "print(pickle.loads(sys.stdin.buffer.read())('name', ['key'], scheduler))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=dumps(function), capture_output=True)
-    assert done.stdout.decode().strip() in ("None", "(0, 0, ['key'])"), done.stderr.decode()
 
 
 # -- sources that change ---------------------------------------------------------------------------------
