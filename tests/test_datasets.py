@@ -521,67 +521,70 @@ class TestFiles:
             encode_small(tmp_path, known)
 
 
+@pytest.fixture
+def deliver(monkeypatch):
+    """Has a function of scikit-learn deliver something, or raise it; the keywords of its calls."""
+    monkeypatch.delenv("DPERM_DATA", raising=False)
+
+    def prepare(function, answer):
+        calls = []
+
+        def fetch(**keywords):
+            calls.append(keywords)
+            if isinstance(answer, Exception):
+                raise answer
+            return SimpleNamespace(**answer)
+
+        monkeypatch.setattr(f"sklearn.datasets.{function}", fetch)
+        return calls
+
+    return prepare
+
+
 class TestFetching:
     """What scikit-learn delivers, imitated: no test downloads anything."""
 
-    def test_openml_codes_become_categories(self, monkeypatch):
-        bunch = SimpleNamespace(
-            data=np.array([[15, -1, 1.0], [20, 999, np.nan]]),
-            target=np.array(["2", "1"], dtype=object),
-            feature_names=["V1", "V2", "V3"],
-            categories={"V3": ["green", "red"]},
+    def test_openml_codes_become_categories(self, deliver):
+        deliver(
+            "fetch_openml",
+            {
+                "data": np.array([[15, -1, 1.0], [20, 999, np.nan]]),
+                "target": np.array(["2", "1"], dtype=object),
+                "feature_names": ["V1", "V2", "V3"],
+                "categories": {"V3": ["green", "red"]},
+            },
         )
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-        recipe = FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"})
-        description = small(fetch=recipe)
+        description = small(fetch=FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"}))
         X, y = records.encode(description, [fetching.fetch(description)], "float64")
         assert X.to_dense().tolist() == [[0.5, 0, 1, 0, 0], [1, 1, 0, 0, 1]]
         assert y.tolist() == [1, -1]
 
-    def test_grades_arrive_as_numbers(self, monkeypatch):
-        bunch = SimpleNamespace(data=np.ones((2, 11)), target=np.array([6.0, 5.0]), categories={})
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_grades_arrive_as_numbers(self, deliver):
+        deliver("fetch_openml", {"data": np.ones((2, 11)), "target": np.array([6.0, 5.0]), "categories": {}})
         assert datasets.load("wine").y.tolist() == [1, -1]
 
-    def test_kddcup99_arrives_as_bytes(self, monkeypatch):
-        row = [
-            b"tcp" if j == 1 else b"no such service" if j == 2 else b"SF" if j == 3 else j for j in range(41)
-        ]
-        bunch = SimpleNamespace(
-            data=np.array([row, row], dtype=object), target=np.array([b"normal.", b"smurf."], dtype=object)
-        )
-        monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", lambda **_: bunch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_kddcup99_arrives_as_bytes(self, deliver):
+        row = [*range(41)]
+        row[1:4] = b"tcp", b"no such service", b"SF"
+        target = np.array([b"normal.", b"smurf."], dtype=object)
+        deliver("fetch_kddcup99", {"data": np.array([row, row], dtype=object), "target": target})
         data = datasets.load("kddcup99")
         assert data.y.tolist() == [-1, 1]
         assert data.X.to_dense()[0, data.feature_names.index("service=other")] == 1
 
-    def test_the_full_kddcup99_is_asked_for(self, monkeypatch):
-        asked = []
-
-        def fetch(percent10):
-            asked.append(percent10)
-            raise OSError("no network")
-
-        monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", fetch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_the_full_kddcup99_is_asked_for(self, deliver):
+        calls = deliver("fetch_kddcup99", OSError("no network"))
         for name in ("kddcup99", "kddcup99_full"):
             with pytest.raises(FileNotFoundError, match="no network"):
                 datasets.load(name)
-        assert asked == [True, False]
+        assert calls == [{"percent10": True}, {"percent10": False}]
 
-    def test_what_scikit_learn_does_not_have(self, monkeypatch):
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_what_scikit_learn_does_not_have(self, deliver):
         with pytest.raises(FileNotFoundError, match=r"does not have .*'kddcup99_test'.*corrected\.gz"):
             datasets.load("kddcup99_test")
 
-    def test_failed_download_names_the_other_way(self, monkeypatch):
-        def fail(**_):
-            raise OSError("no route to host")
-
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_failed_download_names_the_other_way(self, deliver):
+        deliver("fetch_openml", OSError("no route to host"))
         with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
             datasets.load("adult")
 

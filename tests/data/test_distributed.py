@@ -86,6 +86,12 @@ def both(loss, X, y, lengths, **settings):
     return Objective(loss, *partitioned(X, y, lengths), **settings), Objective(loss, X, y, **settings)
 
 
+def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w=None):
+    """The integers of one sum, by default of clipped gradients, here and on the cluster."""
+    w = weights(here) if w is None else w
+    assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
+
+
 def refuse_functions(*_, **__):
     """What a scheduler answers whose configuration forbids functions of clients."""
     raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
@@ -134,15 +140,14 @@ def test_every_sum_is_that_of_one_machine(client, dtype, lengths):
 def test_sums_of_real_targets_and_of_classes(client):
     X, y = random_records(N, D)
     there, here = both("huber", X, y * 1.25, CUTS["uneven"])
-    w = weights(here)
     for name in ("gradient", "losses", "coordinates"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers)
+        assert_same(there, here, PASSES[name])
     codes = np.random.default_rng(3).integers(0, 4, N).astype(float)
     there, here = both(Softmax(4), X, codes, CUTS["uneven"])
     w = weights(here)
     for name in ("gradient", "losses"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers)
-    assert np.array_equal(there.class_counts()._integers, here.class_counts()._integers)
+        assert_same(there, here, PASSES[name])
+    assert_same(there, here, lambda o, w: o.class_counts())
     assert there.value(w) == pytest.approx(here.value(w), rel=1e-12)
 
 
@@ -169,9 +174,8 @@ def test_records_that_do_not_count(client):
     X, y = random_records(N, D)
     X[2000, 3], X[17, 0], y[2500] = np.nan, np.inf, np.nan
     there, here = both("logistic", X, y, CUTS["uneven"], non_finite="zero")
-    w = weights(here)
     for name in ("gradient", "losses", "gram", "labels", "mapped gradient"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers), name
+        assert_same(there, here, PASSES[name])
 
 
 def test_predictions_stay_on_the_workers_until_asked_for(client):
@@ -351,10 +355,8 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
-    w = weights(here)
     clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
-    got = there.clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize(
@@ -444,9 +446,7 @@ def test_a_lone_worker_that_dies_while_it_makes_the_records(lone_worker, tmp_pat
         dask.array.from_delayed(dask_blocks["targets"], y.shape, y.dtype),
     )
     assert (tmp_path / "died").exists()
-    w = weights(there)
-    expected = Objective("logistic", X, y).clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected._integers)
+    assert_same(there, Objective("logistic", X, y))
 
 
 def test_predictions_outlive_the_workers(lone_worker):
@@ -496,9 +496,7 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
         assert len(ledger.history()) == 1
         monkeypatch.undo()
         client.cluster.scale(1)
-        w = weights(here)
-        got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-        assert np.array_equal(got._integers, expected._integers)
+        assert_same(there, here)
 
 
 def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
@@ -516,10 +514,8 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
 def test_nothing_is_run_on_the_scheduler(client, monkeypatch):
     monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
-    w = weights(here)
     clusters.kill_all(client)
-    got = there.clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+    assert_same(there, here)
 
 
 # -- sources that change ---------------------------------------------------------------------------------
@@ -626,10 +622,8 @@ def test_a_worker_that_retires_hands_its_partitions_on():
     X, y = random_records(N, D)
     with clusters.cluster_of_processes() as client:
         there, here = both("logistic", X, y, CUTS["even"])
-        w = weights(here)
         client.retire_workers([clusters.holders_of(there)[0]])
-        got = there.clipped_gradient_sum(w, 0.3)
-        assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+        assert_same(there, here)
 
 
 def test_rows_on_a_cluster_are_not_copied(client):
@@ -661,9 +655,7 @@ def test_data_frames_with_empty_partitions(client):
     there = Objective("logistic", lazy[list("abcd")], lazy["label"])
     here = Objective("logistic", np.ascontiguousarray(kept[list("abcd")]), kept.label.to_numpy())
     assert (there.n_public, there.n_partitions) == (650, 6)
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_frames_that_the_workers_encode(client):
@@ -673,8 +665,7 @@ def test_frames_that_the_workers_encode(client):
     there = Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
     here = Objective("logistic", clusters.encoded(frame), y.to_numpy())
     assert there._rows.dtype == np.float32
-    got, expected = (o.clipped_gradient_sum(np.ones(2), 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here, w=np.ones(2))
     frame.loc[250, "letter"] = "c"
     lazy = dask.dataframe.from_pandas(frame, npartitions=4)
     with pytest.raises(DataError, match=r"letter 'c' at row 50 .*partition 2, which starts at row 200"):
@@ -688,9 +679,7 @@ def test_whole_rows_are_put_together_and_targets_cut_like_them(client):
     )
     here = Objective("logistic", X, y)
     assert there.n_partitions == 4
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, bool, np.float16])
@@ -702,9 +691,7 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
         warnings.simplefilter("ignore")
         here = Objective("logistic", X, y, row_norm=3.0)
     assert there._rows.dtype == here._rows.dtype
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_persisted_collections_are_read_where_they_are(client):
@@ -718,9 +705,7 @@ def test_persisted_collections_are_read_where_they_are(client):
         there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
     assert set(client.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
     assert clusters.holders_of(there) == [workers[0]]
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
@@ -730,9 +715,7 @@ def test_blocks_that_are_sparse(client, kind):
     lazy_X, lazy_y = partitioned(X, y, (400, 600))
     there = Objective("logistic", lazy_X.map_blocks(kind, dtype=X.dtype, meta=np.ones((0, 0))), lazy_y)
     here = Objective("logistic", X, y)
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_blocks_of_other_kinds_are_named(client):

@@ -87,6 +87,8 @@ class PlacedPartitions:
             # A cluster that works on something may come to the partitions; one that rests will not.
             if wanted and any(self._client.processing().values()):
                 hoped_at = time.monotonic()
+            elif lost := [future for future in wanted.values() if future.status == "lost"]:
+                self._ask_again(lost)
             if time.monotonic() - hoped_at > _PATIENCE:
                 self._raise_hopeless()
             if wanted:
@@ -142,6 +144,13 @@ class PlacedPartitions:
         places = self._client.who_has(list(ready.values())) if ready else {}
         holders = {number: places.get(future.key) for number, future in ready.items()}
         return {number: each[0] for number, each in holders.items() if each}
+
+    def _ask_again(self, lost: Sequence[Any]) -> None:
+        """Have Dask run the tasks of lost partitions again; RuntimeError if it has forgotten them."""
+        try:
+            self._client.retry(lost)
+        except KeyError:
+            raise RuntimeError(_LOST) from None
 
     def _raise_hopeless(self) -> NoReturn:
         n_workers = len(self._client.scheduler_info(n_workers=-1)["workers"])

@@ -55,7 +55,7 @@ from dperm.private_values.secret_rows import SecretRows
 
 # A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
 # and start again when some worker has answered.
-_MOST_TRIES = 20
+_MAX_TRIES = 20
 
 # Seconds without any answer of a worker after which a pass is given up, see `placement`.
 _PATIENCE = 600.0
@@ -287,7 +287,7 @@ class DistributedRows:
             todo = [number for number in todo if number not in answered]
             failures = 0 if answered else failures + 1
             answered_at = time.monotonic() if answered else answered_at
-            if failures > _MOST_TRIES and time.monotonic() - answered_at > _PATIENCE:
+            if failures > _MAX_TRIES and time.monotonic() - answered_at > _PATIENCE:
                 raise RuntimeError(
                     f"the workers that hold the records have not answered for {_PATIENCE:.0f} seconds. "
                     f"{NOTHING_RELEASED}"
