@@ -10,7 +10,6 @@ place of numbers; "kddcup99" tells normal connections from attacks, "kddcup99_bi
 """
 
 import argparse
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -18,6 +17,7 @@ from sklearn.model_selection import train_test_split
 import dperm
 from dperm import algorithms
 from dperm.algorithms import nonprivate
+from measuring import command_line, show_heading, show_row
 
 DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "dp_sgd", "majority"]
 
@@ -25,12 +25,6 @@ DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "dp_sgd", "majorit
 def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     """Share of records on the right side."""
     return 100.0 * float(np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y))
-
-
-def problem(name: str) -> tuple[Any, np.ndarray, float]:
-    """Rows, labels -1 and +1, and a public bound on the norm of a row, its intercept included."""
-    data = dperm.datasets.load(name)
-    return data.X, data.y, data.row_norm
 
 
 def fit_all(
@@ -44,37 +38,26 @@ def fit_all(
 
 def measure(name: str, arguments: argparse.Namespace) -> None:
     """Print a table with one row per solver."""
-    rows, labels, row_norm = problem(name)
+    data = dperm.datasets.load(name)
     results: dict[str, list[list[float]]] = {solver: [] for solver in [*arguments.solvers, "nonprivate"]}
     for repetition in range(arguments.repetitions):
-        X, X_test, y, y_test = train_test_split(rows, labels, test_size=0.2, random_state=repetition)
+        X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=repetition)
         X_test = X_test if isinstance(X_test, np.ndarray) else X_test.to_dense()
-        objective = dperm.Objective("logistic", X, y, row_norm=row_norm, fit_intercept=True)
+        objective = dperm.Objective("logistic", X, y, row_norm=data.row_norm, fit_intercept=True)
         for solver in arguments.solvers:
             fits = fit_all(solver, objective, arguments.epsilons, arguments.delta)
             results[solver].append([accuracy(each.coef, X_test, y_test) for each in fits])
         exact = accuracy(nonprivate(objective, max_iter=300).coef, X_test, y_test)
         results["nonprivate"].append([exact] * len(arguments.epsilons))
-    print(f"{name}: mean (standard deviation) of {arguments.repetitions} splits, %")
-    print("| solver | " + " | ".join(f"epsilon {e:g}" for e in arguments.epsilons) + " |")
+    title = f"{name}: mean (standard deviation) of {arguments.repetitions} splits, %"
+    show_heading(title, "solver", arguments.epsilons)
     for solver, values in results.items():
-        mean, deviation = np.mean(values, axis=0), np.std(values, axis=0)
-        cells = [f"{m:.2f} ({s:.2f})" for m, s in zip(mean, deviation, strict=True)]
-        print(f"| {solver} | " + " | ".join(cells) + " |", flush=True)
-
-
-def main() -> None:
-    """Measure every data set."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=["adult"])
-    parser.add_argument("--solvers", nargs="+", default=DEFAULT_SOLVERS)
-    parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.4, 1.6])
-    parser.add_argument("--delta", type=float, default=1e-8)
-    arguments = parser.parse_args()
-    for name in arguments.data:
-        measure(name, arguments)
+        show_row(solver, values)
 
 
 if __name__ == "__main__":
-    main()
+    arguments = command_line(
+        __doc__, data=["adult"], solvers=DEFAULT_SOLVERS, repetitions=10, epsilons=[0.1, 0.4, 1.6], delta=1e-8
+    )
+    for name in arguments.data:
+        measure(name, arguments)

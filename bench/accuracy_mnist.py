@@ -12,13 +12,13 @@ records decide nothing: settings come from public numbers.
 """
 
 import argparse
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 import dperm
 from dperm import LogisticRegression
+from measuring import command_line, show_heading, show_row
 
 DELTA = 1e-5
 RECORDS, CLASSES = 60_000, 10
@@ -33,65 +33,40 @@ SOLVERS = {
 WITH_EPOCHS = ("dp_sgd", "dp_lssgd")
 
 
-def mean_accuracy(
-    model: LogisticRegression, data: dperm.datasets.Dataset, repetitions: int
-) -> tuple[float, float]:
-    """Mean and standard deviation over the noise, in %."""
+def accuracies(model: LogisticRegression, data: dperm.datasets.Dataset, repetitions: int) -> list[float]:
+    """In %, one for each draw of the noise."""
     train, test = slice(RECORDS), slice(RECORDS, None)
-    scores = []
-    for _ in range(repetitions):
-        fitted = clone(model).fit(data.X[train], data.y[train])
-        scores.append(100.0 * fitted.score(data.X[test], data.y[test]))
-    return float(np.mean(scores)), float(np.std(scores))
+    fits = (clone(model).fit(data.X[train], data.y[train]) for _ in range(repetitions))
+    return [100.0 * fitted.score(data.X[test], data.y[test]) for fitted in fits]
 
 
-def epochs_options(epochs: int) -> dict[str, Any]:
-    """Settings of so many whole epochs; a default step size makes up for more steps."""
-    return {"batch_size": BATCH, "steps": epochs * RECORDS // BATCH}
-
-
-def main() -> None:
-    """Print one row per solver and number of epochs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.2, 0.3])
-    parser.add_argument("--row-norm", type=float, default=9.0)
-    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=list(SOLVERS))
-    parser.add_argument("--epochs", type=int, default=50)
-    arguments = parser.parse_args()
-    data = dperm.datasets.load("mnist")
-    print(f"mnist: mean (standard deviation) of {arguments.repetitions} runs, %")
-    print("| solver | " + " | ".join(f"epsilon {e:g}" for e in arguments.epsilons) + " |", flush=True)
-    for solver in arguments.solvers:
-        print_row(solver, solver, 0, data, arguments)
-        if solver in WITH_EPOCHS and arguments.epochs > 0:
-            print_row(f"{solver}, {arguments.epochs} epochs", solver, arguments.epochs, data, arguments)
-
-
-def print_row(
-    label: str, solver: str, epochs: int, data: dperm.datasets.Dataset, arguments: argparse.Namespace
+def show_solver(
+    solver: str, epochs: int, data: dperm.datasets.Dataset, arguments: argparse.Namespace
 ) -> None:
     """One line of the table; default settings where `epochs` is 0."""
-    cells = []
-    for epsilon in arguments.epsilons:
-        options = dict(SOLVERS[solver])
-        if epochs:
-            options |= epochs_options(epochs)
-        model = LogisticRegression(
-            epsilon,
-            DELTA,
-            solver=solver,
-            solver_options=options,
-            classes=range(CLASSES),
-            row_norm=arguments.row_norm,
-            neighbors="replace_one",
+    own = dict(SOLVERS[solver])
+    if epochs:  # a default step size makes up for more steps
+        own |= {"batch_size": BATCH, "steps": epochs * RECORDS // BATCH}
+    common = {"classes": range(CLASSES), "row_norm": arguments.row_norm, "neighbors": "replace_one"}
+    columns = [
+        accuracies(
+            LogisticRegression(epsilon, DELTA, solver=solver, solver_options=own, **common),
+            data,
+            arguments.repetitions,
         )
-        mean, deviation = mean_accuracy(model, data, arguments.repetitions)
-        cells.append(f"{mean:.2f} ({deviation:.2f})")
-    print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
+        for epsilon in arguments.epsilons
+    ]
+    show_row(f"{solver}, {epochs} epochs" if epochs else solver, np.transpose(columns))
 
 
 if __name__ == "__main__":
-    main()
+    arguments = command_line(
+        __doc__, repetitions=5, epsilons=[0.1, 0.2, 0.3], row_norm=9.0, solvers=list(SOLVERS), epochs=50
+    )
+    data = dperm.datasets.load("mnist")
+    title = f"mnist: mean (standard deviation) of {arguments.repetitions} runs, %"
+    show_heading(title, "solver", arguments.epsilons)
+    for solver in arguments.solvers:
+        show_solver(solver, 0, data, arguments)
+        if solver in WITH_EPOCHS and arguments.epochs > 0:
+            show_solver(solver, arguments.epochs, data, arguments)

@@ -9,7 +9,6 @@ bound in twenty lies above the claim at 95 %, one in a thousand at 99.9 %. The n
 ``worst_case_neighbours``: one record that is added, along an axis of its own.
 """
 
-import argparse
 import functools
 import resource
 import time
@@ -21,8 +20,18 @@ from dperm import audit
 from dperm.algorithms import dp_agd, majority, noisy_gd, noisy_gd_many
 from dperm.audit.trainings import observe
 from dperm.objective.objective import Objective
+from measuring import command_line
 
 CLIP = 0.01  # far below the longest gradient: the record contributes all of it wherever the weights go
+
+ROWS = [
+    ("noisy_gd", noisy_gd, {"clip": CLIP}, "transcript"),
+    ("noisy_gd, default clip", noisy_gd, {}, "transcript"),
+    ("noisy_gd", noisy_gd, {"clip": CLIP}, "weights"),
+    ("noisy_gd, 20 steps", noisy_gd, {"clip": CLIP, "steps": 20}, "transcript"),
+    ("dp_agd", dp_agd, {"clip": CLIP}, "transcript"),
+    ("majority", majority, {}, "transcript"),
+]
 
 
 def fit(algorithm: Callable, epsilon: float, delta: float, settings: dict, objective: Objective, seed: int):
@@ -45,22 +54,9 @@ def fits_together(epsilon, delta, settings, objective, seeds):
 
 def main() -> None:
     """Print one row per algorithm and observation."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trainings", type=int, default=10_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument("--n", type=int, default=1000)
-    parser.add_argument("--d", type=int, default=10)
-    parser.add_argument("--only", nargs="*")
-    arguments = parser.parse_args()
-    rows = [
-        ("noisy_gd", noisy_gd, {"clip": CLIP}, "transcript"),
-        ("noisy_gd, default clip", noisy_gd, {}, "transcript"),
-        ("noisy_gd", noisy_gd, {"clip": CLIP}, "weights"),
-        ("noisy_gd, 20 steps", noisy_gd, {"clip": CLIP, "steps": 20}, "transcript"),
-        ("dp_agd", dp_agd, {"clip": CLIP}, "transcript"),
-        ("majority", majority, {}, "transcript"),
-    ]
+    arguments = command_line(
+        __doc__, trainings=10_000, epsilon=1.0, delta=1e-5, n=1000, d=10, only=[name for name, *_ in ROWS]
+    )
     print(
         f"{arguments.trainings} trainings, n = {arguments.n}, d = {arguments.d}, delta = {arguments.delta:g}"
     )
@@ -69,8 +65,8 @@ def main() -> None:
         "seconds | processor seconds |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for name, algorithm, settings, observed in rows:
-        if arguments.only and not set(arguments.only) & {name, algorithm.__name__}:
+    for name, algorithm, settings, observed in ROWS:
+        if not set(arguments.only) & {name, algorithm.__name__}:
             continue
         pair = audit.worst_case_neighbours(n=arguments.n, d=arguments.d, fit_intercept=algorithm is majority)
         run = functools.partial(fit, algorithm, arguments.epsilon, arguments.delta, settings)

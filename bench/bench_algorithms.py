@@ -21,21 +21,18 @@ from scipy.special import expit
 import dperm
 from dperm import Objective, algorithms
 from dperm.accounting import gdp_mu
-from dperm.accounting.zcdp import zcdp_rho
-from dperm.algorithms.dp_agd import dp_agd_schedule
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.privgene import PrivGeneSchedule
 from dperm.losses import Hinge, SquaredError
-from ratios import ratio, seconds
+from measuring import Call, command_line, ratio, seconds
+from problems import dp_agd_twin
 from reference import numpy_algorithms as twin
 from reference import numpy_sgd, sgd_twin
 
 EPSILON, DELTA = 0.4, 1e-8
 SINGLE_STEPS = 20_000
 BATCH, BATCHES = 512, 200
-
-Call = Callable[[], object]
 
 
 @functools.cache
@@ -54,15 +51,12 @@ def objective(records: int, loss: object = "logistic", **keywords: object) -> Ob
 
 def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
     """Algorithms that read all records at every step."""
-    _, y, rows, _ = adult(records)
+    X, y, rows, _ = adult(records)
     obj = objective(records)
     rng = np.random.default_rng()
     mu = gdp_mu(EPSILON, DELTA)
     facts = (obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
     descent = noisy_gd_schedule(*facts)
-    adaptive = dp_agd_schedule(*facts)
-    rho = zcdp_rho(EPSILON, DELTA)
-    per_split = rho / adaptive.splits
     white = preconditioned_gd_schedule(*facts)
     genes = PrivGeneSchedule(generations=30, stride=0.4, decay=0.97, entry_bound=obj.row_norm)
 
@@ -80,15 +74,7 @@ def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
         "preconditioned_gd": (lambda: algorithms.preconditioned_gd(obj, EPSILON, DELTA), whitened),
         "dp_agd (zCDP)": (
             lambda: algorithms.dp_agd(obj, EPSILON, DELTA, accountant="zcdp"),
-            lambda: twin.dp_agd(
-                rows,
-                y,
-                rho,
-                (1.0 - adaptive.selection_share) * per_split,
-                adaptive.selection_share * per_split,
-                adaptive,
-                rng,
-            ),
+            dp_agd_twin(obj, X, y, EPSILON, DELTA),
         ),
         "output_perturbation_gd, 100 steps": (
             lambda: algorithms.output_perturbation_gd(obj, EPSILON, DELTA, steps=100, step_size=0.1),
@@ -184,22 +170,11 @@ def mini_batch(records: int) -> dict[str, tuple[Call, Call]]:
     }
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--records", type=int, default=48_842)
-    parser.add_argument("--only", nargs="*", help="beginnings of names")
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=3, records=48_842, only=[""])  # beginnings of names
     print("| algorithm | dperm, s | numpy twin / dperm |\n|---|---|---|")
     for group in (full_batch, minimisers, mini_batch):
         for name, (fit, numpy_fit) in group(arguments.records).items():
-            if arguments.only is None or name.startswith(tuple(arguments.only)):
+            if name.startswith(tuple(arguments.only)):
                 speed = ratio(numpy_fit, fit, arguments.rounds)
                 print(f"| {name} | {seconds(fit):.3f} | {speed:.1f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ alternately, and the median of the rounds' ratios is shown. The records are ther
 number of rows.
 """
 
-import argparse
+from functools import partial
 from itertools import pairwise
 
 import dask.array
@@ -15,7 +15,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import dperm
-from ratios import seconds, show
+from measuring import command_line, seconds, show, times_in_turn
 
 COLUMNS, CLIP, PARTITIONS, PASSES = 120, 0.5, 4, 10
 
@@ -49,41 +49,6 @@ def objectives(n_rows: int) -> tuple[dperm.Objective, dperm.Objective]:
     return dperm.Objective("logistic", X_here, labels(X_here), fit_intercept=True, n_threads=2), there
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    arguments = parser.parse_args()
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with LocalCluster(**settings, memory_limit=0) as cluster, Client(cluster):
-        here, there = objectives(arguments.rows)
-        w = np.random.default_rng(1).normal(size=COLUMNS + 1)
-        sums = [each.clipped_gradient_sum(w, CLIP)._integers for each in (here, there)]
-        assert np.array_equal(*sums)
-        few = of_few_records()
-
-        def one_process() -> None:
-            for _ in range(PASSES):
-                here.clipped_gradient_sum(w, CLIP)
-
-        def two_workers() -> None:
-            for _ in range(PASSES):
-                there.clipped_gradient_sum(w, CLIP)
-
-        one_process(), two_workers()
-        times = (
-            1e3
-            / PASSES
-            * np.array([[seconds(one_process), seconds(two_workers)] for _ in range(arguments.rounds)])
-        )
-        show("pass of one process with two threads (milliseconds)", np.median(times[:, 0]))
-        show("pass of two workers (milliseconds)", np.median(times[:, 1]))
-        show("one process / two workers", float(np.median(times[:, 0] / times[:, 1])))
-        calls = [seconds(lambda: few.clipped_gradient_sum(w, CLIP)) for _ in range(100)]
-        show("pass of two workers over few records (milliseconds)", 1e3 * float(np.median(calls)))
-
-
 def of_few_records() -> dperm.Objective:
     """A hundred records on the workers: what is left is the call."""
     X = dask.array.from_array(rows(0, 100), chunks=(50, COLUMNS))
@@ -91,4 +56,24 @@ def of_few_records() -> dperm.Objective:
 
 
 if __name__ == "__main__":
-    main()
+    arguments = command_line(__doc__, rows=3_000_000, rounds=15)
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(**settings, memory_limit=0) as cluster, Client(cluster):
+        sides = dict(
+            zip(("one process with two threads", "two workers"), objectives(arguments.rows), strict=True)
+        )
+        w = np.random.default_rng(1).normal(size=COLUMNS + 1)
+        assert np.array_equal(*[each.clipped_gradient_sum(w, CLIP)._integers for each in sides.values()])
+
+        def passes(objective: dperm.Objective) -> None:
+            for _ in range(PASSES):
+                objective.clipped_gradient_sum(w, CLIP)
+
+        times = times_in_turn({name: partial(passes, each) for name, each in sides.items()}, arguments.rounds)
+        for name, each in times.items():
+            show(f"pass of {name} (milliseconds)", 1e3 * np.median(each) / PASSES)
+        here, there = times.values()
+        show("one process / two workers", float(np.median(here / there)))
+        few = of_few_records()
+        calls = [seconds(lambda: few.clipped_gradient_sum(w, CLIP)) for _ in range(100)]
+        show("pass of two workers over few records (milliseconds)", 1e3 * float(np.median(calls)))

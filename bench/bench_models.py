@@ -1,21 +1,15 @@
 """Gradient sums at K weight vectors: one read of the data against K passes.
 
-    python bench/bench_models.py [--rounds 9] [--threads 1] [--size small]
-
-Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown.
+python bench/bench_models.py [--rounds 9] [--threads 1] [--size small]
 """
-
-import argparse
 
 import numpy as np
 
 import dperm
 from dperm import Objective
 from dperm.algorithms import noisy_gd, noisy_gd_many
-from problems import problem
-from ratios import ratio, show
-
-CLIP = 0.5
+from measuring import command_line, ratio, show
+from problems import CLIP, problem
 
 
 def sums(size: str, dtype: str, threads: int | None, rounds: int) -> None:
@@ -58,18 +52,8 @@ def fits(threads: int | None, rounds: int) -> None:
     show("noisy_gd on Adult, 8 seeds: one by one / together", ratio(one_by_one, together, 3))
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--size", choices=["large", "small"], default="large")
-    arguments = parser.parse_args()
-    print(dperm.build_info())
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=9, threads=int, size=("large", "small"))
     for dtype in ("float64", "float32"):
         sums(arguments.size, dtype, arguments.threads, arguments.rounds)
     fits(arguments.threads, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

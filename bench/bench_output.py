@@ -8,8 +8,6 @@ numpy / dperm of whole fits with the same settings, the median over rounds in wh
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +16,6 @@ from scipy.special import expit
 from sklearn.model_selection import train_test_split
 
 import dperm
-import problems  # noqa: F401  (finds the numpy twins)
 from dperm.accounting import gdp_mu
 from dperm.algorithms import (
     objective_perturbation,
@@ -27,7 +24,8 @@ from dperm.algorithms import (
     privgene,
 )
 from dperm.algorithms.privgene import PrivGeneSchedule
-from reference import numpy_algorithms as twin
+from measuring import command_line, show_heading, show_row, times_in_turn
+from problems import twin
 
 STEPS, GENERATIONS = 50, 3
 
@@ -69,12 +67,9 @@ def print_accuracy(name: str, repetitions: int, epsilons: list[float], delta: fl
             coefs = [fit(epsilon) for epsilon in epsilons]
             right = [np.sign(X_test @ coef[:-1] + coef[-1]) == y_test for coef in coefs]
             results.setdefault(algorithm, []).append([100.0 * share.mean() for share in right])
-    print(f"\n{name}: mean (standard deviation) of {repetitions} splits, %")
-    print("| algorithm | " + " | ".join(f"epsilon {e:g}" for e in epsilons) + " |")
+    show_heading(f"\n{name}: mean (standard deviation) of {repetitions} splits, %", "algorithm", epsilons)
     for algorithm, values in results.items():
-        mean, deviation = np.mean(values, axis=0), np.std(values, axis=0)
-        cells = [f"{m:.2f} ({s:.2f})" for m, s in zip(mean, deviation, strict=True)]
-        print(f"| {algorithm} | " + " | ".join(cells) + " |")
+        show_row(algorithm, values)
 
 
 def numpy_minimum(rows: np.ndarray, y: np.ndarray, l2: float, linear: np.ndarray) -> np.ndarray:
@@ -116,31 +111,16 @@ def print_times(name: str, rounds: int) -> None:
     }
     print(f"\n{name}: {len(rows)} x {rows.shape[1]}; time of dperm, time of numpy over it ({rounds} rounds)")
     for label, sides in pairs.items():
-        times = np.array([[_seconds(side) for side in sides] for _ in range(rounds)])
-        ratio = np.median(times[:, 1] / times[:, 0])
-        print(f"| {label} | {1e3 * np.median(times[:, 0]):.0f} ms | {ratio:.1f} |", flush=True)
+        times = times_in_turn(dict(zip(("dperm", "numpy"), sides, strict=True)), rounds)
+        ratio = np.median(times["numpy"] / times["dperm"])
+        print(f"| {label} | {1e3 * np.median(times['dperm']):.0f} ms | {ratio:.1f} |", flush=True)
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def main() -> None:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=["adult", "bank"])
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 0.4, 1.6])
-    parser.add_argument("--delta", type=float, default=1e-8)
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    arguments = command_line(
+        __doc__, data=["adult", "bank"], repetitions=5, rounds=5, epsilons=[0.1, 0.4, 1.6], delta=1e-8
+    )
     for name in arguments.data:
         if arguments.repetitions:
             print_accuracy(name, arguments.repetitions, arguments.epsilons, arguments.delta)
         print_times(name, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

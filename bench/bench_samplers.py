@@ -4,11 +4,9 @@
     python bench/bench_samplers.py [--rounds 15] [--dimensions 1000000]
 
 The first's extra column ``nanoseconds_per_draw`` is the median divided by the number of draws of a call. The
-second prints the ratio of numpy's time to ours for norm-Laplace noise: both sides are timed alternately, and
-the median of the rounds' ratios is shown. Our bytes are cryptographic, numpy's are not.
+second prints the ratio of numpy's time to ours for norm-Laplace noise. Our bytes are cryptographic, numpy's
+are not.
 """
-
-import argparse
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.sampling import permutation, poisson_sample, sample_without_replacement
 from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
-from ratios import ratio, show
+from measuring import command_line, ratio, show
 
 DRAWS = 200_000
 
@@ -170,16 +168,7 @@ def print_norm_laplace_ratio(d, rounds):
         show(f"norm-Laplace, {d} weights, numpy / {name}", value)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[1_000_000])
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=15, dimensions=[1_000_000])
     for d in arguments.dimensions:
         print_norm_laplace_ratio(d, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,10 +5,7 @@ million rows. With DPERM_DATA set, ``python bench/bench_second_moments.py adult 
 of ratios on real data, both sides in turn in one process.
 """
 
-import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,6 +13,7 @@ import pytest
 import dperm
 from dperm import Objective
 from dperm.private_values.linear_map import LinearMap
+from measuring import times_in_turn
 from problems import objective, problem
 
 DTYPES = ["float64", "float32"]
@@ -46,13 +44,6 @@ class TestMappedGradient:
         benchmark(objective(size, dtype).clipped_gradient_sum, problem(size, dtype)[2], 0.5)
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Time of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def compare(name: str, rounds: int = 9) -> None:
     """Print times and the median ratios to BLAS."""
     data = dperm.datasets.load(name, dense=True)
@@ -66,13 +57,9 @@ def compare(name: str, rounds: int = 9) -> None:
             "hessian_sum": lambda tested=tested, w=w: tested.hessian_sum(w),
             "moment_sums": lambda tested=tested: tested.moment_sums(1.0),
         }
-        times = {label: [] for label in calls}
-        for _ in range(rounds):
-            for label, call in calls.items():
-                times[label].append(seconds(call))
+        times = times_in_turn(calls, rounds)
         for label, taken in times.items():
-            ratio = statistics.median(t / b for t, b in zip(taken, times["X.T @ X"], strict=True))
-            median = 1e3 * statistics.median(taken)
+            ratio, median = np.median(taken / times["X.T @ X"]), 1e3 * np.median(taken)
             print(
                 f"{name} {X.shape} {dtype.__name__:8} {label:12} {median:8.1f} ms  {ratio:5.2f}", flush=True
             )

@@ -3,28 +3,24 @@
     pytest bench/bench_sgd.py --benchmark-only
     python bench/bench_sgd.py [--rounds 3] [--steps 10000000]
 
-The second prints ratios, both sides timed alternately and the median of the rounds' ratios: batches of one
-record, 110 weights, noise on every step. "float" and "none" run for ``--steps`` steps, exact noise for a
-200th of them; the last column projects the n^2 steps that `rrpsgd` was published with for the 32,561 records
-of Adult. With two threads or more the noise is drawn by the second.
+The second prints ratios: batches of one record, 110 weights, noise on every step. "float" and "none" run for
+``--steps`` steps, exact noise for a 200th of them; the last column projects the n^2 steps that `rrpsgd` was
+published with for the 32,561 records of Adult. With two threads or more the noise is drawn by the second.
 """
 
 from __future__ import annotations
-
-import argparse
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from dperm import Objective, build_info
+from dperm import Objective
 from dperm.accounting import GaussianRelease, ScheduledBudget
 from dperm.mechanisms.descent_batches import UniformBatches
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
+from measuring import command_line, times_in_turn
 
 N, D, CLIP, ETA, SIGMA = 32_561, 110, 0.5, 0.01, 0.7
 NUMPY_STEPS = 50_000
@@ -66,15 +62,8 @@ def dperm_loop(
     source = random_source(random_state)
     bits = random_bits(source.spawn(1)[0])
     budget = ScheduledBudget(GaussianRelease(SIGMA), steps, "pld")
-    releaser = Releaser(
-        1.0,
-        1e-6,
-        budget,
-        neighbors="replace_one",
-        ledger=None,
-        random_state=source,
-        description="bench",
-    )
+    settings = {"neighbors": "replace_one", "ledger": None, "description": "bench"}
+    releaser = Releaser(1.0, 1e-6, budget, random_state=source, **settings)
     descent = objective.stochastic_descent(plan, UniformBatches(bits, N, 1))
     return releaser.noisy_descent(descent, SIGMA, noise=noise).average
 
@@ -91,28 +80,18 @@ class TestSteps:
         benchmark.pedantic(numpy_loop, (*records(), 20_000, noisy), rounds=2)
 
 
-def per_step(call: Callable[[], object], steps: int) -> float:
-    """Seconds a step."""
-    start = time.perf_counter()
-    call()
-    return (time.perf_counter() - start) / steps
-
-
 def compare(dtype: str, noise: str, steps: int, rounds: int) -> None:
-    """One line of the table: medians over rounds, in which one side is timed after the other."""
+    """One line of the table."""
     X, y = records(dtype)
     objective = Objective("logistic", X, y, row_norm=2.0)
-    times = np.array(
-        [
-            (
-                per_step(lambda: dperm_loop(objective, steps, noise), steps),
-                per_step(lambda: numpy_loop(X, y, NUMPY_STEPS, noise != "none"), NUMPY_STEPS),
-            )
-            for _ in range(rounds)
-        ]
-    )
-    ours, theirs = np.median(times, axis=0)
-    ratio = np.median(times[:, 1] / times[:, 0])
+    sides = {
+        "dperm": lambda: dperm_loop(objective, steps, noise),
+        "numpy": lambda: numpy_loop(X, y, NUMPY_STEPS, noise != "none"),
+    }
+    times = times_in_turn(sides, rounds)
+    per_step, numpy_per_step = times["dperm"] / steps, times["numpy"] / NUMPY_STEPS
+    ours, theirs = np.median(per_step), np.median(numpy_per_step)
+    ratio = np.median(numpy_per_step / per_step)
     print(
         f"| {dtype} | {noise} | {steps:.0e} | {1 / ours:,.0f} | {1 / theirs:,.0f} | {ratio:.1f} "
         f"| {ours * N**2 / 60:.1f} |",
@@ -120,21 +99,10 @@ def compare(dtype: str, noise: str, steps: int, rounds: int) -> None:
     )
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=10_000_000)
-    arguments = parser.parse_args()
-    print(f"{build_info()['threads']} threads")
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=3, steps=10_000_000)
     print("| rows | noise | steps | steps a second | numpy's | numpy / dperm | n^2 = 1.06e9 steps, minutes |")
     for dtype in ("float64", "float32"):
         for noise in ("float", "none", "exact"):
             steps = arguments.steps if noise != "exact" else max(1, arguments.steps // 200)
             compare(dtype, noise, steps, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,14 +2,13 @@
 
     python bench/bench_sgd_batches.py [--rounds 9] [--threads 1]
 
-Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown. Numpy draws its
+Numpy draws its
 samples by geometric gaps and its noise in floating point, neither of which is exact, and gathers a batch into
 memory that it keeps; both sides keep one vector of weights and take plain steps. With opacus and torch
 installed, an epoch of theirs is timed, too: Poisson sampling, two threads, the faster of gradients by record
 and ghost clipping.
 """
 
-import argparse
 import math
 import warnings
 from collections.abc import Callable
@@ -17,14 +16,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import expit
 
-import dperm
 from dperm import Objective
 from dperm.algorithms import dp_sgd
 from dperm.mechanisms import laplacian_smoothing
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import poisson_sample
-from ratios import ratio, seconds, show
+from measuring import Call, command_line, milliseconds, ratio, show
 
 N, D, BATCH, CLIP, STEP = 200_000, 100, 2048, 0.5, 0.1
 STEPS = N // BATCH + 1
@@ -63,7 +61,7 @@ def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callab
     return epoch
 
 
-def opacus_epochs(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> list[Callable[[], object]]:
+def opacus_epochs(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> list[Call]:
     """Epochs of Opacus with Poisson sampling, gradients by record or ghost clipping; none where missing."""
     try:
         import opacus
@@ -74,7 +72,7 @@ def opacus_epochs(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> list
     warnings.simplefilter("ignore")  # of their noise, which is not cryptographic either
     torch.set_num_threads(2)
 
-    def epoch_of(mode: str) -> Callable[[], object]:
+    def epoch_of(mode: str) -> Call:
         rows = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy((y > 0).astype(X.dtype)))
         model = torch.nn.Linear(D, 1, dtype=rows.tensors[0].dtype)
         criterion = torch.nn.BCEWithLogitsLoss()
@@ -112,7 +110,7 @@ def epochs(dtype: str, threads: int | None, rounds: int) -> None:
         return dp_sgd(objective, EPSILON, DELTA, **settings)
 
     numpy_best = numpy_epoch(X, y, z)
-    show(f"{dtype}: DP-SGD epoch (milliseconds)", 1e3 * min(seconds(compiled) for _ in range(3)))
+    show(f"{dtype}: DP-SGD epoch (milliseconds)", milliseconds(compiled))
     show(f"{dtype}: DP-SGD epoch, best numpy / dperm", ratio(numpy_best, compiled, rounds))
     others = [ratio(other, compiled, 3) for other in opacus_epochs(X, y, z)]
     if others:
@@ -150,19 +148,10 @@ def smoothing(d: int, sigma: float, threads: int | None, rounds: int) -> None:
     show(f"smoothing, d = {d}, sigma = {sigma:g}: numpy FFT / dperm", ratio(transform, recurrences, rounds))
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=None)
-    arguments = parser.parse_args()
-    print(dperm.build_info())
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=9, threads=int)
     for dtype in ("float64", "float32"):
         epochs(dtype, arguments.threads, arguments.rounds)
     for d in (1000, 1_000_000):
         for sigma in (1.0, 1e6):
             smoothing(d, sigma, arguments.threads, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,19 +2,16 @@
 
     python bench/bench_softmax.py [--rounds 9] [--classes 10]
 
-The numpy side makes two matrix products with BLAS in as many threads, and clips in floating point. Both sides
-are timed alternately; the median of the rounds' ratios is shown. ``--classes`` other than 10 takes labels
+The numpy side makes two matrix products with BLAS in as many threads, and clips in floating point.
+``--classes`` other than 10 takes labels
 and weights at random.
 """
-
-import argparse
-from collections.abc import Callable
 
 import numpy as np
 
 import dperm
-from ratios import ratio, seconds, show
-from reference import numpy_algorithms as twin
+from measuring import command_line, milliseconds, show, show_ratios
+from problems import twin
 
 CLIP, ROW_NORM = 2.0, 9.0
 
@@ -44,31 +41,22 @@ def report(X: np.ndarray, y: np.ndarray, n_classes: int, rounds: int) -> None:
     def read() -> object:
         return rows.entry_sum(threads)
 
-    def with_rounds(slow: Callable[[], object], fast: Callable[[], object]) -> float:
-        return ratio(slow, fast, rounds)
-
     name = f"{X.dtype}, {n_classes} classes"
-    show(f"{name}: best numpy / gradient pass", with_rounds(numpy_best, gradient))
-    show(f"{name}: gradient pass, in reads of the matrix", with_rounds(gradient, read))
-    show(f"{name}: plain / exact gradient", with_rounds(plain, gradient))
-    show(f"{name}: line search of 20 steps, in gradient passes", with_rounds(line_search, gradient))
-    show(f"{name}: gradient pass (milliseconds)", 1e3 * min(seconds(gradient) for _ in range(rounds)))
+    sides = {
+        f"{name}: best numpy / gradient pass": (numpy_best, gradient),
+        f"{name}: gradient pass, in reads of the matrix": (gradient, read),
+        f"{name}: plain / exact gradient": (plain, gradient),
+        f"{name}: line search of 20 steps, in gradient passes": (line_search, gradient),
+    }
+    show_ratios(sides, rounds)
+    show(f"{name}: gradient pass (milliseconds)", milliseconds(gradient, rounds))
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--classes", type=int, default=10)
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    arguments = command_line(__doc__, rounds=9, classes=10)
     data = dperm.datasets.load("mnist")
     X, y = data.X[:60_000], data.y[:60_000].astype(np.float64)
     if arguments.classes != 10:
         y = np.random.default_rng(1).integers(0, arguments.classes, len(y)).astype(np.float64)
-    print(dperm.build_info())
     for dtype in (np.float64, np.float32):
         report(np.ascontiguousarray(X, dtype=dtype), y, arguments.classes, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

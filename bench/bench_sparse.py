@@ -5,22 +5,21 @@
 50 entries a row at random columns, uniform or by Zipf's law. scipy gets the best of two forms of its
 transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory. After some passes
 dperm has a copy by columns, too: shown are the passes before it, the time to make it in gradient passes, and
-the passes after it. Both sides of a ratio are timed alternately; the median of the rounds' ratios is shown.
+the passes after it.
 """
 
 import argparse
-from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
 import dperm
-from ratios import median_ratio, ratio, seconds, show
+from measuring import Call, command_line, median_ratio, ratio, seconds, show
+from problems import CLIP, LOSS_CLIP, STEPS, passes
 
-ENTRIES_PER_ROW, CLIP = 50, 0.5
+ENTRIES_PER_ROW = 50
 PASSES_BEFORE_COPY = 8
-STEPS = np.linspace(0.0, 2.0, 20)
 
 
 def random_matrix(n_rows: int, n_columns: int, law: str, dtype: str) -> sp.csr_array:
@@ -35,7 +34,7 @@ def random_matrix(n_rows: int, n_columns: int, law: str, dtype: str) -> sp.csr_a
     return matrix
 
 
-def scipy_gradient(X, transposed, y, norms, w) -> Callable[[], np.ndarray]:
+def scipy_gradient(X, transposed, y, norms, w) -> Call:
     """The clipped sum from two products."""
 
     def run() -> np.ndarray:
@@ -46,12 +45,12 @@ def scipy_gradient(X, transposed, y, norms, w) -> Callable[[], np.ndarray]:
     return run
 
 
-def scipy_losses(X, y, w, direction) -> Callable[[], np.ndarray]:
+def scipy_losses(X, y, w, direction) -> Call:
     """Clipped losses along a line from two products."""
 
     def run() -> np.ndarray:
         p, q = y * (X @ w), y * (X @ direction)
-        return np.array([np.minimum(np.logaddexp(0.0, a * q - p), 4.0).sum() for a in STEPS])
+        return np.array([np.minimum(np.logaddexp(0.0, a * q - p), LOSS_CLIP).sum() for a in STEPS])
 
     return run
 
@@ -67,12 +66,7 @@ def compare(law: str, dtype: str, arguments: argparse.Namespace) -> None:
     norms, real = objective._rows.norms.astype(dtype), w.astype(dtype)
     by_rows, by_columns = (scipy_gradient(X, t, y, norms, real) for t in (X.T, X.tocsc().T))
 
-    def gradient() -> object:
-        return objective.clipped_gradient_sum(w, CLIP)
-
-    def line() -> object:
-        return objective.clipped_loss_sums(w, direction, STEPS, 4.0)
-
+    gradient, line = passes(objective, w, direction)
     rounds, name = arguments.rounds, f"{law}, {dtype}"
     early = PASSES_BEFORE_COPY // 2
     before = min(
@@ -92,20 +86,10 @@ def compare(law: str, dtype: str, arguments: argparse.Namespace) -> None:
     show(f"{name}: scipy / line search of 20 steps", ratio(lines, line, 3))
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--columns", type=int, default=1_000_000)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--dtypes", nargs="+", default=["float64", "float32"])
-    arguments = parser.parse_args()
-    print(dperm.build_info())
+if __name__ == "__main__":
+    arguments = command_line(
+        __doc__, rounds=9, rows=200_000, columns=1_000_000, threads=int, dtypes=["float64", "float32"]
+    )
     for dtype in arguments.dtypes:
         for law in ("uniform", "Zipf"):
             compare(law, dtype, arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,47 +4,32 @@
 
 A gradient pass over a memory map is compared with ``dd if=FILE of=/dev/null bs=1M`` when the file is in
 the system's cache; one over a Parquet file with pyarrow's own scans of all its columns, of which the fastest
-counts, both on two threads. Sides alternate, and the median of the rounds' ratios is shown. Files are removed
+counts, both on two threads. Files are removed
 afterwards; ``--gigabytes 0`` or ``--rows 0`` leaves one half out.
 """
 
-import argparse
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from dperm import Objective
 from dperm.data import scan_parquet
+from measuring import Call, command_line, times_in_turn
+from problems import CLIP
 
-CLIP = 0.5
 THREADS = 2
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def compare(
-    name: str, ours: Callable[[], object], others: dict[str, Callable[[], object]], rounds: int
-) -> None:
+def compare(name: str, ours: Call, others: dict[str, Call], rounds: int) -> None:
     """Share of the fastest other's speed, median of the rounds."""
-    times = {each: [] for each in ("ours", *others)}
-    ours(), [other() for other in others.values()]
-    for _ in range(rounds):
-        for each, call in {"ours": ours, **others}.items():
-            times[each].append(seconds(call))
+    times = times_in_turn({"ours": ours, **others}, rounds)
     medians = {each: float(np.median(values)) for each, values in times.items()}
     fastest = min(others, key=medians.__getitem__)
-    shares = np.array(times[fastest]) / np.array(times["ours"])
+    share = np.median(times[fastest] / times["ours"])
     shown = ", ".join(f"{each} {1e3 * value:.0f} ms" for each, value in medians.items())
-    print(f"{name:40} {np.median(shares):5.2f} of {fastest}   ({shown})")
+    print(f"{name:40} {share:5.2f} of {fastest}   ({shown})")
 
 
 def memory_map(folder: Path, gigabytes: float, rounds: int) -> None:
@@ -111,20 +96,10 @@ def drain(batches: object) -> int:
     return sum(batch.num_rows for batch in batches)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--gigabytes", type=float, default=10.0)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--columns", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--folder", type=Path)
-    arguments = parser.parse_args()
+if __name__ == "__main__":
+    arguments = command_line(__doc__, gigabytes=10.0, rows=2_000_000, columns=60, rounds=9, folder=Path)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         if arguments.gigabytes:
             memory_map(Path(name), arguments.gigabytes, arguments.rounds)
         if arguments.rows:
             parquet_files(Path(name), arguments.rows, arguments.columns, arguments.rounds)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,24 @@
-"""Inputs of the benchmarks, made once."""
+"""Inputs of the benchmarks, made once, and what dperm and numpy do with them."""
 
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from dperm import Objective
+from dperm.accounting import gdp_mu
+from dperm.accounting.zcdp import zcdp_rho
+from dperm.algorithms.dp_agd import dp_agd_schedule
+from measuring import Call
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from reference import numpy_algorithms as twin
+
+CLIP, LOSS_CLIP = 0.5, 4.0
+STEPS = np.linspace(0.0, 2.0, 20)
 SIZES = {"large": (1_000_000, 120), "small": (20_000, 120)}
 
 
@@ -30,3 +39,35 @@ def objective(size: str, dtype: str) -> Objective:
     """The objective of `problem`, rows of norm at most 2: nothing is scaled."""
     X, y, _, _ = problem(size, dtype)
     return Objective("logistic", X, y, row_norm=2.0)
+
+
+def passes(obj: Objective, w: np.ndarray, direction: np.ndarray) -> tuple[Call, Call]:
+    """A gradient pass, and a line search of 20 steps."""
+    return (
+        lambda: obj.clipped_gradient_sum(w, CLIP),
+        lambda: obj.clipped_loss_sums(w, direction, STEPS, LOSS_CLIP),
+    )
+
+
+def numpy_passes(
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, direction: np.ndarray
+) -> tuple[Call, Call, Call]:
+    """In numpy: the best gradient pass, one that materialises every gradient, and the best line search."""
+    norms, w, direction = np.linalg.norm(X, axis=1), w.astype(X.dtype), direction.astype(X.dtype)
+    return (
+        lambda: twin.clipped_logistic_gradient(X, y, norms, w, CLIP),
+        lambda: twin.clipped_logistic_gradient_materialised(X, y, w, CLIP),
+        lambda: twin.clipped_logistic_losses(X, y, w, direction, STEPS, LOSS_CLIP),
+    )
+
+
+def dp_agd_twin(
+    obj: Objective, X: np.ndarray, y: np.ndarray, epsilon: float, delta: float
+) -> Callable[[], int]:
+    """DP-AGD under zCDP in numpy, on the rows that `obj` means; returns its random number of updates."""
+    rows = twin.scaled_rows(X, obj.row_norm, True)
+    mu, rho = gdp_mu(epsilon, delta), zcdp_rho(epsilon, delta)
+    schedule = dp_agd_schedule(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
+    selection = schedule.selection_share * rho / schedule.splits
+    gradient = rho / schedule.splits - selection
+    return lambda: twin.dp_agd(rows, y, rho, gradient, selection, schedule, np.random.default_rng())[1]

@@ -1,6 +1,6 @@
 """Held-out loss of every solver, and the one that ``solver="auto"`` takes, on problems of many kinds.
 
-    python bench/solver_choice.py --write               all of it into bench/solver_choice.md
+    python bench/solver_choice.py --write               all of it into docs/decisions/solver-choice.md
     python bench/solver_choice.py --problems wine --repetitions 2     only prints
     python bench/solver_choice.py --problems adult --write            replaces these problems' tables
     python bench/solver_choice.py --rule                when the rule has changed, and nothing else has
@@ -32,7 +32,7 @@ from dperm.estimators.solvers import SOLVERS, choose_solver, pure_solvers, run_s
 from dperm.losses import Loss
 from solver_problems import PROBLEMS, Problem
 
-TABLE = Path(__file__).with_suffix(".md")
+TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.md"
 NEIGHBORS = "add_or_remove"
 # Where the slope of the loss has no limit these ask for a clip or a radius, and have no default.
 UNCLIPPED = ("output_perturbation_gd", "rrpsgd")

@@ -1,12 +1,7 @@
-import os
-
 import pytest
 from hypothesis import settings
 
 from dperm._kernels import row_kernels
-
-# Data sets are parsed anew, and nothing is left in the user's cache.
-os.environ["DPERM_CACHE"] = ""
 
 # The machine that runs the tests may be busy: how long an example takes says nothing.
 settings.register_profile("no_deadline", deadline=None)

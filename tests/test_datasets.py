@@ -14,7 +14,7 @@ import pytest
 
 from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
-from dperm.datasets import BinaryLabel, ClassLabel, Description, cache, fetching, files, tables
+from dperm.datasets import BinaryLabel, ClassLabel, Description, fetching, files, records
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
 from dperm.datasets.progress import progress, waiting
 from dperm.errors import DataError
@@ -42,6 +42,11 @@ source = "nowhere"
 licence = "none"
 citation = "none"
 bounds = "made up"
+columns = [
+    { name = "size", low = 10, high = 20 },
+    { name = "money", low = -1, high = 999, transform = "log1p" },
+    { name = "colour", categories = ["red", "green", "?"] },
+]
 [[files]]
 path = "small/rows.csv.gz"
 sha256 = "{sha}"
@@ -55,21 +60,6 @@ missing = "?"
 name = "y"
 positive = ["yes"]
 negative = ["no"]
-[[columns]]
-name = "size"
-type = "numeric"
-low = 10
-high = 20
-[[columns]]
-name = "money"
-type = "numeric"
-low = -1
-high = 999
-transform = "log1p"
-[[columns]]
-name = "colour"
-type = "categorical"
-categories = ["red", "green", "?"]
 """
 SMALL_ROWS = (
     b"size,money,colour,y\n15, -1, red, no\n20, 999, green, yes\n15, -1, red, no\n\n12.5, 99, ?, yes\n"
@@ -94,21 +84,20 @@ def loaded(request):
 
 
 def small(rows=SMALL_ROWS, **changes):
-    description = Description.from_text(SMALL_TOML.format(sha=hashlib.sha256(rows).hexdigest()))
+    description = Description.from_text(SMALL_TOML.replace("{sha}", hashlib.sha256(rows).hexdigest()))
     return dataclasses.replace(description, **changes)
 
 
 def write_small(folder, rows=SMALL_ROWS, compressed=True):
-    (folder / "small").mkdir()
-    if compressed:
-        (folder / "small" / "rows.csv.gz").write_bytes(gzip.compress(rows))
-    else:
-        (folder / "small" / "rows.csv").write_bytes(rows)
+    path = folder / "small" / ("rows.csv.gz" if compressed else "rows.csv")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(rows) if compressed else rows)
+    return path
 
 
-def encode_small(folder, description=None):
+def encode_small(folder, description=None, dtype="float64"):
     description = description or small()
-    X, y = tables.encode(description, files.read_files(description, folder), "float64")
+    X, y = records.encode(description, files.read_files(description, folder), dtype)
     return X.to_dense(), y
 
 
@@ -184,12 +173,11 @@ def test_adult_missing_values_are_a_category():
     assert counts == {"workclass": 2_799, "occupation": 2_809, "native-country": 857}
 
 
-def test_repeated_lines_keep_their_places():
-    """The file is parsed once per different line; compare with reading some records one by one."""
+def test_records_are_those_that_are_read_one_by_one():
     data = load_or_skip("kddcup99")
     schema = data.schema
-    chunks = files.verified_chunks(data.description, data.description.files[0], files.data_folder())
-    lines = b"".join(chunks).splitlines()
+    content = files.verified_content(data.description, data.description.files[0], files.data_folder())
+    lines = content.splitlines()
     for i in np.random.default_rng(0).integers(len(lines), size=50):
         cells = lines[i].decode().split(",")
         values = zip(schema.columns, cells[:-1], strict=True)
@@ -331,11 +319,9 @@ class TestLabels:
 
 
 class TestDescriptions:
-    SHA = "0" * 64
-
     def test_columns_are_those_of_a_schema(self):
         description = small()
-        entries = SMALL_TOML[SMALL_TOML.index("[[columns]]") :]
+        entries = SMALL_TOML[SMALL_TOML.index("columns =") : SMALL_TOML.index("[[files]]")]
         assert description.schema == Schema.from_text('name = "small"\n' + entries)
         assert description.schema.row_norm() == 2  # intercept, two numbers, one category
 
@@ -355,8 +341,8 @@ class TestDescriptions:
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
-            ("low = 10", "", r"missing: \['low'\]"),
-            ("low = 10", "low = 10\nbim = 3", r"unknown: \['bim'\]"),
+            ("low = 10, ", "", r"missing: \['low'\]"),
+            ("low = 10", "low = 10, bim = 3", r"unknown: \['bim'\]"),
             ('name = "money"', 'name = "size"', "names a column twice: 'size'"),
             ('name = "money"', 'name = "y"', "names a column twice: 'y'"),
             ('negative = ["no"]', "", "missing .*'negative'"),
@@ -376,7 +362,7 @@ class TestDescriptions:
         ],
     )
     def test_bad_descriptions(self, old, new, message):
-        text = SMALL_TOML.format(sha=self.SHA)
+        text = SMALL_TOML.replace("{sha}", "0" * 64)
         assert old in text
         with pytest.raises(ValueError, match=message):
             Description.from_text(text.replace(old, new))
@@ -406,18 +392,56 @@ class TestFiles:
         rows = b"header\n" + b"".join(b"%d,%d,red,yes\n" % (10 + i % 11, i) for i in range(50))
         write_small(tmp_path, rows)
         whole, _ = encode_small(tmp_path, small(rows))
-        monkeypatch.setattr(files, "BLOCK_ROWS", 7)
+        monkeypatch.setattr(files, "_BLOCK_BYTES", 100)
+        assert len(list(files.read_files(small(rows), tmp_path))) > 3
         blocked, _ = encode_small(tmp_path, small(rows))
         np.testing.assert_array_equal(whole, blocked)
 
-    def test_changed_contents_raise(self, tmp_path):
-        write_small(tmp_path, SMALL_ROWS.replace(b"15", b"16"))
-        with pytest.raises(DataError, match="is not the published file: the SHA-256"):
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "uint16"])
+    def test_numbers_of_every_type(self, tmp_path, dtype):
+        write_small(tmp_path)
+        (X, y), (expected, _) = encode_small(tmp_path, dtype=dtype), encode_small(tmp_path)
+        np.testing.assert_allclose(
+            X, expected, atol={"uint8": 0.5 / 255, "uint16": 0.5 / 65_535}.get(dtype, 1e-7)
+        )
+        assert y.dtype == np.float64
+
+    @pytest.mark.parametrize("compressed", [True, False])
+    def test_the_files_are_verified_in_every_call(self, tmp_path, compressed):
+        path = write_small(tmp_path, compressed=compressed)
+        expected, _ = encode_small(tmp_path)
+        if compressed:
+            path.write_bytes(gzip.compress(SMALL_ROWS, 1))  # another copy of the same contents
+            np.testing.assert_array_equal(encode_small(tmp_path)[0], expected)
+        write_small(tmp_path, SMALL_ROWS.replace(b"15", b"16"), compressed)
+        with pytest.raises(DataError, match="is not the published file: its SHA-256"):
+            encode_small(tmp_path)
+        path.unlink()
+        with pytest.raises(FileNotFoundError):
             encode_small(tmp_path)
 
-    def test_truncated_file_raises(self, tmp_path):
+    def test_nothing_is_written(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         write_small(tmp_path)
-        path = tmp_path / "small" / "rows.csv.gz"
+        encode_small(tmp_path)
+        assert [path.name for path in tmp_path.rglob("*")] == ["small", "rows.csv.gz"]
+
+    def test_text_files_need_pyarrow(self, tmp_path, monkeypatch):
+        write_small(tmp_path)
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(
+            ImportError, match=r"data set 'small', .* needs pyarrow: pip install 'dperm\[data\]'"
+        ):
+            encode_small(tmp_path)
+
+    @pytest.mark.parametrize("name", ["breast_cancer", "mnist"])
+    def test_other_data_sets_need_no_pyarrow(self, monkeypatch, name):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert load_or_skip(name).X.shape == FACTS[name][0]
+
+    def test_truncated_file_raises(self, tmp_path):
+        path = write_small(tmp_path)
         path.write_bytes(path.read_bytes()[:-12])
         with pytest.raises(DataError, match="cannot be decompressed"):
             encode_small(tmp_path)
@@ -439,12 +463,17 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("rows", "message"),
         [
-            (b"h\n11,1,red,no\n12,1,red\n", "different numbers of cells"),
-            (b"h\n11,1,red\n12,1,red\n", "expected 3 columns and the label, got 3 columns"),
+            (
+                b"h\n11,1,red,no\n12,1,red\n",
+                r"rows\.csv\.gz is not as described: a line has 3 cells, expected 4: '12,1,red'",
+            ),
+            (b"h\n11,1,red\n12,1,red\n", "a line has 3 cells, expected 4"),
             (b"h\n11,1,blue,no\n", "column 'colour' holds 'blue'"),
-            (b"h\n11,?,red,no\n", "column 'money' must hold numbers, got '?'"),
+            (b"h\n11,?,red,no\n", "column 'money': expected a number, got '?'"),
             (b"h\n11,1,red,maybe\n", "column 'y' holds 'maybe'"),
+            (b"h\n11,,red,no\n", "column 'money': expected a number, got ''"),
             (b"h\n", "there are no records"),
+            (b"", "is not as described: Empty CSV file"),
         ],
     )
     def test_bad_rows(self, tmp_path, rows, message):
@@ -479,12 +508,11 @@ class TestFiles:
         whole, _ = encode_small(tmp_path, description)
         assert len(whole) == 30
         for size in (1, 2, 7, 64):
-            monkeypatch.setattr(files, "_CHUNK", size)
+            monkeypatch.setattr(files, "_READ_BYTES", size)
             np.testing.assert_array_equal(encode_small(tmp_path, description)[0], whole)
 
     def test_a_file_known_by_its_stored_copy_alone(self, tmp_path):
-        write_small(tmp_path)
-        stored = tmp_path / "small" / "rows.csv.gz"
+        stored = write_small(tmp_path)
         digest = hashlib.sha256(stored.read_bytes()).hexdigest()
         known = small(files=(SourceFile("small/rows.csv.gz", digest, skip_lines=1),))
         np.testing.assert_array_equal(encode_small(tmp_path, known)[0], encode_small(tmp_path)[0])
@@ -493,178 +521,72 @@ class TestFiles:
             encode_small(tmp_path, known)
 
 
+@pytest.fixture
+def deliver(monkeypatch):
+    """Has a function of scikit-learn deliver something, or raise it; the keywords of its calls."""
+    monkeypatch.delenv("DPERM_DATA", raising=False)
+
+    def prepare(function, answer):
+        calls = []
+
+        def fetch(**keywords):
+            calls.append(keywords)
+            if isinstance(answer, Exception):
+                raise answer
+            return SimpleNamespace(**answer)
+
+        monkeypatch.setattr(f"sklearn.datasets.{function}", fetch)
+        return calls
+
+    return prepare
+
+
 class TestFetching:
     """What scikit-learn delivers, imitated: no test downloads anything."""
 
-    def test_openml_codes_become_categories(self, monkeypatch):
-        bunch = SimpleNamespace(
-            data=np.array([[15, -1, 1.0], [20, 999, np.nan]]),
-            target=np.array(["2", "1"], dtype=object),
-            feature_names=["V1", "V2", "V3"],
-            categories={"V3": ["green", "red"]},
+    def test_openml_codes_become_categories(self, deliver):
+        deliver(
+            "fetch_openml",
+            {
+                "data": np.array([[15, -1, 1.0], [20, 999, np.nan]]),
+                "target": np.array(["2", "1"], dtype=object),
+                "feature_names": ["V1", "V2", "V3"],
+                "categories": {"V3": ["green", "red"]},
+            },
         )
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-        recipe = FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"})
-        description = small(fetch=recipe)
-        X, y = tables.encode(description, fetching.fetch(description), "float64")
+        description = small(fetch=FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"}))
+        X, y = records.encode(description, [fetching.fetch(description)], "float64")
         assert X.to_dense().tolist() == [[0.5, 0, 1, 0, 0], [1, 1, 0, 0, 1]]
         assert y.tolist() == [1, -1]
 
-    def test_grades_arrive_as_numbers(self, monkeypatch):
-        bunch = SimpleNamespace(data=np.ones((2, 11)), target=np.array([6.0, 5.0]), categories={})
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **_: bunch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_grades_arrive_as_numbers(self, deliver):
+        deliver("fetch_openml", {"data": np.ones((2, 11)), "target": np.array([6.0, 5.0]), "categories": {}})
         assert datasets.load("wine").y.tolist() == [1, -1]
 
-    def test_kddcup99_arrives_as_bytes(self, monkeypatch):
-        row = [
-            b"tcp" if j == 1 else b"no such service" if j == 2 else b"SF" if j == 3 else j for j in range(41)
-        ]
-        bunch = SimpleNamespace(
-            data=np.array([row, row], dtype=object), target=np.array([b"normal.", b"smurf."], dtype=object)
-        )
-        monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", lambda **_: bunch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_kddcup99_arrives_as_bytes(self, deliver):
+        row = [*range(41)]
+        row[1:4] = b"tcp", b"no such service", b"SF"
+        target = np.array([b"normal.", b"smurf."], dtype=object)
+        deliver("fetch_kddcup99", {"data": np.array([row, row], dtype=object), "target": target})
         data = datasets.load("kddcup99")
         assert data.y.tolist() == [-1, 1]
         assert data.X.to_dense()[0, data.feature_names.index("service=other")] == 1
 
-    def test_the_full_kddcup99_is_asked_for(self, monkeypatch):
-        asked = []
-
-        def fetch(percent10):
-            asked.append(percent10)
-            raise OSError("no network")
-
-        monkeypatch.setattr("sklearn.datasets.fetch_kddcup99", fetch)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_the_full_kddcup99_is_asked_for(self, deliver):
+        calls = deliver("fetch_kddcup99", OSError("no network"))
         for name in ("kddcup99", "kddcup99_full"):
             with pytest.raises(FileNotFoundError, match="no network"):
                 datasets.load(name)
-        assert asked == [True, False]
+        assert calls == [{"percent10": True}, {"percent10": False}]
 
-    def test_what_scikit_learn_does_not_have(self, monkeypatch):
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_what_scikit_learn_does_not_have(self, deliver):
         with pytest.raises(FileNotFoundError, match=r"does not have .*'kddcup99_test'.*corrected\.gz"):
             datasets.load("kddcup99_test")
 
-    def test_failed_download_names_the_other_way(self, monkeypatch):
-        def fail(**_):
-            raise OSError("no route to host")
-
-        monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
-        monkeypatch.delenv("DPERM_DATA", raising=False)
+    def test_failed_download_names_the_other_way(self, deliver):
+        deliver("fetch_openml", OSError("no route to host"))
         with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
             datasets.load("adult")
-
-
-class TestKeptEntries:
-    @pytest.fixture
-    def kept(self, tmp_path, monkeypatch):
-        """The folder of entries, beside that of the files."""
-        monkeypatch.setenv("DPERM_CACHE", str(tmp_path / "cache"))
-        write_small(tmp_path)
-        return tmp_path / "cache"
-
-    def load(self, kept, description=None, dtype="float32"):
-        encoded = datasets._from_files(description or small(), kept.parent, dtype)
-        X, y = tables.in_order(encoded)
-        return X.to_dense(), y
-
-    @pytest.fixture
-    def parsed(self, monkeypatch):
-        """Names of the data sets that were parsed."""
-        names, read = [], files.read_files
-
-        def reading(description, folder):
-            names.append(description.name)
-            return read(description, folder)
-
-        monkeypatch.setattr(datasets, "read_files", reading)
-        return names
-
-    @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "uint16"])
-    def test_files_are_parsed_once(self, kept, parsed, dtype):
-        first = self.load(kept, dtype=dtype)
-        again = self.load(kept, dtype=dtype)
-        assert parsed == ["small"]
-        for each, other in zip(first, again, strict=True):
-            np.testing.assert_array_equal(each, other)
-            assert each.dtype == other.dtype
-        if dtype == "float64":
-            np.testing.assert_array_equal(first[0], encode_small(kept.parent)[0])
-        assert [path.name for path in (kept.parent / "small").iterdir()] == ["rows.csv.gz"]
-        assert len(list(kept.iterdir())) == 1
-
-    def test_damage_is_noticed(self, kept, parsed):
-        expected = self.load(kept)
-        (entry,) = kept.iterdir()
-        whole = entry.read_bytes()
-        for place in [*range(0, len(whole), 37), *range(len(whole) - 60, len(whole))]:
-            parsed.clear()
-            entry.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
-            for each, other in zip(self.load(kept), expected, strict=True):
-                np.testing.assert_array_equal(each, other)
-        for length in (0, 10, len(whole) // 2, len(whole) - 1):
-            parsed.clear()
-            entry.write_bytes(whole[:length])
-            self.load(kept)
-            assert parsed == ["small"], length
-        parsed.clear()
-        self.load(kept)
-        assert parsed == []
-
-    def test_another_description_is_another_entry_and_old_ones_go(self, kept, parsed):
-        self.load(kept)
-        wider = small()
-        columns = (dataclasses.replace(wider.schema.columns[0], high=40), *wider.schema.columns[1:])
-        wider = dataclasses.replace(wider, schema=Schema(columns))
-        assert self.load(kept, wider)[0][0, 0] == np.float32(5 / 30)
-        assert parsed == ["small", "small"]
-        assert len(list(kept.iterdir())) == 1
-        self.load(kept, wider, "uint8")
-        assert len(list(kept.iterdir())) == 2
-
-    @pytest.mark.parametrize("compressed", [True, False])
-    def test_the_files_are_verified_in_every_call(self, kept, compressed):
-        self.load(kept)
-        stored = kept.parent / "small" / "rows.csv.gz"
-        stored.write_bytes(gzip.compress(SMALL_ROWS, 1))  # another copy of the same contents
-        self.load(kept)
-        if not compressed:
-            stored.unlink()
-            stored = stored.with_suffix("")
-            stored.write_bytes(SMALL_ROWS)
-            self.load(kept)
-        changed = SMALL_ROWS.replace(b"15", b"16")
-        stored.write_bytes(gzip.compress(changed) if compressed else changed)
-        with pytest.raises(DataError, match="not the published file"):
-            self.load(kept)
-        stored.unlink()
-        with pytest.raises(FileNotFoundError):
-            self.load(kept)
-
-    def test_a_folder_that_cannot_be_written_to(self, kept, parsed):
-        kept.write_text("a file")
-        self.load(kept)
-        self.load(kept)
-        assert parsed == ["small", "small"]
-
-    def test_switched_off(self, kept, parsed, monkeypatch):
-        monkeypatch.setenv("DPERM_CACHE", "")
-        self.load(kept)
-        self.load(kept)
-        assert parsed == ["small", "small"]
-        assert not kept.exists()
-
-    @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the places of other systems")
-    def test_where_entries_are(self, monkeypatch, tmp_path):
-        monkeypatch.delenv("DPERM_CACHE")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert cache.cache_folder() == tmp_path / "dperm"
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        monkeypatch.setenv("HOME", str(tmp_path))
-        assert cache.cache_folder() == tmp_path / ".cache" / "dperm"
 
 
 def test_import_is_light():

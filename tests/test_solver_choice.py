@@ -1,4 +1,4 @@
-"""The rule behind ``solver="auto"`` against the table of what was measured, ``bench/solver_choice.md``."""
+"""The rule behind ``solver="auto"`` against what was measured, ``docs/decisions/solver-choice.md``."""
 
 import math
 

@@ -4,8 +4,6 @@ import copy
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 import warnings
 
@@ -18,7 +16,6 @@ import pytest
 import scipy.sparse
 from distributed import wait
 from distributed.comm import tcp
-from distributed.protocol.pickle import dumps
 from scipy.stats import binom
 
 from dperm import Objective
@@ -38,10 +35,9 @@ from dperm.algorithms import (
     sufficient_statistics,
 )
 from dperm.data.columns import ColumnsMatrix
-from dperm.data.dask import placement
-from dperm.data.dask.collections import EncodedCollection
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
-from dperm.data.dask.rows import DistributedRows, compensated_sum
+from dperm.data.dask.placement import balanced
+from dperm.data.dask.rows import DistributedRows, EncodedCollection, compensated_sum
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
@@ -88,6 +84,12 @@ def both(loss, X, y, lengths, **settings):
     """The same records on the cluster and here."""
     settings = {"row_norm": 1.5, "fit_intercept": True, **settings}
     return Objective(loss, *partitioned(X, y, lengths), **settings), Objective(loss, X, y, **settings)
+
+
+def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w=None):
+    """The integers of one sum, by default of clipped gradients, here and on the cluster."""
+    w = weights(here) if w is None else w
+    assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
 
 
 def refuse_functions(*_, **__):
@@ -138,15 +140,14 @@ def test_every_sum_is_that_of_one_machine(client, dtype, lengths):
 def test_sums_of_real_targets_and_of_classes(client):
     X, y = random_records(N, D)
     there, here = both("huber", X, y * 1.25, CUTS["uneven"])
-    w = weights(here)
     for name in ("gradient", "losses", "coordinates"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers)
+        assert_same(there, here, PASSES[name])
     codes = np.random.default_rng(3).integers(0, 4, N).astype(float)
     there, here = both(Softmax(4), X, codes, CUTS["uneven"])
     w = weights(here)
     for name in ("gradient", "losses"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers)
-    assert np.array_equal(there.class_counts()._integers, here.class_counts()._integers)
+        assert_same(there, here, PASSES[name])
+    assert_same(there, here, lambda o, w: o.class_counts())
     assert there.value(w) == pytest.approx(here.value(w), rel=1e-12)
 
 
@@ -173,9 +174,8 @@ def test_records_that_do_not_count(client):
     X, y = random_records(N, D)
     X[2000, 3], X[17, 0], y[2500] = np.nan, np.inf, np.nan
     there, here = both("logistic", X, y, CUTS["uneven"], non_finite="zero")
-    w = weights(here)
     for name in ("gradient", "losses", "gram", "labels", "mapped gradient"):
-        assert np.array_equal(PASSES[name](there, w)._integers, PASSES[name](here, w)._integers), name
+        assert_same(there, here, PASSES[name])
 
 
 def test_predictions_stay_on_the_workers_until_asked_for(client):
@@ -355,10 +355,8 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
-    w = weights(here)
     clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
-    got = there.clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize(
@@ -394,18 +392,19 @@ def test_a_worker_that_dies_between_passes(client):
         assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
 
 
-@pytest.mark.parametrize("runs_functions", [True, False])
-def test_records_that_cannot_be_made_again_are_missed(client, monkeypatch, runs_functions):
-    if not runs_functions:
-        monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
+@pytest.mark.parametrize("when", ["between passes", "in a pass"])
+def test_records_that_cannot_be_made_again_are_missed(client, when):
     X, y = random_records(300, D)
     blocks = client.scatter([X[:150], X[150:]], broadcast=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
     )
     there = Objective("logistic", there_X, dask.array.from_array(y, chunks=150))
-    clusters.trap(client, clusters.holders_of(there)[0])
-    with pytest.raises(Exception, match=r"lost|scatter|[Cc]ancelled"):
+    if when == "in a pass":
+        clusters.trap(client, clusters.holders_of(there)[0])
+    else:
+        os.kill(clusters.process_ids(client)[clusters.holders_of(there)[0]], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match=r"lost with their worker.*scatter"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
 
@@ -447,9 +446,7 @@ def test_a_lone_worker_that_dies_while_it_makes_the_records(lone_worker, tmp_pat
         dask.array.from_delayed(dask_blocks["targets"], y.shape, y.dtype),
     )
     assert (tmp_path / "died").exists()
-    w = weights(there)
-    expected = Objective("logistic", X, y).clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected._integers)
+    assert_same(there, Objective("logistic", X, y))
 
 
 def test_predictions_outlive_the_workers(lone_worker):
@@ -461,15 +458,33 @@ def test_predictions_outlive_the_workers(lone_worker):
     assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
 
 
-def test_no_task_stays_bound_to_a_worker(client):
-    there = Objective("logistic", *partitioned(*random_records(N, D, seed=11), CUTS["uneven"]))
-    bound = client.run_on_scheduler(clusters.wishes, there._rows._name)
-    assert len(bound) > len(CUTS["uneven"])  # the blocks, too
-    assert not any(bound.values())
+@pytest.mark.parametrize(
+    ("holders", "threads", "expected"),
+    [
+        ("aaaa", {"a": 1, "b": 1}, "aabb"),
+        ("abab", {"a": 1, "b": 1}, "abab"),
+        ("bbab", {"a": 1, "b": 1}, "bbaa"),
+        ("aaaaaa", {"a": 1, "b": 2}, "aabbbb"),
+        ("aab", {"b": 1}, "bbb"),  # one has left
+        ("ab", {}, "ab"),
+        ("", {"a": 1}, ""),
+    ],
+)
+def test_workers_get_their_shares_and_few_partitions_move(holders, threads, expected):
+    assert "".join(balanced(list(holders), threads)) == expected
+
+
+@pytest.mark.parametrize("n_partitions", [2, 5, 16])
+def test_partitions_are_spread_evenly(client, n_partitions):
+    X, y = random_records(160, D, seed=n_partitions)
+    lengths = [len(part) for part in np.array_split(y, n_partitions)]
+    there = Objective("logistic", *partitioned(X, y, lengths))
+    held = list(there._rows._partitions.holders.values())
+    assert max(map(held.count, held)) == -(-n_partitions // 2)
 
 
 def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
@@ -481,9 +496,7 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
         assert len(ledger.history()) == 1
         monkeypatch.undo()
         client.cluster.scale(1)
-        w = weights(here)
-        got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-        assert np.array_equal(got._integers, expected._integers)
+        assert_same(there, here)
 
 
 def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
@@ -492,34 +505,17 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.dask.rows._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
     clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
 
 
-def test_a_scheduler_that_runs_no_functions(client, monkeypatch):
+def test_nothing_is_run_on_the_scheduler(client, monkeypatch):
     monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
     there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
-    monkeypatch.undo()
-    assert not any(client.run_on_scheduler(clusters.wishes, there._rows._name).values())
-    w = weights(here)
     clusters.kill_all(client)
-    with monkeypatch.context() as forbidden:
-        forbidden.setattr(client, "run_on_scheduler", refuse_functions)
-        got = there.clipped_gradient_sum(w, 0.3)
-    assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
-
-
-@pytest.mark.parametrize("function", [placement._lift(), placement._prospects()], ids=["lift", "prospects"])
-def test_a_scheduler_needs_no_package(function):
-    program = (
-        "import pickle, sys, types; sys.modules['dperm'] = None; "
-        "scheduler = types.SimpleNamespace(tasks={}, unrunnable={}, running=[]); "
-        "print(pickle.loads(sys.stdin.buffer.read())('name', ['key'], scheduler))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], input=dumps(function), capture_output=True)
-    assert done.stdout.decode().strip() in ("None", "(0, 0, ['key'])"), done.stderr.decode()
+    assert_same(there, here)
 
 
 # -- sources that change ---------------------------------------------------------------------------------
@@ -626,10 +622,8 @@ def test_a_worker_that_retires_hands_its_partitions_on():
     X, y = random_records(N, D)
     with clusters.cluster_of_processes() as client:
         there, here = both("logistic", X, y, CUTS["even"])
-        w = weights(here)
         client.retire_workers([clusters.holders_of(there)[0]])
-        got = there.clipped_gradient_sum(w, 0.3)
-        assert np.array_equal(got._integers, here.clipped_gradient_sum(w, 0.3)._integers)
+        assert_same(there, here)
 
 
 def test_rows_on_a_cluster_are_not_copied(client):
@@ -661,9 +655,7 @@ def test_data_frames_with_empty_partitions(client):
     there = Objective("logistic", lazy[list("abcd")], lazy["label"])
     here = Objective("logistic", np.ascontiguousarray(kept[list("abcd")]), kept.label.to_numpy())
     assert (there.n_public, there.n_partitions) == (650, 6)
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_frames_that_the_workers_encode(client):
@@ -673,8 +665,7 @@ def test_frames_that_the_workers_encode(client):
     there = Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
     here = Objective("logistic", clusters.encoded(frame), y.to_numpy())
     assert there._rows.dtype == np.float32
-    got, expected = (o.clipped_gradient_sum(np.ones(2), 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here, w=np.ones(2))
     frame.loc[250, "letter"] = "c"
     lazy = dask.dataframe.from_pandas(frame, npartitions=4)
     with pytest.raises(DataError, match=r"letter 'c' at row 50 .*partition 2, which starts at row 200"):
@@ -688,9 +679,7 @@ def test_whole_rows_are_put_together_and_targets_cut_like_them(client):
     )
     here = Objective("logistic", X, y)
     assert there.n_partitions == 4
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, bool, np.float16])
@@ -702,9 +691,7 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
         warnings.simplefilter("ignore")
         here = Objective("logistic", X, y, row_norm=3.0)
     assert there._rows.dtype == here._rows.dtype
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_persisted_collections_are_read_where_they_are(client):
@@ -718,9 +705,7 @@ def test_persisted_collections_are_read_where_they_are(client):
         there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
     assert set(client.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
     assert clusters.holders_of(there) == [workers[0]]
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.coo_matrix])
@@ -730,9 +715,7 @@ def test_blocks_that_are_sparse(client, kind):
     lazy_X, lazy_y = partitioned(X, y, (400, 600))
     there = Objective("logistic", lazy_X.map_blocks(kind, dtype=X.dtype, meta=np.ones((0, 0))), lazy_y)
     here = Objective("logistic", X, y)
-    w = weights(here)
-    got, expected = (o.clipped_gradient_sum(w, 0.3) for o in (there, here))
-    assert np.array_equal(got._integers, expected._integers)
+    assert_same(there, here)
 
 
 def test_blocks_of_other_kinds_are_named(client):

@@ -156,9 +156,9 @@ CSV_FAULTS = {
     "the first of two": ("x,y,1", "line {line} (row {row}), column 'a': expected a number, got 'x'"),
     "a quoted cell": ('7,"2,5",1', "line {line} (row {row}), column 'b': expected a number, got '2,5'"),
     "a label": ("7,8,no", "line {line} (row {row}), column 'y': expected a number, got 'no'"),
-    "bytes": (b"7,\xff,1", "line {line} (row {row}), column 'b': expected a number, got '\\\\xff'"),
-    "cells that lack": ("7,8", "line {line} (row {row}) has 2 cells, the header 3: '7,8'"),
-    "too many cells": ("7,8,1,9", "line {line} (row {row}) has 4 cells, the header 3: '7,8,1,9'"),
+    "bytes": (b"7,\xff,1", "line {line} (row {row}), column 'b': expected a number, got '\ufffd'"),
+    "cells that lack": ("7,8", "line {line} (row {row}): a line has 2 cells, expected 3: '7,8'"),
+    "too many cells": ("7,8,1,9", "line {line} (row {row}): a line has 4 cells, expected 3: '7,8,1,9'"),
 }
 
 
@@ -168,15 +168,21 @@ CSV_FAULTS = {
 def test_faults_in_a_csv_file_are_named_with_their_place(tmp_path, line, message, before, block_bytes):
     line = line if isinstance(line, bytes) else line.encode()
     good = b"1,2.5,1\n"
-    (tmp_path / "t.csv").write_bytes(
-        b"a,b,y\n\n" + before * good + line + b"\n" + 5 * good + b"bad,bad,bad\n"
-    )
+    (tmp_path / "t.csv").write_bytes(b"a,b,y\n\n" + before * good + line + b"\n" + 5 * good)
     source = scan_csv(tmp_path / "t.csv", label="y", block_bytes=block_bytes)
     with pytest.raises(DataError) as error:
         Objective("logistic", source)
     place = message.format(line=before + 3, row=before)  # after the header and an empty line
     assert f"t.csv, {place}" in str(error.value)
     assert "Correct the file" in str(error.value)
+
+
+def test_of_several_faults_in_a_csv_file_one_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,oops,1\n1,2,1\nbad,2,1\n")
+    with pytest.raises(
+        DataError, match=r"line 2 \(row 0\), column 'b'.*'oops'|line 4 \(row 2\), column 'a'.*'bad'"
+    ):
+        Objective("logistic", scan_csv(tmp_path / "t.csv", label="y"))
 
 
 def test_cells_of_a_schema_in_a_csv_file(tmp_path):

@@ -506,6 +506,15 @@ class TestText:
         assert schema.column_names == ("pixel0", "pixel1", "pixel2")
         assert schema.columns[2] == Numeric("pixel2", 0, 255)
 
+    def test_a_column_may_take_one_line_and_its_type_be_told_by_its_keys(self):
+        text = """columns = [
+            { name = "age", low = 17, high = 90 },
+            { name = "colour", categories = ["red", "green"], unknown = "zero" },
+        ]"""
+        schema = Schema.from_text(text)
+        assert schema == Schema([Numeric("age", 17, 90), Categorical("colour", ["red", "green"], "zero")])
+        assert Schema.from_text(schema.to_text()) == schema
+
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
@@ -515,7 +524,7 @@ class TestText:
             ("low = 0", "low = 0\nlwo = 0", r"unknown: \['lwo'\]"),
             ("low = 0", "low = ", "the schema is not TOML"),
             ("low = 0", "low = 0\nrepeat = 0", "repeat must be a positive integer"),
-            ('type = "numeric"', "", "type must be 'numeric' or 'categorical', got None"),
+            ('type = "numeric"\nlow = 0\nhigh = 1', "", "type must be 'numeric' or 'categorical', got None"),
             ('type = "numeric"', 'type = "text"', "got 'text'"),
             ('name = "a"', "name = 3", "name of a column must be a text"),
             ("[[columns]]", "[columns]", r"an array of tables \[\[columns\]\]"),

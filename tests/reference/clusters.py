@@ -39,7 +39,7 @@ def partitioned(X, y, lengths):
 
 def holders_of(objective):
     """Workers that hold partitions of an objective."""
-    return sorted(set(objective._rows._holders.values()))
+    return sorted(set(objective._rows._partitions.holders.values()))
 
 
 async def switch_stealing(on, dask_scheduler):
@@ -60,7 +60,7 @@ def without_stealing(client):
 
 def set_trap(passes, work_first, how):
     """Let the worker die in one of its next passes: a worker's function, see `trap`."""
-    from dperm.data import partition
+    from dperm.data.dask import partition
 
     make_pass, left = partition.Pass.over, [passes]
 
@@ -107,17 +107,6 @@ def dying_once(marker, value):
     except FileExistsError:
         return value
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def wishes(name, dask_scheduler):
-    """Workers that tasks so named, and what they are made of, are bound to: a function for the scheduler."""
-    found = {key: task for key, task in dask_scheduler.tasks.items() if str(key).startswith(name)}
-    todo = list(found.values())
-    while todo:
-        new = {task.key: task for task in todo.pop().dependencies if task.key not in found}
-        found.update(new)
-        todo.extend(new.values())
-    return {key: task.worker_restrictions for key, task in found.items()}
 
 
 def process_ids(client):

@@ -44,11 +44,19 @@ def fit(
 ) -> None:
     """Fit logistic regression to a table, with a differential privacy guarantee."""
     with errors_for_people():
+        from dperm.estimators import LogisticRegression
+
         description = Schema.from_toml(schema)
-        names = _classes(positive, classes)
-        fitted = _estimator(names, description, epsilon, delta, neighbors, solver, l2)
-        if ledger is not None:
-            fitted.set_params(ledger=open_ledger(file, ledger))
+        fitted = LogisticRegression(
+            epsilon,
+            delta,
+            classes=_classes(positive, classes),
+            schema=description,
+            neighbors=neighbors,
+            solver=solver,
+            l2=l2,
+            ledger=None if ledger is None else open_ledger(file, ledger),
+        )
         console, progress = Console(), Console(stderr=True)
         with progress.status(f"reading {data}"):
             X, y = _records(data, description, label, positive)
@@ -73,26 +81,13 @@ def _classes(positive: str | None, classes: list[str] | None) -> list[str]:
     """The labels, negative first where there are two."""
     if (positive is None) == (not classes):
         raise ValueError("name the labels: either --positive LABEL, or --class LABEL for each of them")
-    return list(classes) if classes else [_other(str(positive)), str(positive)]
-
-
-def _other(positive: str) -> str:
-    return f"not {positive}"
-
-
-def _estimator(names: list[str], schema: Schema, epsilon: float, delta: float, *rest: Any) -> Any:
-    from dperm.estimators import LogisticRegression
-
-    neighbors, solver, l2 = rest
-    return LogisticRegression(
-        epsilon, delta, classes=names, schema=schema, neighbors=neighbors, solver=solver, l2=l2
-    )
+    return list(classes) if classes else [f"not {positive}", str(positive)]
 
 
 def _records(path: Path, schema: Schema, label: str, positive: str | None) -> tuple[Any, np.ndarray]:
     table, labels = take_label(read_table(path, schema, label), label)
     if positive is not None:
-        labels = np.where(labels == positive, positive, _other(positive))
+        labels = np.where(labels == positive, positive, f"not {positive}")
     return table, labels
 
 

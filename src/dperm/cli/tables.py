@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dperm.data.files.arrow_tables import empty_texts_missing, pyarrow
+from dperm.data.files.arrow_tables import csv_type, empty_texts_missing, pyarrow, trimmed_texts
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
-from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.errors import DataError
 
@@ -46,13 +45,13 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
         if path.suffix.lower() in _PARQUET:
             check_is_parquet(path)
             return arrow.parquet.read_table(path)
-        types = {column.name: _csv_type(column) for column in schema.columns} if schema is not None else {}
+        types = {column.name: csv_type(column) for column in schema.columns} if schema is not None else {}
         if label is not None:
-            types[label] = "string"
+            types[label] = arrow.string()
         if path.suffix.lower() not in _COMPRESSED:
             check_is_csv(path)
         convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        return _without_spaces(arrow.csv.read_csv(path, convert_options=convert))
+        return empty_texts_missing(trimmed_texts(arrow.csv.read_csv(path, convert_options=convert)))
     except arrow.ArrowException as error:
         raise DataError(f"{path} cannot be read: {error}") from None
 
@@ -73,19 +72,3 @@ def take_label(table: Any, label: str) -> tuple[Any, np.ndarray]:
         row = int(np.asarray(column.is_null()).argmax())
         raise DataError(f"the label {label!r} is missing at row {row}")
     return table.drop_columns([label]), np.array(column.to_pylist())
-
-
-def _csv_type(column: SchemaColumn) -> str:
-    if isinstance(column, Numeric):
-        return "double"
-    return {str: "string", int: "int64", bool: "bool"}[type(column.categories[0])]
-
-
-def _without_spaces(table: Any) -> Any:
-    """Texts as a person reads them: many files put a space after a comma."""
-    arrow = pyarrow()
-    for place, field in enumerate(table.schema):
-        if arrow.types.is_string(field.type):
-            trimmed = arrow.compute.utf8_trim_whitespace(table[field.name])
-            table = table.set_column(place, field.name, trimmed)
-    return empty_texts_missing(table)

@@ -1,4 +1,4 @@
-"""From what a caller passes as X to the rows that an objective reads."""
+"""From a matrix, or another source of records, to the rows that an objective reads in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.data.counts import RecordCounts
-from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.dense import dense_rows
 from dperm.data.mapped import guarded_rows, in_memory, mapped_array
 from dperm.data.rows import Rows, RowSettings, RowSource, is_source
@@ -25,10 +24,6 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
     DataError
         For data that cannot be used. Nothing is drawn or charged before this check.
     """
-    if is_dask_collection(X):
-        from dperm.data.dask.rows import DistributedRows
-
-        return DistributedRows(blocks_of(X, y), settings)
     counts = settings.counts
     if counts is not None and is_source(X) and not hasattr(X, "__getitem__"):
         raise DataError(f"counts are for rows in memory: X of type {type(X).__name__} takes none")

@@ -7,28 +7,22 @@ encoding costs no privacy, and the norm of a row is bounded before a record is r
 Files are read from the folder named by the environment variable ``DPERM_DATA``. Without that variable
 scikit-learn downloads the data into its cache.
 
-Text files are parsed once: the encoded records are kept in the user's cache, found by the checksums of the
-files and by the description. That is ``$XDG_CACHE_HOME/dperm`` or ``~/.cache/dperm``, on macOS
-``~/Library/Caches/dperm``, on Windows ``%LOCALAPPDATA%/dperm/Cache``. ``DPERM_CACHE`` names another folder;
-where it is set and empty nothing is kept. The folder of the files is never written to, and their checksums
-are compared in every call.
+Text files need pyarrow (the extra ``data``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dperm.data.schema.schema import Schema
-from dperm.datasets.cache import cache_folder, entry_path, read_entry, write_entry
 from dperm.datasets.description import Description, described_names, read_description
-from dperm.datasets.files import data_folder, read_files, verify_files
+from dperm.datasets.files import data_folder, read_files
 from dperm.datasets.labels import BinaryLabel, ClassLabel
-from dperm.datasets.tables import Encoded, encode, encode_rows, in_order
+from dperm.datasets.records import encode
 
 __all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "load", "names"]
 
@@ -102,6 +96,8 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
         When the data are neither in the folder named by ``DPERM_DATA`` nor obtained by scikit-learn.
     DataError
         When a file is not the published one.
+    ImportError
+        For text files without pyarrow.
     """
     description = read_description(name)
     if dense is None:
@@ -111,24 +107,10 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
         raise ValueError(f"dtype of a dense matrix must be float32 or float64, got {wanted}")
     folder = data_folder()
     if folder is not None and description.files:
-        matrix, y = in_order(_from_files(description, folder, wanted))
+        records = read_files(description, folder)
     else:
         from dperm.datasets.fetching import fetch
 
-        matrix, y = encode(description, fetch(description), wanted)
+        records = iter([fetch(description)])
+    matrix, y = encode(description, records, wanted)
     return Dataset(matrix.to_dense(wanted) if dense else matrix, y, description.schema, description)
-
-
-def _from_files(description: Description, folder: Path, numeric_dtype: str) -> Encoded:
-    """The files' records: as they were encoded before, where the files are the same, or else anew."""
-    kept = cache_folder()
-    if kept is None or description.files[0].format != "csv":  # images need no parsing
-        return encode_rows(description, read_files(description, folder), numeric_dtype)
-    path = entry_path(kept, description, numeric_dtype)
-    encoded = read_entry(path, description, numeric_dtype)
-    if encoded is not None:
-        verify_files(description, folder)
-        return encoded
-    encoded = encode_rows(description, read_files(description, folder), numeric_dtype)
-    write_entry(path, encoded)
-    return encoded

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dperm.datasets.description import Description, FetchRecipe
 from dperm.datasets.files import FOLDER_VARIABLE
 from dperm.datasets.progress import waiting
-from dperm.datasets.tables import Table, array_table
+from dperm.datasets.records import Records, array_records
 
 logger = logging.getLogger(__name__)
 
 
-def fetch(description: Description) -> Table:
+def fetch(description: Description) -> Records:
     """Return the records as scikit-learn delivers them, with the published values of every column.
 
     Raises
@@ -34,13 +34,13 @@ def fetch(description: Description) -> Table:
         )
     if recipe.function == "load_breast_cancer":
         bunch = datasets.load_breast_cancer()
-        return array_table(bunch.data, bunch.target_names[bunch.target])
+        return array_records(description, bunch.data, bunch.target_names[bunch.target])
     logger.info("obtaining %s through scikit-learn, which may download it", description.name)
     try:
         with waiting(f"{description.name}: through scikit-learn, which downloads what it does not have"):
             if recipe.function == "fetch_kddcup99":
                 bunch = datasets.fetch_kddcup99(percent10=recipe.percent10)
-                return array_table(bunch.data, bunch.target)
+                return array_records(description, bunch.data, bunch.target)
             # This parser needs no pandas and gives numbers: the codes of categories, NaN where missing.
             bunch = datasets.fetch_openml(data_id=recipe.data_id, as_frame=False, parser="liac-arff")
     except OSError as error:
@@ -48,7 +48,9 @@ def fetch(description: Description) -> Table:
             f"scikit-learn could not obtain the data set {description.name!r} ({error}). "
             f"{_from_files(description)}"
         ) from error
-    return array_table(_with_categories(recipe, bunch), _published_labels(recipe, bunch.target))
+    return array_records(
+        description, _with_categories(recipe, bunch), _published_labels(recipe, bunch.target)
+    )
 
 
 def _from_files(description: Description) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,13 @@ from numpy.typing import NDArray
 
 from dperm.datasets.description import Description, SourceFile
 from dperm.datasets.progress import progress
-from dperm.datasets.tables import BLOCK_ROWS, Table, array_table
+from dperm.datasets.records import Records, array_records
 from dperm.errors import DataError
 
 FOLDER_VARIABLE = "DPERM_DATA"
 
-_CHUNK = 1 << 20
+_READ_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 24  # text that is parsed at a time
 
 
 def data_folder() -> Path | None:
@@ -30,8 +30,8 @@ def data_folder() -> Path | None:
     return Path(folder).expanduser() if folder else None
 
 
-def read_files(description: Description, folder: Path) -> Table:
-    """Return the records of the files of `description`, one file after the other.
+def read_files(description: Description, folder: Path) -> Iterator[Records]:
+    """The records of the files of `description`, one file after the other, in blocks.
 
     Raises
     ------
@@ -39,56 +39,42 @@ def read_files(description: Description, folder: Path) -> Table:
         When a file is missing; the message says where it was expected and what else to do.
     DataError
         When the contents are not the published ones.
+    ImportError
+        For text files without pyarrow.
     """
-    chunks = [verified_chunks(description, file, folder) for file in description.files]
-    if description.files[0].format == "idx":
-        return _idx_table([parse_idx(b"".join(each)) for each in chunks])
-    return _csv_table(description, chunks)
+    files = description.files
+    if files[0].format == "idx":  # in pairs: images, then their labels
+        arrays = [parse_idx(verified_content(description, file, folder)) for file in files]
+        images = np.concatenate([array.reshape(len(array), -1) for array in arrays[::2]])
+        yield array_records(description, images, np.concatenate(arrays[1::2]).astype(str))
+        return
+    for file in files:
+        yield from csv_records(description, file, verified_content(description, file, folder))
 
 
-def verify_files(description: Description, folder: Path) -> None:
-    """Raise as `read_files` does unless all files are there and the published ones; parses nothing."""
-    for file in description.files:
-        path = _existing_path(description, file, folder)
-        with path.open("rb") as stored:
-            digest = hashlib.file_digest(stored, "sha256").hexdigest()
-        # The described copy need not be decompressed.
-        if digest not in (file.sha256_stored, file.sha256 if path.suffix != ".gz" else None):
-            for _ in verified_chunks(description, file, folder):
-                pass
-
-
-def verified_chunks(description: Description, file: SourceFile, folder: Path) -> Iterator[bytes]:
-    """Decompressed bytes of `file`, piece by piece; after the last, their SHA-256 is compared with the
-    published one, so nothing may be made of them before the end.
-    """
+def verified_content(description: Description, file: SourceFile, folder: Path) -> bytes:
+    """The decompressed bytes of `file`, whose SHA-256 is the published one."""
     path = _existing_path(description, file, folder)
-    digest = hashlib.sha256()
     with path.open("rb") as stored, progress(f"reading {file.path}", path.stat().st_size) as advance:
-        compressed = path.suffix == ".gz"
         if file.sha256 is None:
-            _check_stored(path, file, hashlib.file_digest(stored, "sha256").hexdigest())
+            _check_digest(path, hashlib.file_digest(stored, "sha256").hexdigest(), file.sha256_stored)
             stored.seek(0)
-        stream = gzip.GzipFile(fileobj=stored) if compressed else stored
+        stream = gzip.GzipFile(fileobj=stored) if path.suffix == ".gz" else stored
+        content = bytearray()
         try:
-            while chunk := stream.read(_CHUNK):
-                digest.update(chunk)
+            while chunk := stream.read(_READ_BYTES):
+                content += chunk
                 advance(stored.tell())
-                yield chunk
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{path} cannot be decompressed: {error}") from None
-    if file.sha256 is not None and digest.hexdigest() != file.sha256:
-        raise DataError(
-            f"{path} is not the published file: the SHA-256 of its contents is {digest.hexdigest()}, "
-            f"expected {file.sha256} (the file as stored: {file.sha256_stored})"
-        )
+    if file.sha256 is not None:
+        _check_digest(path, hashlib.sha256(content).hexdigest(), file.sha256)
+    return bytes(content)
 
 
-def _check_stored(path: Path, file: SourceFile, digest: str) -> None:
-    if digest != file.sha256_stored:
-        raise DataError(
-            f"{path} is not the published file: its SHA-256 is {digest}, expected {file.sha256_stored}"
-        )
+def _check_digest(path: Path, found: str, expected: str) -> None:
+    if found != expected:
+        raise DataError(f"{path} is not the published file: its SHA-256 is {found}, expected {expected}")
 
 
 def _existing_path(description: Description, file: SourceFile, folder: Path) -> Path:
@@ -110,46 +96,39 @@ def _existing_path(description: Description, file: SourceFile, folder: Path) -> 
     )
 
 
-def _csv_table(description: Description, contents: Iterable[Iterable[bytes]]) -> Table:
-    # Parsing is what takes time and memory, and in some data sets most lines repeat: each is parsed once.
-    index: dict[bytes, int] = {}
-    positions = []
-    for file, chunks in zip(description.files, contents, strict=True):
-        skipped = 0
-        for lines in _whole_lines(chunks):
-            wanted = [line for line in lines[max(0, file.skip_lines - skipped) :] if line.strip()]
-            skipped += len(lines)
-            places = (index.setdefault(line, len(index)) for line in wanted)
-            positions.append(np.fromiter(places, np.intp, len(wanted)))
-    blocks = _csv_blocks(description, list(index), description.files[0].delimiter)
-    return Table(blocks, np.concatenate(positions) if positions else None)
+def csv_records(description: Description, file: SourceFile, content: bytes) -> Iterator[Records]:
+    """The records of a CSV file, in blocks; the label is in its last column."""
+    from dperm.data.files.arrow_tables import csv_type, pyarrow, trimmed_texts
+    from dperm.data.files.csv_faults import csv_fault
 
-
-def _whole_lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    rest = b""
-    for chunk in chunks:
-        complete, newline, after = chunk.rpartition(b"\n")
-        if newline:
-            yield (rest + complete).splitlines()
-            rest = after
-        else:
-            rest += chunk
-    if rest:
-        yield rest.splitlines()
-
-
-def _csv_blocks(
-    description: Description, lines: list[bytes], delimiter: str
-) -> Iterator[Sequence[Sequence[str]]]:
-    with progress(f"parsing {description.name}", len(lines)) as advance:
-        for start in range(0, len(lines), BLOCK_ROWS):
-            text = (line.decode("utf-8") for line in lines[start : start + BLOCK_ROWS])
-            rows = csv.reader(text, delimiter=delimiter, skipinitialspace=True)
-            try:
-                yield list(zip(*rows, strict=True))
-            except ValueError:
-                raise DataError(f"{description.name}: the lines have different numbers of cells") from None
-            advance(start + BLOCK_ROWS)
+    arrow = pyarrow(f"the data set {description.name!r}, a text file,")
+    csv, label = arrow.csv, description.label.name
+    names = [*description.file_columns, label]
+    types = {column.name: csv_type(column) for column in description.schema.columns}
+    types[label] = arrow.string()
+    options = {
+        "read_options": csv.ReadOptions(
+            column_names=names, skip_rows=file.skip_lines, block_size=_BLOCK_BYTES
+        ),
+        "parse_options": csv.ParseOptions(delimiter=file.delimiter),
+        "convert_options": csv.ConvertOptions(
+            column_types=types, include_columns=list(types), null_values=[]
+        ),
+    }
+    try:
+        source = arrow.BufferReader(content)
+        with (
+            progress(f"parsing {file.path}", len(content)) as advance,
+            csv.open_csv(source, **options) as reader,
+        ):
+            for batch in reader:
+                table = trimmed_texts(arrow.Table.from_batches([batch]))
+                yield table.drop_columns([label]), table[label].to_numpy()
+                advance(source.tell())
+    except arrow.ArrowInvalid as error:
+        fault = csv_fault(error, names)
+        reason = str(error) if fault is None else fault.problem.lstrip(":, ")
+        raise DataError(f"{file.path} is not as described: {reason}") from error
 
 
 def parse_idx(content: bytes) -> NDArray[Any]:
@@ -162,10 +141,3 @@ def parse_idx(content: bytes) -> NDArray[Any]:
     if values.size != shape.prod():
         raise DataError(f"the IDX file announces shape {tuple(shape)} and holds {values.size} values")
     return values.reshape(shape)
-
-
-def _idx_table(arrays: list[NDArray[Any]]) -> Table:
-    """Files come in pairs: images, then their labels."""
-    images = np.concatenate([array.reshape(len(array), -1) for array in arrays[::2]])
-    labels = np.concatenate(arrays[1::2])
-    return array_table(images, labels.astype(str))

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from dperm.data.dask.collections import Blocks, EncodedCollection, blocks_of, is_dask_collection
+from dperm.data.dask.collections import Blocks, blocks_of, is_dask_collection
+from dperm.data.dask.rows import EncodedCollection
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 

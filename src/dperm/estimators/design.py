@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from dperm.data.dask.collections import EncodedCollection, is_dask_collection
+from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask.rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix

@@ -79,8 +79,8 @@ def choose_solver(
     Notes
     -----
     `preconditioned_gd` decides by itself, from the same numbers, how much whitening the budget pays for,
-    and runs like `noisy_gd` where it pays for none. ``bench/solver_choice.md`` holds the scores that this
-    rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
+    and runs like `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that
+    this rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
     `preconditioned_gd` wins mostly with labels and with the squared error; with a smooth
     loss of bounded slope, such as Huber's, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
     above `LEAST_SIGNAL`; with a kink it does not. Beyond `MOST_WHITENED` weights its square matrices cost

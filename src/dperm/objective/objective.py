@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from dperm._kernels.samplers import GaussianDraw
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.data.counts import RecordCounts
+from dperm.data.inputs import rows_of_input
 from dperm.data.rows import RowSettings, RowSource, sums_of_models
-from dperm.data.sources import rows_of
 from dperm.data.targets import Targets
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
@@ -143,7 +143,7 @@ class Objective:
             Targets(self.loss.target_bound, self.loss.classification, self.loss.n_classes),
             None if counts is None else RecordCounts(counts),
         )
-        self._rows = rows_of(X, y, settings)
+        self._rows = rows_of_input(X, y, settings)
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public = self._n_rows if n_public is None else int(n_public)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dperm.data.rows import Rows, RowSettings
 from dperm.errors import DataError
 
 _INSTALL = "pip install 'dperm[distributed]'"
@@ -44,27 +43,6 @@ class Blocks:
     def placed(self) -> bool:
         """Whether workers hold the matrix already."""
         return bool(self.held)
-
-
-@dataclass(frozen=True)
-class EncodedCollection:
-    """A Dask data frame whose workers encode their partitions, such as by a schema.
-
-    Attributes
-    ----------
-    X : dask data frame
-    encode : callable
-        From a data frame to a matrix, record by record; sent to the workers.
-    """
-
-    X: Any
-    encode: Callable[[Any], Any]
-
-    def rows(self, y: Any, settings: RowSettings) -> Rows:
-        """The records with targets `y`, on the workers."""
-        from dperm.data.dask.rows import DistributedRows
-
-        return DistributedRows(blocks_of(self.X, y, self.encode), settings)
 
 
 def blocks_of(X: Any, y: Any, encode: Callable[[Any], Any] | None = None) -> Blocks:

@@ -16,12 +16,10 @@ import time
 import uuid
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from operator import add
 from typing import Any, NoReturn, SupportsIndex
 
@@ -29,11 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dperm
-from dperm.data.dask.collections import Blocks
+from dperm.data.dask.collections import Blocks, blocks_of
 from dperm.data.dask.partition import (
     KeptLengths,
     NotKept,
-    Partition,
     PartitionFacts,
     PartitionState,
     Pass,
@@ -41,33 +38,27 @@ from dperm.data.dask.partition import (
     Share,
     WorkerSample,
     WorkerThreads,
-    partition_key,
     pass_on_worker,
     predictions_of,
     version_of_worker,
 )
-from dperm.data.dask.placement import Placement
+from dperm.data.dask.placement import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    LOOK_AFTER,
+    NOTHING_RELEASED,
+    PlacedPartitions,
+)
 from dperm.data.rows import Array, Integers, LossSpec, RowImages, RowSettings
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
 
 # A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
 # and start again when some worker has answered.
-_FIRST_WAIT, _LONGEST_WAIT, _MOST_TRIES = 0.02, 2.0, 20
+_MAX_TRIES = 20
 
-# Seconds after which a call, or a task, that has not come back is looked after.
-_LOOK_AFTER = 0.5
-
-# Seconds without any worker, or any answer of one, after which a pass is given up: machines may take minutes
-# to come, and Dask takes five to notice that one has gone without closing its connections.
+# Seconds without any answer of a worker after which a pass is given up, see `placement`.
 _PATIENCE = 600.0
-
-
-_NOTHING_RELEASED = "What was charged stays charged, and nothing was released from this pass."
-_LOST = (
-    "records are lost with their worker, and Dask cannot make them again: they were sent to the cluster by "
-    "scatter, or the cluster was restarted. Build the collection from files or functions."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +67,25 @@ class MappedLengths:
 
     kept: KeptLengths
     images: RowImages
+
+
+@dataclass(frozen=True)
+class EncodedCollection:
+    """A Dask data frame whose workers encode their partitions, such as by a schema.
+
+    Attributes
+    ----------
+    X : dask data frame
+    encode : callable
+        From a data frame to a matrix, record by record; sent to the workers.
+    """
+
+    X: Any
+    encode: Callable[[Any], Any]
+
+    def rows(self, y: Any, settings: RowSettings) -> DistributedRows:
+        """The records with targets `y`, on the workers."""
+        return DistributedRows(blocks_of(self.X, y, self.encode), settings)
 
 
 class DistributedRows:
@@ -106,17 +116,13 @@ class DistributedRows:
         self._check_versions()
         self._threads = WorkerThreads(settings.n_threads)
         self._name = f"dperm-partition-{uuid.uuid4().hex}"
-        self._placement = Placement(self._client, self._name)
-        self._futures = self._hold(blocks, replace(settings, n_threads=1))
-        self._holders: dict[int, str] = {}  # addresses of workers
+        self._partitions = PlacedPartitions(self._client, self._name, blocks, replace(settings, n_threads=1))
         self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
         self._images: weakref.WeakValueDictionary[str, MappedLengths] = weakref.WeakValueDictionary()
-        self._locate(self._futures)
-        self._placement.lift(self._keys(self._futures))
         facts = self._each(Pass("facts", added=False))
         self._check(facts)
         full = [each for each in facts if each.n_rows]
-        self._futures = {each.number: self._futures[each.number] for each in full}
+        self._partitions.keep(each.number for each in full)
         self._states.update((each.number, each.state) for each in full)
         self.n_partitions = len(full)
         self.n_rows = sum(each.n_rows for each in full)
@@ -142,7 +148,7 @@ class DistributedRows:
         """Lengths of the rows' images, on the workers."""
         lengths = MappedLengths(KeptLengths(uuid.uuid4().hex), images)
         self._images[lengths.kept.name] = lengths
-        self._keep_lengths(lengths, self._futures)
+        self._keep_lengths(lengths, self._partitions.futures)
         return lengths
 
     def clipped_gradient_sum(
@@ -240,7 +246,9 @@ class DistributedRows:
         predict = delayed(predictions_of, pure=False, traverse=False)
         blocks = [
             dask.array.from_delayed(
-                predict(self._futures[number], state, w, self._threads), (state[0], *w.shape[1:]), np.float64
+                predict(self._partitions.futures[number], state, w, self._threads),
+                (state[0], *w.shape[1:]),
+                np.float64,
             )
             for number, state in self._states.items()
         ]
@@ -257,41 +265,43 @@ class DistributedRows:
 
     def _sum(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Exact sum over all partitions."""
-        return reduce(add, self._call(Pass(method, arguments, options), self._futures).values())
+        return reduce(add, self._call(Pass(method, arguments, options), self._partitions.futures).values())
 
     def _each(self, asked: Pass) -> list[Any]:
         """One result per partition, in their order."""
         results: dict[int, Any] = {}
-        for group, values in self._call(asked, self._futures).items():
+        for group, values in self._call(asked, self._partitions.futures).items():
             results.update(zip(group, values, strict=True))
-        return [results[number] for number in self._futures]
+        return [results[number] for number in self._partitions.futures]
 
     def _call(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """Results by groups of partitions, each of them in one group; a group is on one worker."""
         todo, results, failures, answered_at = list(numbers), {}, 0, time.monotonic()
         while todo:
-            self._locate(number for number in todo if self._futures[number].status != "finished")
+            self._partitions.locate(
+                number for number in todo if self._partitions.futures[number].status != "finished"
+            )
             answers = self._ask(asked, todo)
             results.update(answers)
             answered = {number for group in answers for number in group}
             todo = [number for number in todo if number not in answered]
             failures = 0 if answered else failures + 1
             answered_at = time.monotonic() if answered else answered_at
-            if failures > _MOST_TRIES and time.monotonic() - answered_at > _PATIENCE:
+            if failures > _MAX_TRIES and time.monotonic() - answered_at > _PATIENCE:
                 raise RuntimeError(
                     f"the workers that hold the records have not answered for {_PATIENCE:.0f} seconds. "
-                    f"{_NOTHING_RELEASED}"
+                    f"{NOTHING_RELEASED}"
                 )
             if todo:
-                time.sleep(min(_FIRST_WAIT * 2.0**failures, _LONGEST_WAIT))
-                self._locate(todo)
+                time.sleep(min(FIRST_WAIT * 2.0**failures, LONGEST_WAIT))
+                self._partitions.locate(todo)
         return results
 
     def _ask(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """One call to each worker; the results of those that gave one."""
         shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
-            shares[self._holders[number]][number] = self._states.get(number)
+            shares[self._partitions.holders[number]][number] = self._states.get(number)
         replies = self._replies(asked, dict(shares))
         results = {}
         for worker, share in shares.items():
@@ -316,7 +326,7 @@ class DistributedRows:
         threading.Thread(target=self._run, args=(call, asked, shares), daemon=True).start()
         while True:
             try:
-                return call.result(timeout=_LOOK_AFTER)
+                return call.result(timeout=LOOK_AFTER)
             except TimeoutError:
                 present = self._client.scheduler_info(n_workers=-1)["workers"]
                 if not (call.done() or set(shares) <= set(present)):
@@ -350,97 +360,6 @@ class DistributedRows:
                 raise RuntimeError(
                     f"the workers need dperm {dperm.__version__}, as this process has it; {worker}: {found}"
                 )
-
-    def _hold(self, blocks: Blocks, settings: RowSettings) -> dict[int, Any]:
-        """Have Dask make the partitions and keep them: their futures."""
-        from dask import delayed
-        from distributed import futures_of
-
-        make = delayed(Partition, pure=False, traverse=False)
-        made = [
-            make(
-                number, X, y, settings, blocks.dtype, blocks.placed, blocks.encode,
-                dask_key_name=partition_key(self._name, number),
-            )
-            for number, (X, y) in enumerate(zip(blocks.X, blocks.y, strict=True))
-        ]  # fmt: skip
-        kept: dict[int, Any] = {}
-        for worker, numbers in self._places(blocks):
-            wished = self._placement.wish(worker)
-            futures = self._client.persist([made[i] for i in numbers], optimize_graph=False, **wished)
-            kept.update(zip(numbers, futures_of(futures), strict=True))
-        return kept
-
-    def _places(self, blocks: Blocks) -> list[tuple[str | None, Sequence[int]]]:
-        """Partitions for each worker: those of its blocks, or neighbours. None: wherever Dask wants."""
-        if not blocks.placed:
-            return self._shares(len(blocks.X))
-        # Dask would rather send a small block than wait for a worker that it thinks is busy.
-        holders = self._client.who_has(blocks.held)
-        places = defaultdict(list)
-        for number, block in enumerate(blocks.X):
-            places[next(iter(holders.get(block.key, ())), None)].append(number)
-        return list(places.items())
-
-    def _shares(self, n_partitions: int) -> list[tuple[str | None, Sequence[int]]]:
-        """Neighbouring partitions for each worker, in proportion to its threads."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        if not workers:  # any that comes
-            return [(None, range(n_partitions))]
-        threads = np.cumsum([0, *(worker["nthreads"] for worker in workers.values())])
-        cuts = np.rint(threads * (n_partitions / threads[-1])).astype(int).tolist()
-        shares = [range(start, stop) for start, stop in pairwise(cuts)]
-        return [each for each in zip(workers, shares, strict=True) if each[1]]
-
-    def _locate(self, numbers: Iterable[int]) -> None:
-        """Find out who holds these partitions, when Dask has made them."""
-        from distributed import wait
-
-        wanted = {number: self._futures[number] for number in numbers}
-        hoped_at, pause = time.monotonic(), _LOOK_AFTER
-        while wanted:
-            futures = list(wanted.values())
-            with suppress(TimeoutError, CancelledError):
-                wait(futures, timeout=pause)
-            for number, holder in self._found(wanted).items():
-                self._holders[number] = holder
-                del wanted[number]
-                hoped_at, pause = time.monotonic(), _LOOK_AFTER
-            if wanted and self._may_come(wanted):
-                hoped_at = time.monotonic()
-            if time.monotonic() - hoped_at > _PATIENCE:
-                self._raise_hopeless(wanted)
-            if wanted:
-                time.sleep(_FIRST_WAIT)
-                pause = min(2.0 * pause, _LONGEST_WAIT)
-
-    def _found(self, wanted: dict[int, Any]) -> dict[int, str]:
-        """Holders of those of the partitions that are there."""
-        for future in wanted.values():
-            _raise_failed(future)
-        ready = {number: future for number, future in wanted.items() if future.status == "finished"}
-        places = self._client.who_has(list(ready.values())) if ready else {}
-        holders = {number: places.get(partition_key(self._name, number)) for number in ready}
-        return {number: each[0] for number, each in holders.items() if each}
-
-    def _may_come(self, wanted: dict[int, Any]) -> bool:
-        """Whether somebody can make the partitions that are missing; RuntimeError if nobody ever can."""
-        lost = {partition_key(self._name, number) for number, each in wanted.items() if each.status == "lost"}
-        prospects = self._placement.prospects(self._keys(wanted))
-        if lost & prospects.forgotten:
-            raise RuntimeError(_LOST)
-        return prospects.n_workers > 0 and not prospects.n_stuck
-
-    def _raise_hopeless(self, wanted: Iterable[int]) -> NoReturn:
-        n_workers = self._placement.prospects(self._keys(wanted)).n_workers
-        raise RuntimeError(
-            f"the Dask cluster has had no worker that may make the records for {_PATIENCE:.0f} seconds (it "
-            f"has {n_workers} now): start workers, for instance with client.cluster.scale(2), and fit again; "
-            f"tasks that wish for certain workers wait for those. {_NOTHING_RELEASED}"
-        )
-
-    def _keys(self, numbers: Iterable[int]) -> list[str]:
-        return [partition_key(self._name, number) for number in numbers]
 
     def _check(self, facts: Sequence[PartitionFacts]) -> None:
         """DataError for the first record that cannot be used."""
@@ -502,11 +421,3 @@ def _raise_unless_broken(reply: Any) -> None:
     """A connection that broke gave no reply, and another one may; other errors are a worker's."""
     if isinstance(reply, Exception) and not isinstance(reply, OSError):
         raise reply
-
-
-def _raise_failed(future: Any) -> None:
-    """Errors of the tasks; what is lost with its worker may be made again."""
-    if future.status == "error":
-        raise future.exception()
-    if future.status == "cancelled":
-        raise RuntimeError(_LOST)

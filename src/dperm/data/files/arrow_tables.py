@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.mapped import MappedFiles
+from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.errors import DataError
 
 #: A file, a pattern such as ``"part-*.parquet"``, or several of them.
@@ -23,6 +24,13 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 _READ_BYTES = 1 << 18
 # A thread parses at least that much text of a block, if lines are not longer than that.
 _SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
+
+_OTHER_COLUMNS = ". Name others, or what separates them (delimiter=...)."
+_CORRECT = (
+    "Correct the file, or name what separates its cells (delimiter=...). Columns other than numbers are left "
+    "out through columns=[...], or described with a schema; labels that are text are read with "
+    "label_type='text'."
+)
 
 
 class Tables(Protocol):
@@ -46,17 +54,15 @@ class Tables(Protocol):
         """The records of all files in order, as record batches of no more than about a chunk."""
 
 
-def pyarrow() -> Any:
-    """The library, with all parts that are used here."""
+def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
+    """The library, with all parts that are used here; ImportError names what it was to be used for."""
     try:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(
-            "reading Parquet and CSV files needs pyarrow: pip install 'dperm[data]'", name="pyarrow"
-        ) from error
+        raise ImportError(f"{use} needs pyarrow: pip install 'dperm[data]'", name="pyarrow") from error
     return pyarrow
 
 
@@ -199,24 +205,24 @@ class CsvTables:
 
     def _batches_of(self, text: Any, names: Sequence[str] | None, threads: bool) -> list[Any]:
         """The records of some lines in one batch, or in none; without `names` the first line has them."""
-        csv = pyarrow().csv
         long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
-        table = csv.read_csv(
-            text,
-            read_options=csv.ReadOptions(
-                column_names=names,
-                block_size=len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES)),
-                use_threads=threads,
-            ),
-            parse_options=csv.ParseOptions(delimiter=self.delimiter),
-            convert_options=csv.ConvertOptions(
+        block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
+        options = self._options(column_names=names, block_size=block, use_threads=threads)
+        table = pyarrow().csv.read_csv(text, **options)
+        return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
+
+    def _options(self, **reading: Any) -> dict[str, Any]:
+        csv = pyarrow().csv
+        return {
+            "read_options": csv.ReadOptions(**reading),
+            "parse_options": csv.ParseOptions(delimiter=self.delimiter),
+            "convert_options": csv.ConvertOptions(
                 include_columns=list(self.names),
                 column_types=dict(self.column_types),
                 # "NA" and its kin stand for a missing number, but are texts like any other.
                 strings_can_be_null=False,
             ),
-        )
-        return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
+        }
 
     @contextmanager
     def _faults_of(self, path: Path) -> Iterator[None]:
@@ -226,12 +232,25 @@ class CsvTables:
                 yield
             except pyarrow().ArrowException as error:
                 names = csv_columns(path, self.delimiter)
-                message = csv_fault(
-                    pyarrow(), path, names, self.column_types, self.delimiter, self.block_bytes
-                )
-                if message is None:
+                for name in self.names:
+                    _check_occurs_once(
+                        name, names, path, f", separated by {self.delimiter!r},", _OTHER_COLUMNS
+                    )
+                fault = csv_fault(self._error_of_one_thread(path) or error, names)
+                if fault is None:
                     raise
-                raise DataError(message) from error
+                raise DataError(f"{fault.place(path)}{fault.problem}. {_CORRECT}") from error
+
+    def _error_of_one_thread(self, path: Path) -> Exception | None:
+        """What is wrong with a file for a reader that counts rows: several threads do not."""
+        csv, options = pyarrow().csv, self._options(block_size=self.block_bytes, use_threads=False)
+        try:
+            with csv.open_csv(str(path), **options) as reader:
+                for _ in reader:
+                    pass
+        except pyarrow().ArrowException as error:
+            return error  # type: ignore[no-any-return]
+        return None
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
@@ -264,16 +283,36 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
             return tuple(reader.schema.names)
 
 
+def csv_type(column: SchemaColumn) -> Any:
+    """Arrow type of a column of a schema in a CSV file."""
+    arrow = pyarrow()
+    if isinstance(column, Numeric):
+        return arrow.float64()
+    return {str: arrow.string(), int: arrow.int64(), bool: arrow.bool_()}[type(column.categories[0])]
+
+
 def empty_texts_missing(table: Any) -> Any:
     """A table in which empty cells are missing in columns of texts, too."""
-    compute, types = pyarrow().compute, pyarrow().types
+
+    def without_empty(column: Any) -> Any:
+        compute = pyarrow().compute
+        empty = compute.equal(column, "")
+        if not compute.any(empty).as_py():
+            return column
+        return compute.if_else(empty, pyarrow().scalar(None, column.type), column)
+
+    return _with_texts(table, without_empty)
+
+
+def trimmed_texts(table: Any) -> Any:
+    """Texts as a person reads them: many files put a space after a comma."""
+    return _with_texts(table, pyarrow().compute.utf8_trim_whitespace)
+
+
+def _with_texts(table: Any, change: Callable[[Any], Any]) -> Any:
     for place, field in enumerate(table.schema):
-        if types.is_string(field.type):
-            column = table.column(place)
-            empty = compute.equal(column, "")
-            if compute.any(empty).as_py():
-                some = compute.if_else(empty, pyarrow().scalar(None, field.type), column)
-                table = table.set_column(place, field.name, some)
+        if pyarrow().types.is_string(field.type):
+            table = table.set_column(place, field.name, change(table.column(place)))
     return table
 
 
@@ -318,11 +357,15 @@ def _errors_of(path: Path, kind: str) -> Iterator[None]:
 
 def _types(schema: Any, names: Sequence[str], path: Path) -> dict[str, Any]:
     for name in names:
-        count = len(schema.get_all_field_indices(name))
-        if count != 1:
-            found = "no column" if count == 0 else f"{count} columns"
-            raise DataError(f"{path} has {found} called {name!r}; its columns are {schema.names}")
+        _check_occurs_once(name, schema.names, path)
     return {name: schema.field(name).type for name in names}
+
+
+def _check_occurs_once(name: str, names: Sequence[str], path: Path, how: str = "", advice: str = "") -> None:
+    count = names.count(name)
+    if count != 1:
+        found = "no column" if count == 0 else f"{count} columns"
+        raise DataError(f"{path} has {found} called {name!r}; its columns{how} are {list(names)}{advice}")
 
 
 def _same_types(types: Mapping[str, Any], expected: Mapping[str, Any], path: Path) -> None:

@@ -1,151 +1,58 @@
-"""What is wrong with a CSV file that pyarrow could not read: the place and the cell, for people."""
+"""What pyarrow says of a CSV file that it cannot read, in terms of columns, rows and lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-_MOST_SHOWN = 40  # characters of a cell or line in a message
-_ADVICE = (
-    "Correct the file. Columns other than numbers are left out through columns=[...], or described with a "
-    "schema; labels that are text are read with label_type='text'."
+_MAX_SHOWN = 40  # characters of a cell
+_KINDS = {"double": "a number", "int64": "a whole number", "bool": "true or false", "string": "text in UTF-8"}
+_FAULT = re.compile(
+    r"(?:In CSV column #(?P<column>\d+): |CSV parse error: )(?:Row #(?P<row>\d+): )?"
+    r"(?:CSV conversion error to (?P<kind>\w+): invalid (?:value '(?P<cell>.*)'|.*)"
+    r"|Expected (?P<expected>\d+) columns, got (?P<found>\d+): (?P<line>.*))",
+    re.DOTALL,
 )
 
 
-def csv_fault(
-    arrow: Any,
-    path: Path,
-    names: Sequence[str],
-    column_types: Mapping[str, Any],
-    delimiter: str,
-    block_bytes: int,
-) -> str | None:
-    """A message about the first fault of a file with columns `names`; None where none is found.
+@dataclass(frozen=True)
+class CsvFault:
+    """A cell of another type than its column's, or a line with too many or too few cells.
 
-    Reads the file again up to the fault, as text.
+    Attributes
+    ----------
+    row : int or None
+        Counted from 0 below the header; None where pyarrow read with several threads.
+    problem : str
     """
-    for name in column_types:
-        if names.count(name) != 1:
-            return _column_fault(path, name, names, delimiter)
-    reader = _Reader(arrow, path, delimiter, block_bytes)
-    try:
-        found = _first_bad_cell(reader, column_types)
-    except (arrow.ArrowException, OSError):
-        return None
-    line = reader.bad_line
-    if line is not None and (found is None or line[0] <= found[0]):
-        row, text, expected, actual = line
-        return (
-            f"{_place(path, row)} has {actual} cells, the header {expected}: {_shown(text)}. Correct the "
-            f"file, or name what separates its cells (delimiter={delimiter!r})."
-        )
+
+    row: int | None
+    problem: str
+
+    def place(self, path: Path) -> str:
+        """File, line and row; pyarrow counts no empty lines."""
+        if self.row is None:
+            return str(path)
+        with open(path, "rb") as file:
+            filled = (number for number, line in enumerate(file, 1) if line.strip(b"\r\n"))
+            number = next((number for count, number in enumerate(filled) if count == self.row + 1), None)
+        return f"{path}, row {self.row}" if number is None else f"{path}, line {number} (row {self.row})"
+
+
+def csv_fault(error: Exception, names: Sequence[str]) -> CsvFault | None:
+    """The fault that an error of pyarrow tells of in a file with columns `names`; None for other errors."""
+    found = _FAULT.search(str(error))
     if found is None:
         return None
-    row, name, cell = found
-    kind = _kind(arrow, column_types[name])
-    return f"{_place(path, row)}, column {name!r}: expected {kind}, got {_shown(cell)}. {_ADVICE}"
-
-
-class _Reader:
-    """The file's cells as bytes, block by block, up to the first line that has too many or too few."""
-
-    def __init__(self, arrow: Any, path: Path, delimiter: str, block_bytes: int) -> None:
-        self.arrow, self._path, self._delimiter, self._block_bytes = arrow, path, delimiter, block_bytes
-        self.bad_line: tuple[int, str, int, int] | None = None
-
-    def blocks(self, names: Sequence[str]) -> Iterator[Any]:
-        """Tables of bytes; lines of another length are left out, and the first of them is kept in mind."""
-
-        def skip(line: Any) -> str:
-            if self.bad_line is None:  # the header is line 1
-                self.bad_line = line.number - 2, line.text, line.expected_columns, line.actual_columns
-            return "skip"
-
-        csv, binary = self.arrow.csv, self.arrow.binary()
-        with csv.open_csv(
-            str(self._path),
-            # One thread: rows have numbers.
-            read_options=csv.ReadOptions(block_size=self._block_bytes, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=self._delimiter, invalid_row_handler=skip),
-            convert_options=csv.ConvertOptions(
-                include_columns=list(names),
-                column_types=dict.fromkeys(names, binary),
-                strings_can_be_null=True,
-            ),
-        ) as reader:
-            for block in reader:
-                yield block
-                if self.bad_line is not None:
-                    return
-
-
-def _first_bad_cell(reader: _Reader, column_types: Mapping[str, Any]) -> tuple[int, str, str] | None:
-    """Row, column and text of the first cell that its type does not admit."""
-    first_row = 0
-    for block in reader.blocks(tuple(column_types)):
-        cells = [
-            (row, name)
-            for name, kind in column_types.items()
-            if (row := _first_bad_row(reader.arrow, block.column(name), kind)) is not None
-        ]
-        if cells:
-            row, name = min(cells, key=lambda cell: cell[0])
-            text = block.column(name)[row].as_py().decode(errors="backslashreplace")
-            return first_row + row, name, text
-        first_row += block.num_rows
-    return None
-
-
-def _first_bad_row(arrow: Any, column: Any, kind: Any) -> int | None:
-    """By halves."""
-    if _admits(arrow, column, kind):
-        return None
-    first, length = 0, len(column)
-    while length > 1:
-        half = length // 2
-        if _admits(arrow, column.slice(first, half), kind):
-            first, length = first + half, length - half
-        else:
-            length = half
-    return first
-
-
-def _admits(arrow: Any, column: Any, kind: Any) -> bool:
-    try:
-        text = arrow.compute.cast(column, arrow.string())
-        if not arrow.types.is_string(kind):
-            arrow.compute.cast(arrow.compute.utf8_trim_whitespace(text), kind)
-    except arrow.ArrowInvalid:
-        return False
-    return True
-
-
-def _place(path: Path, row: int) -> str:
-    """The file, the line, which pyarrow does not count where it is empty, and the row."""
-    with open(path, "rb") as file:
-        filled = (number for number, line in enumerate(file, 1) if line.strip(b"\r\n"))
-        number = next((number for count, number in enumerate(filled) if count == row + 1), None)
-    return f"{path}, row {row}" if number is None else f"{path}, line {number} (row {row})"
-
-
-def _column_fault(path: Path, name: str, names: Sequence[str], delimiter: str) -> str:
-    count = names.count(name)
-    found = "no column" if count == 0 else f"{count} columns"
-    return (
-        f"{path} has {found} called {name!r}; its columns, separated by {delimiter!r}, are {list(names)}. "
-        "Name others, or what separates them (delimiter=...)."
-    )
-
-
-def _kind(arrow: Any, kind: Any) -> str:
-    """A type, for people."""
-    if arrow.types.is_floating(kind):
-        return "a number"
-    if arrow.types.is_integer(kind):
-        return "a whole number"
-    return "true or false" if arrow.types.is_boolean(kind) else "text in UTF-8"
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}...")
+    row = int(found["row"]) - 2 if found["row"] else None  # the header is row 1
+    if found["column"] is None:
+        return CsvFault(
+            row, f": a line has {found['found']} cells, expected {found['expected']}: {found['line']!r}"
+        )
+    problem = f", column {names[int(found['column'])]!r}: expected {_KINDS.get(found['kind'], found['kind'])}"
+    cell = found["cell"]
+    if cell is not None:
+        problem += f", got {cell if len(cell) <= _MAX_SHOWN else f'{cell[:_MAX_SHOWN]}...'!r}"
+    return CsvFault(row, problem)

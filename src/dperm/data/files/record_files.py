@@ -21,6 +21,7 @@ from dperm.data.files.arrow_tables import (
     Paths,
     Tables,
     csv_columns,
+    csv_type,
     files_of,
     parquet_columns,
     pyarrow,
@@ -152,7 +153,7 @@ def scan_csv(
     names = _column_names(label, columns, schema, lambda: csv_columns(files[0], delimiter))
     column_types = {name: arrow.float64() for name in names}
     if schema is not None:
-        column_types |= {column.name: _csv_type(column) for column in schema.columns}
+        column_types |= {column.name: csv_type(column) for column in schema.columns}
     column_types[label] = getattr(arrow, types[label_type])()
     block = _CSV_BLOCK_BYTES if block_bytes is None else _positive("block_bytes", block_bytes)
     return RecordFiles(CsvTables(files, column_types, block, delimiter), label, schema)
@@ -349,13 +350,6 @@ def _positive(name: str, value: int) -> int:
     if not (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1):
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)
-
-
-def _csv_type(column: Any) -> Any:
-    """Arrow type of a column of a schema in a CSV file."""
-    kinds = {str: "string", int: "int64", bool: "bool_"}
-    categories = getattr(column, "categories", None)
-    return getattr(pyarrow(), kinds[type(categories[0])] if categories else "float64")()
 
 
 def _reals() -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ from dperm.errors import DataError
 Numbers = NDArray[np.float64]
 
 TRANSFORMS = ("none", "log1p")
-MOST_CATEGORIES = 65_535  # codes are 16-bit, and one stands for no category
+MAX_CATEGORIES = 65_535  # codes are 16-bit, and one stands for no category
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Numeric:
             return
         if isinstance(bins, Integral) and not isinstance(bins, bool):
             object.__setattr__(self, "bins", int(bins))
-            if not 2 <= int(bins) < MOST_CATEGORIES:
-                raise ValueError(f"column {self.name!r}: bins must be at least 2 and below {MOST_CATEGORIES}")
+            if not 2 <= int(bins) < MAX_CATEGORIES:
+                raise ValueError(f"column {self.name!r}: bins must be at least 2 and below {MAX_CATEGORIES}")
         else:
             _set_borders(self, bins)
         borders = self.borders
@@ -238,9 +238,9 @@ class Categorical:
         if isinstance(self.categories, str):
             raise ValueError(f"column {self.name!r}: categories must be a list, got {self.categories!r}")
         object.__setattr__(self, "categories", tuple(self.categories))
-        if not 1 <= len(self.categories) <= MOST_CATEGORIES:
+        if not 1 <= len(self.categories) <= MAX_CATEGORIES:
             raise ValueError(
-                f"column {self.name!r} must have between 1 and {MOST_CATEGORIES} categories, got "
+                f"column {self.name!r} must have between 1 and {MAX_CATEGORIES} categories, got "
                 f"{len(self.categories)}"
             )
         kinds = {type(category) for category in self.categories}

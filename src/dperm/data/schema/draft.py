@@ -14,7 +14,7 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.table_columns import TableColumn, as_frame, read_columns
 from dperm.errors import DataError, PrivacyWarning
 
-MOST_CATEGORIES = 200  # a column of more texts is a name or a number of the record rather than a category
+MAX_CATEGORIES = 200  # a column of more texts is a name or a number of the record rather than a category
 _SMALLEST_UNIT = 1e-300  # powers of ten below it are 0 at some point
 _LARGEST_WHOLE = 2**53  # larger doubles are whole whatever they stand for
 
@@ -30,7 +30,7 @@ def draft_columns(table: Any) -> tuple[list[SchemaColumn], list[str]]:
     if len(left_out) == len(drafts):
         raise DataError(
             f"no description suits any of the table's columns {left_out}: a schema describes finite numbers, "
-            f"and columns of at most {MOST_CATEGORIES} different texts or truth values"
+            f"and columns of at most {MAX_CATEGORIES} different texts or truth values"
         )
     warnings.warn(
         "this schema was read from the data and is a draft: bounds and categories that were measured on "
@@ -72,6 +72,6 @@ def _draft_numbers(name: str, values: NDArray[np.float64], missing: bool) -> Num
 
 def _draft_categories(name: str, found: Sequence[Any], missing: bool) -> Categorical | None:
     kinds = {type(value) for value in found}
-    if not 1 <= len(found) <= MOST_CATEGORIES or len(kinds) > 1 or not kinds <= {str, int, bool}:
+    if not 1 <= len(found) <= MAX_CATEGORIES or len(kinds) > 1 or not kinds <= {str, int, bool}:
         return None
     return Categorical(name, sorted(found), missing="zero" if missing else "error")

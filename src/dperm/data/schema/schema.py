@@ -16,7 +16,7 @@ import numpy as np
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.table_columns import n_rows, read_columns
-from dperm.data.schema.text import DRAFT, columns_from_entries, schema_text, table_of
+from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 #: Largest integer of each integer type of the numeric block: it stands for 1.
@@ -105,7 +105,7 @@ class Schema:
     @property
     def digest(self) -> str:
         """SHA-256 of the description, in hexadecimal: it tells schemas apart in privacy statements."""
-        return hashlib.sha256(schema_text(self).encode()).hexdigest()
+        return hashlib.sha256(self._text().encode()).hexdigest()
 
     def row_norm(self, fit_intercept: bool = True) -> float:
         """Bound on the Euclidean norm of a row, its 1 for the intercept included if there is one.
@@ -162,7 +162,18 @@ class Schema:
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
-        """Read a description from a TOML file, see `to_toml`.
+        """Read a description from a TOML file that `to_toml` or a person wrote.
+
+        Besides ``name`` and ``ignored`` it has an array of tables ``columns``, whose keys are the parameters
+        of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be left out where ``low``,
+        ``high`` or ``categories`` tell; ``repeat = n`` stands for n columns name0, name1, ... that are alike.
+        A column may take one line::
+
+            columns = [
+                { name = "age", low = 17, high = 90 },
+                { name = "colour", categories = ["red", "green"], unknown = "zero" },
+                { name = "pixel", low = 0, high = 255, repeat = 784 },
+            ]
 
         Raises
         ------
@@ -194,7 +205,10 @@ class Schema:
 
     def to_text(self) -> str:
         """The description as TOML; a `template` begins with a comment that says that it is a draft."""
-        return (DRAFT if self._is_draft else "") + schema_text(self)
+        return (DRAFT if self._is_draft else "") + self._text()
+
+    def _text(self) -> str:
+        return toml_text(self.name, self.ignored, self.columns)
 
     @classmethod
     def template(cls, table: Any, name: str = "") -> Schema:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
-
-if TYPE_CHECKING:
-    from dperm.data.schema.schema import Schema
 
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
@@ -30,9 +28,7 @@ def table_of(text: str) -> dict[str, Any]:
 
 
 def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
-    """Columns of a TOML document's array ``columns``.
-
-    ``repeat = n`` stands for n columns name0, name1, ... that are alike.
+    """Columns of a TOML document's array ``columns``, see `Schema.from_toml`.
 
     Raises
     ------
@@ -46,7 +42,7 @@ def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
 
 def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
     label = f"schema {schema_name!r}, column {entry.get('name', '?')!r}"
-    kind = entry.pop("type", None)
+    kind = entry.pop("type", _type_by_keys(entry))
     if not isinstance(kind, str) or kind not in _TYPES:
         raise ValueError(f"{label}: type must be 'numeric' or 'categorical', got {kind!r}")
     repeat = entry.pop("repeat", None)
@@ -63,12 +59,18 @@ def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
     return [_TYPES[kind](name=f"{stem}{i}", **entry) for i in range(repeat)]
 
 
-def schema_text(schema: Schema) -> str:
-    """The schema as TOML; settings at their defaults are left out."""
-    lines = [f"name = {_text(schema.name)}"] if schema.name else []
-    if schema.ignored:
-        lines.append(f"ignored = {_value(schema.ignored)}")
-    for column in schema.columns:
+def _type_by_keys(entry: dict[str, Any]) -> str | None:
+    if "categories" in entry:
+        return "categorical"
+    return "numeric" if "low" in entry or "high" in entry else None
+
+
+def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]) -> str:
+    """A schema as TOML; settings at their defaults are left out."""
+    lines = [f"name = {_text(name)}"] if name else []
+    if ignored:
+        lines.append(f"ignored = {_value(ignored)}")
+    for column in columns:
         kind = "numeric" if isinstance(column, Numeric) else "categorical"
         lines += ["", "[[columns]]", f"name = {_text(column.name)}", f'type = "{kind}"']
         for each in fields(column)[1:]:

@@ -1,0 +1,121 @@
+"""How the benchmarks measure: both sides of a ratio in turn, and the median of the rounds' ratios.
+
+So a machine whose speed drifts does not matter.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import dperm
+
+Call = Callable[[], object]
+
+# The threads of numpy's linear algebra keep their cores busy for some 80 ms after a product.
+IDLE_SECONDS = 0.15
+REPEATED_SECONDS = 0.02
+
+
+def seconds(call: Call) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def per_unit(call: Callable[[], int]) -> float:
+    """Wall time of one call over the units of work that it says it did."""
+    start = time.perf_counter()
+    units = call()
+    return (time.perf_counter() - start) / units
+
+
+def milliseconds(call: Call, rounds: int = 3) -> float:
+    """The shortest of some calls."""
+    return 1e3 * min(seconds(call) for _ in range(rounds))
+
+
+def ratio(slow: Call, fast: Call, rounds: int) -> float:
+    """Median over rounds of time(slow) / time(fast)."""
+    repeats = {call: max(1, math.ceil(REPEATED_SECONDS / _second_call(call))) for call in (slow, fast)}
+
+    def one_of_several(call: Call) -> float:
+        call()  # wakes its own threads
+        return seconds(lambda: [call() for _ in range(repeats[call])]) / repeats[call]
+
+    return median_ratio(lambda: one_of_several(slow), lambda: one_of_several(fast), rounds)
+
+
+def _second_call(call: Call) -> float:
+    call()
+    return seconds(call)
+
+
+def median_ratio(slow: Callable[[], float], fast: Callable[[], float], rounds: int) -> float:
+    """Median over rounds of what two functions measured of themselves, while the other's threads sleep."""
+
+    def undisturbed(call: Callable[[], float]) -> float:
+        time.sleep(IDLE_SECONDS)
+        return call()
+
+    return float(np.median([undisturbed(slow) / undisturbed(fast) for _ in range(rounds)]))
+
+
+def times_in_turn(calls: Mapping[str, Call], rounds: int) -> dict[str, np.ndarray]:
+    """Seconds of each call in each round, after one call that does not count."""
+    for call in calls.values():
+        call()
+    times = [{name: seconds(call) for name, call in calls.items()} for _ in range(rounds)]
+    return {name: np.array([each[name] for each in times]) for name in calls}
+
+
+def show(what: str, value: float) -> None:
+    """One line of a table."""
+    digits = max(0, 2 - int(math.log10(max(value, 1e-9))))
+    print(f"| {what:<62} | {value:10.{digits}f} |", flush=True)
+
+
+def show_ratios(sides: Mapping[str, tuple[Call, Call]], rounds: int) -> None:
+    """A line for each pair, slow side first."""
+    for what, (slow, fast) in sides.items():
+        show(what, ratio(slow, fast, rounds))
+
+
+def show_row(name: str, values: list[list[float]]) -> None:
+    """A line of means and standard deviations over the first axis."""
+    mean, deviation = np.mean(values, axis=0), np.std(values, axis=0)
+    cells = [f"{m:.2f} ({s:.2f})" for m, s in zip(mean, deviation, strict=True)]
+    print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def show_heading(title: str, first: str, epsilons: list[float]) -> None:
+    """The head of a table of `show_row`."""
+    print(f"{title}\n| {first} | " + " | ".join(f"epsilon {e:g}" for e in epsilons) + " |", flush=True)
+
+
+def command_line(description: str | None, **defaults: Any) -> argparse.Namespace:
+    """What the command line says; prints how the package was built.
+
+    A default may be a value, a list where several can be given, a tuple of choices of which the first is the
+    default, or the type of a value that need not be given.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in defaults.items():
+        several = isinstance(default, list)
+        first = default[0] if isinstance(default, list | tuple) else default
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=default if isinstance(default, type) else type(first),
+            nargs="+" if several else None,
+            choices=default if isinstance(default, tuple) else None,
+            default=None if isinstance(default, type) else default if several else first,
+        )
+    found = parser.parse_args()
+    print(dperm.build_info())
+    return found

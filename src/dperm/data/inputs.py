@@ -1,0 +1,23 @@
+"""From what a caller passes as X to the rows that an objective reads: here, or on a cluster."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from dperm.data.dask.collections import blocks_of, is_dask_collection
+from dperm.data.dask.rows import DistributedRows
+from dperm.data.rows import Rows, RowSettings, RowSource
+from dperm.data.sources import rows_of
+
+
+def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings) -> Rows:
+    """Records ``(X, y)``: those of a Dask collection stay on its workers, see `rows_of` for others.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be used. Nothing is drawn or charged before this check.
+    """
+    if is_dask_collection(X):
+        return DistributedRows(blocks_of(X, y), settings)
+    return rows_of(X, y, settings)
