@@ -8,17 +8,37 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import NoneType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, PrivacyWarning
 from dperm.estimators.dask_input import found_labels, mapped_targets
+
+_NUMBER = (numbers.Real, "a number")
+_NUMBER_OR_NONE = ((numbers.Real, NoneType), "a number or None")
+_FLAG = ((bool, np.bool_), "True or False")
+#: By the name of a parameter: types, and what they are in words.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "l2": _NUMBER,
+    "fit_intercept": _FLAG,
+    "penalize_intercept": _FLAG,
+    "row_norm": _NUMBER_OR_NONE,
+    "threshold": _NUMBER,
+    "quantile": _NUMBER,
+    "curvature": _NUMBER,
+    "target_bound": _NUMBER_OR_NONE,
+    "solver_options": ((Mapping, NoneType), "a mapping of keyword arguments or None"),
+    "ledger": ((PrivacyLedger, NoneType), "a ledger of dperm.accounting or None"),
+    "verbose": ((numbers.Integral, np.bool_), "an integer"),
+}
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> None:
@@ -35,29 +55,29 @@ def check_epsilon_delta(epsilon: float, delta: float) -> None:
         )
 
 
-def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
-    """The two labels, negative first: the public ``classes``, or those found in ``y`` with a warning.
+def check_kinds(parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError for a constructor's argument of the wrong kind.
 
-    Raises
-    ------
-    ValueError
-        When there are not exactly two labels, or ``y`` holds one that is not in ``classes``.
+    Whether a value of the right kind is a good one is checked where it is used.
     """
-    return _labels(y, classes, private=private, most=2)
+    for name, value in parameters.items():
+        kinds, wanted = _KINDS.get(name, (object, ""))
+        if not isinstance(value, kinds):
+            raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
-def class_labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
+def class_labels(
+    y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most: int | None = None
+) -> NDArray[Any]:
     """Two or more labels: the public ``classes`` in their order, or those found in ``y`` with a warning.
 
+    Of two labels the negative one comes first. `most` is how many there may be, 2 or any number.
+
     Raises
     ------
     ValueError
-        When there are fewer than two labels, or ``y`` holds one that is not in ``classes``.
+        When there are not that many labels, or ``y`` holds one that is not in ``classes``.
     """
-    return _labels(y, classes, private=private, most=None)
-
-
-def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most: int | None) -> NDArray[Any]:
     if not is_dask_collection(y):
         check_classification_targets(y)
         found = np.unique(np.asarray(y))
@@ -80,7 +100,7 @@ def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most:
                 "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
                 + (", or all classes where there are more." if most is None else "."),
                 PrivacyWarning,
-                stacklevel=4,
+                stacklevel=4,  # of whoever called fit
             )
         return found
     public = np.asarray(classes)
