@@ -5,9 +5,9 @@ import pytest
 from reference import source_code
 from reference.source_code import all_functions, circles, import_graph, include_graph
 
-MOST_LINES_OF_A_FILE = 500
-MOST_LINES_OF_A_FUNCTION = 80  # its body, docstring left out
-MOST_ARGUMENTS = 8  # self left out
+MAX_LINES_OF_A_FILE = 500
+MAX_LINES_OF_A_FUNCTION = 80  # its body, docstring left out
+MAX_ARGUMENTS = 8  # self left out
 
 ALGORITHM = "an algorithm's settings are keywords, with the names of its paper"
 ESTIMATOR = "scikit-learn reads an estimator's parameters off the signature of its constructor"
@@ -71,7 +71,7 @@ def test_files_are_short():
     findings = [
         f"{path.relative_to(source_code.ROOT).as_posix()}: {length} lines"
         for path, length in lengths.items()
-        if length > MOST_LINES_OF_A_FILE
+        if length > MAX_LINES_OF_A_FILE
     ]
     assert not findings, listed(findings)
 
@@ -80,7 +80,7 @@ def test_functions_are_short():
     findings = [
         f"{function}: {function.n_lines} lines"
         for function in all_functions()
-        if function.n_lines > MOST_LINES_OF_A_FUNCTION
+        if function.n_lines > MAX_LINES_OF_A_FUNCTION
     ]
     assert not findings, listed(findings)
 
@@ -89,7 +89,7 @@ def test_functions_take_few_arguments():
     findings = [
         f"{function}: {function.n_arguments} arguments"
         for function in all_functions()
-        if function.n_arguments > MOST_ARGUMENTS
+        if function.n_arguments > MAX_ARGUMENTS
         and not (function.path.suffix == ".py" and function.public_name in MANY_ARGUMENTS)
     ]
     assert not findings, listed(findings)

@@ -67,11 +67,11 @@ def check_kinds(parameters: Mapping[str, Any]) -> None:
 
 
 def class_labels(
-    y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most: int | None = None
+    y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, max_classes: int | None = None
 ) -> NDArray[Any]:
     """Two or more labels: the public ``classes`` in their order, or those found in ``y`` with a warning.
 
-    Of two labels the negative one comes first. `most` is how many there may be, 2 or any number.
+    Of two labels the negative one comes first. `max_classes` is 2, or None for any number.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def class_labels(
     else:  # the workers check their labels when they turn them into codes
         found = np.unique(np.asarray(classes))
     if classes is None:
-        if most == 2 and len(found) > 2:
+        if max_classes == 2 and len(found) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"{len(found)} classes."
@@ -98,15 +98,19 @@ def class_labels(
             warnings.warn(
                 "classes was not given, so the labels were read from the data: that a label occurs at all "
                 "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
-                + (", or all classes where there are more." if most is None else "."),
+                + (", or all classes where there are more." if max_classes is None else "."),
                 PrivacyWarning,
                 stacklevel=4,  # of whoever called fit
             )
         return found
     public = np.asarray(classes)
     different = public.ndim == 1 and len(np.unique(public)) == len(public)
-    if not (different and len(public) >= 2 and (most is None or len(public) <= most)):
-        wanted = "two different labels [negative, positive]" if most == 2 else "two or more different labels"
+    if not (different and len(public) >= 2 and (max_classes is None or len(public) <= max_classes)):
+        wanted = (
+            "two different labels [negative, positive]"
+            if max_classes == 2
+            else "two or more different labels"
+        )
         raise ValueError(f"classes must be {wanted}, got {classes!r}")
     _check_known(found, public)
     return public

@@ -189,7 +189,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
         X, y = training_data(self, X, y)
         self.classes_ = class_labels(
-            labels_of(X, y), self.classes, private=self._is_private(), most=self._max_classes
+            labels_of(X, y), self.classes, private=self._is_private(), max_classes=self._max_classes
         )
         return self._loss(), *with_targets(X, y, self._targets)
 
