@@ -27,6 +27,12 @@ def test_files_that_a_page_names_are_there(page):
     assert not missing, "not there: " + ", ".join(missing)
 
 
+def test_every_decision_is_listed():
+    folder = ROOT / "docs" / "decisions"
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
+
+
 def test_the_paths_of_a_page_are_found():
     text = "`csrc/loss/x.h` and `python bench/run.py --all`, `src/dperm/<name>.py`, not `x.py`"
     assert list(named_paths(text)) == ["csrc/loss/x.h", "bench/run.py", "src/dperm/*.py"]
