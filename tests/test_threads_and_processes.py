@@ -201,9 +201,8 @@ def data(n=6_000, d=8):
 
 def searched(n_jobs, ledger=None):
     """Scores of a grid search over seeded private fits, large enough for several threads."""
-    model = LogisticRegression(
-        epsilon=1.0, delta=1e-6, classes=[-1, 1], random_state=5, solver="noisy_gd", ledger=ledger
-    )
+    settings = {"solver": "noisy_gd", "solver_options": {"steps": 20}, "random_state": 5, "ledger": ledger}
+    model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[-1, 1], **settings)
     search = GridSearchCV(model, {"l2": [0.0, 0.1]}, cv=2, n_jobs=n_jobs)
     return search.fit(*data(20_000)).cv_results_["mean_test_score"].tolist()
 

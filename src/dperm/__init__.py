@@ -4,9 +4,31 @@ Sub-modules and names are imported when first used, so that ``import dperm`` sta
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {
+if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers and editors
+    from dperm import accounting as accounting
+    from dperm import algorithms as algorithms
+    from dperm import audit as audit
+    from dperm import data as data
+    from dperm import datasets as datasets
+    from dperm import errors as errors
+    from dperm import estimators as estimators
+    from dperm import losses as losses
+    from dperm import mechanisms as mechanisms
+    from dperm._build_info import build_info as build_info
+    from dperm.data.schema.columns import Categorical as Categorical
+    from dperm.data.schema.columns import Numeric as Numeric
+    from dperm.data.schema.schema import Schema as Schema
+    from dperm.estimators import HuberRegressor as HuberRegressor
+    from dperm.estimators import LinearSVC as LinearSVC
+    from dperm.estimators import LogisticRegression as LogisticRegression
+    from dperm.estimators import QuantileRegressor as QuantileRegressor
+    from dperm.objective.objective import Objective as Objective
+    from dperm.private_values.bounded import Bounded as Bounded
+    from dperm.statement.privacy_statement import PrivacyStatement as PrivacyStatement
+
+_LAZY = {
     "Bounded": "dperm.private_values.bounded",
     "Categorical": "dperm.data.schema.columns",
     "HuberRegressor": "dperm.estimators",
@@ -31,16 +53,17 @@ _SUBMODULES = {
     "mechanisms",
 }
 
-__all__ = [*_PUBLIC, *_SUBMODULES, "__version__"]
+__all__ = [*_LAZY, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"
 
+if not TYPE_CHECKING:  # a type checker that saw this function would take every name for known
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(importlib.import_module(_PUBLIC[name]), name)
-    if name in _SUBMODULES:
-        return importlib.import_module(f"dperm.{name}")
-    raise AttributeError(f"module 'dperm' has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _LAZY:
+            return getattr(importlib.import_module(_LAZY[name]), name)
+        if name in _SUBMODULES:
+            return importlib.import_module(f"dperm.{name}")
+        raise AttributeError(f"module 'dperm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,6 @@ from dperm import (
     QuantileRegressor,
     Schema,
 )
-from dperm.accounting import Ledger
 from dperm.errors import DataError
 
 SCHEMA = Schema(
@@ -161,50 +160,44 @@ def test_long_predictions_come_in_blocks(monkeypatch):
 class TestErrors:
     """Nothing is charged."""
 
-    @pytest.fixture
-    def ledger(self):
-        ledger = Ledger(epsilon=10.0, delta=1e-5)
-        yield ledger
-        assert not ledger.history()
-
     def model(self, ledger, **changes):
         return clone(ESTIMATORS["logistic"]).set_params(ledger=ledger, **changes)
 
-    def test_bad_records(self, ledger):
+    def test_bad_records(self, uncharged):
         frame, _, y = people()
         with pytest.raises(DataError, match="the table lacks column 'age'"):
-            self.model(ledger).fit(frame.drop(columns="age"), y)
+            self.model(uncharged).fit(frame.drop(columns="age"), y)
         with pytest.raises(DataError, match="does not describe column 'id'"):
-            self.model(ledger).fit(frame.assign(id=1), y)
+            self.model(uncharged).fit(frame.assign(id=1), y)
         with pytest.raises(DataError, match="column 'age' is numeric in the schema and holds String"):
-            self.model(ledger).fit(frame.assign(age="old").astype(object), y)
+            self.model(uncharged).fit(frame.assign(age="old").astype(object), y)
         frame.loc[2, "income"] = None
         with pytest.raises(DataError, match="'income' has a missing value at row 2"):
-            self.model(ledger).fit(frame, y)
+            self.model(uncharged).fit(frame, y)
 
-    def test_bad_targets(self, ledger):
+    def test_bad_targets(self, uncharged):
         frame, _, y = people()
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-            self.model(ledger).fit(frame, y[:-1])
+            self.model(uncharged).fit(frame, y[:-1])
         with pytest.raises(DataError, match="label 'maybe', which is not in classes"):
-            self.model(ledger).fit(frame, np.where(y == "yes", "maybe", y))
+            self.model(uncharged).fit(frame, np.where(y == "yes", "maybe", y))
         with pytest.raises(ValueError, match="requires y to be passed"):
-            self.model(ledger).fit(frame, None)
+            self.model(uncharged).fit(frame, None)
         with pytest.raises(DataError, match="at least one record"):
-            self.model(ledger).fit(frame[:0], y[:0])
+            self.model(uncharged).fit(frame[:0], y[:0])
 
-    def test_bad_schemas(self, ledger):
+    def test_bad_schemas(self, uncharged):
         frame, _, y = people()
         with pytest.raises(TypeError, match=r"schema must be a dperm\.Schema, got str"):
-            self.model(ledger, schema="people.toml").fit(frame, y)
+            self.model(uncharged, schema="people.toml").fit(frame, y)
         other = Schema([Numeric("age", 0, 1)]).encode({"age": np.zeros(len(y))})
         with pytest.raises(DataError, match="encoded already, into 1 columns, and not by this schema"):
-            self.model(ledger).fit(other, y)
+            self.model(uncharged).fit(other, y)
 
-    def test_columns_of_text_need_a_schema(self, ledger):
+    def test_columns_of_text_need_a_schema(self, uncharged):
         frame, _, y = people()
         with pytest.raises(DataError, match=r"could not convert .*need schema=, a public description"):
-            self.model(ledger, schema=None).fit(frame, y)
+            self.model(uncharged, schema=None).fit(frame, y)
 
     def test_other_records_in_prediction(self):
         frame, _, y = people()

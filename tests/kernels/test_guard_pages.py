@@ -26,6 +26,7 @@ def needs(kind, folder):
         pytest.skip(f"the compiler cannot build programs with {SANITIZERS[kind]}")
 
 
+@pytest.mark.c_programs
 @pytest.mark.parametrize("kind", ["plain", "sanitized"])
 def test_no_access_past_either_end(kind, tmp_path):
     needs(kind, tmp_path)
@@ -39,6 +40,7 @@ def test_no_access_past_either_end(kind, tmp_path):
     assert set(passes.values()) == {passes["baseline"]}
 
 
+@pytest.mark.c_programs
 def test_threads_do_not_race(tmp_path):
     needs("threads", tmp_path)
     if "clang" in run(CC, "--version").stdout:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import is_classifier
 
 from dperm.data.dask.collections import Blocks, blocks_of, is_dask_collection
@@ -50,24 +50,15 @@ def found_labels(y: Any) -> NDArray[Any]:
     import dask
 
     different = dask.delayed(_different, pure=False)
-    blocks = [different(block) for block in np.ravel(np.array(y.to_delayed(), dtype=object))]
-    return np.unique(np.concatenate(dask.compute(*blocks)))
+    return np.unique(np.concatenate(dask.compute(*[different(block) for block in _delayed_blocks(y)])))
 
 
 def mapped_targets(y: Any, function: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Any:
     """``function`` of every block of a Dask array or series, as a lazy array of float64."""
     import dask
-    import dask.array
 
     apply = dask.delayed(_of_block, pure=False, traverse=False)
-    lengths = y.chunks[0] if hasattr(y, "chunks") else [np.nan] * y.npartitions
-    blocks = np.ravel(np.array(y.to_delayed(), dtype=object))
-    return dask.array.concatenate(
-        [
-            dask.array.from_delayed(apply(function, block), (length,), np.float64)
-            for block, length in zip(blocks, lengths, strict=True)
-        ]
-    )
+    return _concatenated(y, lambda block: apply(function, block), (), np.float64)
 
 
 def by_blocks(method: Method) -> Method:
@@ -166,22 +157,31 @@ def _to_send(estimator: Any, name: str) -> tuple[Any, NDArray[Any]]:
 
 def _predictions(estimator: Any, name: str, X: Any) -> Any:
     import dask
-    import dask.array
 
     model, sample = _to_send(estimator, name)
-    if not hasattr(X, "divisions"):
-        X = X.rechunk({1: -1}) if X.numblocks[1] != 1 else X
-        lengths, blocks = X.chunks[0], np.ravel(np.array(X.to_delayed(), dtype=object))
-    else:
-        lengths, blocks = [np.nan] * X.npartitions, X.to_delayed()
+    if hasattr(X, "chunks") and X.numblocks[1] != 1:
+        X = X.rechunk({1: -1})
     apply = dask.delayed(_prediction, pure=False, traverse=False)
     shared = dask.delayed(model, pure=False, traverse=False)
+    return _concatenated(X, lambda block: apply(shared, name, block, sample), sample.shape[1:], sample.dtype)
+
+
+def _delayed_blocks(collection: Any) -> NDArray[Any]:
+    """Of a Dask array in one column of blocks, or of a series or data frame."""
+    return np.ravel(np.array(collection.to_delayed(), dtype=object))
+
+
+def _concatenated(
+    collection: Any, apply: Callable[[Any], Any], row_shape: tuple[int, ...], dtype: DTypeLike
+) -> Any:
+    """A lazy array of what is made of every block: a row for a row."""
+    import dask.array
+
+    lengths = collection.chunks[0] if hasattr(collection, "chunks") else [np.nan] * collection.npartitions
     return dask.array.concatenate(
         [
-            dask.array.from_delayed(
-                apply(shared, name, block, sample), (length, *sample.shape[1:]), sample.dtype
-            )
-            for block, length in zip(blocks, lengths, strict=True)
+            dask.array.from_delayed(apply(block), (length, *row_shape), dtype)
+            for block, length in zip(_delayed_blocks(collection), lengths, strict=True)
         ]
     )
 

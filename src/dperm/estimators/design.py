@@ -24,7 +24,7 @@ _BLOCK_ROWS = 4096  # rows of a tabular matrix that a prediction works on at a t
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
 
 
-def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
+def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Matrix, NDArray[Any]]:
     """Records and targets of ``fit``, checked; sets ``n_features_in_`` and ``feature_names_in_``.
 
     Raises

@@ -8,17 +8,37 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import NoneType
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from dperm.accounting.ledger.ledger import PrivacyLedger
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, PrivacyWarning
 from dperm.estimators.dask_input import found_labels, mapped_targets
+
+_NUMBER = (numbers.Real, "a number")
+_NUMBER_OR_NONE = ((numbers.Real, NoneType), "a number or None")
+_FLAG = ((bool, np.bool_), "True or False")
+#: By the name of a parameter: types, and what they are in words.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "l2": _NUMBER,
+    "fit_intercept": _FLAG,
+    "penalize_intercept": _FLAG,
+    "row_norm": _NUMBER_OR_NONE,
+    "threshold": _NUMBER,
+    "quantile": _NUMBER,
+    "curvature": _NUMBER,
+    "target_bound": _NUMBER_OR_NONE,
+    "solver_options": ((Mapping, NoneType), "a mapping of keyword arguments or None"),
+    "ledger": ((PrivacyLedger, NoneType), "a ledger of dperm.accounting or None"),
+    "verbose": ((numbers.Integral, np.bool_), "an integer"),
+}
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> None:
@@ -35,29 +55,29 @@ def check_epsilon_delta(epsilon: float, delta: float) -> None:
         )
 
 
-def binary_classes(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
-    """The two labels, negative first: the public ``classes``, or those found in ``y`` with a warning.
+def check_kinds(parameters: Mapping[str, Any]) -> None:
+    """Raise TypeError for a constructor's argument of the wrong kind.
 
-    Raises
-    ------
-    ValueError
-        When there are not exactly two labels, or ``y`` holds one that is not in ``classes``.
+    Whether a value of the right kind is a good one is checked where it is used.
     """
-    return _labels(y, classes, private=private, most=2)
+    for name, value in parameters.items():
+        kinds, wanted = _KINDS.get(name, (object, ""))
+        if not isinstance(value, kinds):
+            raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
-def class_labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool) -> NDArray[Any]:
+def class_labels(
+    y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, max_classes: int | None = None
+) -> NDArray[Any]:
     """Two or more labels: the public ``classes`` in their order, or those found in ``y`` with a warning.
 
+    Of two labels the negative one comes first. `max_classes` is 2, or None for any number.
+
     Raises
     ------
     ValueError
-        When there are fewer than two labels, or ``y`` holds one that is not in ``classes``.
+        When there are not that many labels, or ``y`` holds one that is not in ``classes``.
     """
-    return _labels(y, classes, private=private, most=None)
-
-
-def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most: int | None) -> NDArray[Any]:
     if not is_dask_collection(y):
         check_classification_targets(y)
         found = np.unique(np.asarray(y))
@@ -67,7 +87,7 @@ def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most:
     else:  # the workers check their labels when they turn them into codes
         found = np.unique(np.asarray(classes))
     if classes is None:
-        if most == 2 and len(found) > 2:
+        if max_classes == 2 and len(found) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"{len(found)} classes."
@@ -78,15 +98,19 @@ def _labels(y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, most:
             warnings.warn(
                 "classes was not given, so the labels were read from the data: that a label occurs at all "
                 "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
-                + (", or all classes where there are more." if most is None else "."),
+                + (", or all classes where there are more." if max_classes is None else "."),
                 PrivacyWarning,
-                stacklevel=4,
+                stacklevel=4,  # of whoever called fit
             )
         return found
     public = np.asarray(classes)
     different = public.ndim == 1 and len(np.unique(public)) == len(public)
-    if not (different and len(public) >= 2 and (most is None or len(public) <= most)):
-        wanted = "two different labels [negative, positive]" if most == 2 else "two or more different labels"
+    if not (different and len(public) >= 2 and (max_classes is None or len(public) <= max_classes)):
+        wanted = (
+            "two different labels [negative, positive]"
+            if max_classes == 2
+            else "two or more different labels"
+        )
         raise ValueError(f"classes must be {wanted}, got {classes!r}")
     _check_known(found, public)
     return public

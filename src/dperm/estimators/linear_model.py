@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -21,7 +21,16 @@ from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
-from dperm.estimators.input_checks import check_epsilon_delta, is_private, row_scales
+from dperm.estimators.input_checks import (
+    check_epsilon_delta,
+    check_kinds,
+    class_codes,
+    class_labels,
+    is_private,
+    labels_of,
+    row_scales,
+    with_targets,
+)
 from dperm.estimators.solvers import check_solver, run_solver
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
@@ -29,60 +38,83 @@ from dperm.objective.objective import Objective
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
-    """The common keywords, and fitting weights that minimise the mean of a loss.
+    """Weights that minimise the mean of a loss, with a guarantee.
 
-    A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and sets the
-    fitted attributes.
+    A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
+    loss they mean.
     """
+
+    epsilon: float
+    delta: float
+    solver: str
+    l2: float
+    fit_intercept: bool
+    penalize_intercept: bool
+    row_norm: float | None
+    schema: Schema | None
+    neighbors: str
+    calibration: str
+    solver_options: Mapping[str, Any] | None
+    ledger: PrivacyLedger | None
+    n_threads: int | None
+    random_state: RandomState
+    non_finite: str
+    verbose: int
 
     n_features_in_: int
     coef_: NDArray[np.float64]
     intercept_: Any
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        solver: str = "auto",
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        row_norm: float | None = None,
-        schema: Schema | None = None,
-        neighbors: str = "add_or_remove",
-        calibration: str = "tight",
-        solver_options: Mapping[str, Any] | None = None,
-        ledger: PrivacyLedger | None = None,
-        n_threads: int | None = None,
-        random_state: RandomState = None,
-        non_finite: str = "raise",
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.row_norm = row_norm
-        self.schema = schema
-        self.neighbors = neighbors
-        self.calibration = calibration
-        self.solver_options = solver_options
-        self.ledger = ledger
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.non_finite = non_finite
-        self.verbose = verbose
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
+        """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
 
-    def _check_fit(self, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Any, Any]:
-        """The settings and the shapes checked; the data as arrays."""
+    @abstractmethod
+    def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
+        """The loss, and records and targets as an objective takes them; all of them checked."""
+
+    @abstractmethod
+    def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
+        """Set ``coef_`` and ``intercept_`` from an array of a row per column, and the row of the 1."""
+
+    def fit(
+        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+    ) -> Self:
+        """Fit to records ``X`` with labels or real targets ``y``.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array_like, TabularMatrix, RecordFiles, or data frame with a `schema`
+            float32 or float64 in C order is read in place. Files hold the targets, too.
+        y : (n_samples,) array_like, or None with files
+            Labels for a classifier. Real numbers for a regressor, moved onto `target_bound` where beyond.
+        counts : (n_samples,) array_like of int, optional
+            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
+            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an argument or data that cannot be used. Nothing is charged.
+        BudgetExceededError
+            When the ledger cannot afford the fit. Nothing is charged.
+        """
         check_epsilon_delta(self.epsilon, self.delta)
         check_solver(self.solver)
-        return training_data(self, X, y, y_numeric=y_numeric)
+        check_kinds(self.get_params(deep=False))
+        coef = self._minimise(*self._problem(X, y), counts).coef
+        if self.fit_intercept:
+            self._set_weights(coef[:-1], coef[-1])
+        else:
+            self._set_weights(coef, np.zeros(coef.shape[1:]))
+        return self
 
-    def _minimise(self, loss: str | Loss, X: Any, targets: Any, counts: ArrayLike | None) -> FitResult:
+    def _minimise(self, loss: Loss, X: Any, targets: Any, counts: ArrayLike | None) -> FitResult:
         """Weights that minimise the mean loss, from the solver; sets `n_iter_` and `privacy_`."""
         objective = Objective(
             loss,
@@ -119,7 +151,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
     ) -> NDArray[np.float64]:
         """``X coef + intercept`` with rows scaled as in training: ``(n_samples,)`` or ``(n_samples, K)``."""
-        check_is_fitted(self)
         products = [
             self._scaled_block(rows, coef, intercept) for rows in prediction_blocks(self, X, len(coef))
         ]
@@ -133,11 +164,62 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _row_norm(self) -> float:
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
 
+    def _is_private(self) -> bool:
+        return is_private(self.epsilon, self.solver)
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
         return tags
+
+
+class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    """A linear classifier: a subclass says which loss, and how many classes it takes."""
+
+    classes: Sequence[Any] | None
+    classes_: NDArray[Any]
+
+    _max_classes: int | None = None
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """The loss, for the labels ``classes_`` where it depends on them."""
+
+    def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
+        X, y = training_data(self, X, y)
+        self.classes_ = class_labels(
+            labels_of(X, y), self.classes, private=self._is_private(), max_classes=self._max_classes
+        )
+        return self._loss(), *with_targets(X, y, self._targets)
+
+    def _targets(self, y: ArrayLike) -> NDArray[np.float64]:
+        """Labels as the loss wants them: -1 and +1, or codes."""
+        codes = class_codes(y, self.classes_)
+        return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
+
+    def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
+        self.coef_ = np.ascontiguousarray(np.atleast_2d(coef.T))
+        self.intercept_ = np.atleast_1d(intercept)
+
+    @by_blocks
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Score of the positive class, shape ``(n_samples,)``, or of each class, ``(n_samples, n_classes)``.
+
+        Rows are scaled as in training. Scores of logistic regression are log-odds, or logarithms of
+        probabilities up to a constant.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return self._scaled_products(X, self.coef_[0], self.intercept_[0])
+        return self._scaled_products(X, self.coef_.T, self.intercept_)
+
+    @by_blocks
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Most likely label of each row, shape ``(n_samples,)``."""
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -149,38 +231,16 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
     def _loss(self, target_bound: float) -> Loss:
         """The loss, for targets in ``[-target_bound, target_bound]``."""
 
-    def fit(
-        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
-    ) -> Self:
-        """Fit to records ``X`` with targets ``y``.
+    def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
+        if self.non_finite != "zero" or isinstance(X, RecordFiles) or is_dask_collection(X):
+            X, y = training_data(self, X, y, y_numeric=True)
+        else:
+            y = column_or_1d(y, dtype=np.float64)  # those that are not finite will count for nothing
+            X, _ = training_data(self, X, np.where(np.isfinite(y), y, 0.0), y_numeric=True)
+        return self._loss(self._public_target_bound()), X, y
 
-        Parameters
-        ----------
-        X : (n_samples, n_features) array_like, TabularMatrix, RecordFiles, or data frame with a `schema`
-            float32 or float64 in C order is read in place. Files hold the targets, too.
-        y : (n_samples,) array_like, or None with files
-            Real numbers, moved onto `target_bound` where beyond.
-        counts : (n_samples,) array_like of int, optional
-            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
-            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For an argument or data that cannot be used. Nothing is charged.
-        BudgetExceededError
-            When the ledger cannot afford the fit. Nothing is charged.
-        """
-        X, y = self._check_records(X, y)
-        result = self._minimise(self._loss(self._public_target_bound()), X, y, counts)
-        n_columns = len(result.coef) - self.fit_intercept
-        self.coef_ = result.coef[:n_columns]
-        self.intercept_ = float(result.coef[-1]) if self.fit_intercept else 0.0
-        return self
+    def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
+        self.coef_, self.intercept_ = coef, float(intercept)
 
     @by_blocks
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -188,17 +248,10 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
         check_is_fitted(self)
         return self._scaled_products(X, self.coef_, self.intercept_)
 
-    def _check_records(self, X: Any, y: Any) -> tuple[Any, Any]:
-        if self.non_finite != "zero" or isinstance(X, RecordFiles) or is_dask_collection(X):
-            return self._check_fit(X, y, y_numeric=True)
-        targets = column_or_1d(y, dtype=np.float64)  # those that are not finite will count for nothing
-        X, _ = self._check_fit(X, np.where(np.isfinite(targets), targets, 0.0), y_numeric=True)
-        return X, targets
-
     def _public_target_bound(self) -> float:
         if self.target_bound is not None:
             return self.target_bound
-        if is_private(self.epsilon, self.solver):
+        if self._is_private():
             raise ValueError(
                 "target_bound must be given: a public bound on |y|, in the unit of y, chosen from what is "
                 "known of the targets and not from the data; targets beyond it are moved onto it"
@@ -207,5 +260,5 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = is_private(self.epsilon, self.solver)
+        tags.regressor_tags.poor_score = self._is_private()
         return tags

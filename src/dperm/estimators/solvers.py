@@ -33,13 +33,13 @@ PUBLISHED = tuple(
 )
 
 #: Most weights that ``solver="auto"`` whitens.
-MOST_WHITENED = 1000
+MAX_WHITENED = 1000
 
 #: Signal-to-noise number above which ``solver="auto"`` whitens for a regression loss of bounded slope.
-LEAST_SIGNAL = 250.0
+MIN_SIGNAL = 250.0
 
 #: ``n epsilon / dimension^1.5`` below which it does not take objective perturbation with delta = 0.
-LEAST_PURE_SIGNAL = 1.5
+MIN_PURE_SIGNAL = 1.5
 
 
 def choose_solver(
@@ -83,16 +83,16 @@ def choose_solver(
     this rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
     `preconditioned_gd` wins mostly with labels and with the squared error; with a smooth
     loss of bounded slope, such as Huber's, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
-    above `LEAST_SIGNAL`; with a kink it does not. Beyond `MOST_WHITENED` weights its square matrices cost
+    above `MIN_SIGNAL`; with a kink it does not. Beyond `MAX_WHITENED` weights its square matrices cost
     more than the passes over the data. delta = 0 leaves noise in the manner of Laplace: on the linear term
-    (above `LEAST_PURE_SIGNAL`), the weights or the choices.
+    (above `MIN_PURE_SIGNAL`), the weights or the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
     distance = Neighbours.parse(neighbors).sum_factor
     if delta == 0.0:
         return _pure_solver(loss, n * epsilon / distance / dimension**1.5, objective)
-    if dimension > MOST_WHITENED or loss.n_classes is not None:
+    if dimension > MAX_WHITENED or loss.n_classes is not None:
         return "noisy_gd"
     if loss.classification:
         return "preconditioned_gd"
@@ -104,7 +104,7 @@ def _whitens_targets(loss: Loss, signal: float) -> bool:
     """Whether whitening pays for real targets."""
     if not loss.convex or loss.smoothness(1.0) == math.inf:
         return False
-    return loss.lipschitz(1.0) == math.inf or signal > LEAST_SIGNAL
+    return loss.lipschitz(1.0) == math.inf or signal > MIN_SIGNAL
 
 
 def pure_solvers(loss: Loss) -> list[str]:
@@ -131,7 +131,7 @@ def _pure_solver(loss: Loss, signal: float, objective: Objective | None) -> str:
         )
     reason = f"the {loss.name} loss is not convex and its slope grows without limit"
     names = pure_solvers(loss)
-    if signal < LEAST_PURE_SIGNAL:  # last: a noisy linear term moves its minimiser far away
+    if signal < MIN_PURE_SIGNAL:  # last: a noisy linear term moves its minimiser far away
         names.sort(key="objective_perturbation".__eq__)
     for name in names:
         refusal = None if objective is None else _refusal(name, objective)
@@ -143,7 +143,7 @@ def _pure_solver(loss: Loss, signal: float, objective: Objective | None) -> str:
 
 def check_solver(name: str) -> None:
     """Raise ValueError for a name that is neither "auto" nor a solver's."""
-    if name != "auto" and name not in SOLVERS:
+    if not isinstance(name, str) or (name != "auto" and name not in SOLVERS):
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {name!r}")
 
 

@@ -1,0 +1,126 @@
+"""scikit-learn's conventions, documented parameters, and arguments that are refused at no cost."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from algorithms.problems import separable
+from dperm import HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor
+from dperm.losses import Hinge, Huber, Welsch
+
+ESTIMATORS = [HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor]
+# No check of scikit-learn is expected to fail.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning", "ignore::dperm.errors.CopyWarning")
+@parametrize_with_checks(
+    [
+        LogisticRegression(n_threads=1),
+        LogisticRegression(solver="dp_agd", n_threads=1),
+        LogisticRegression(solver="nonprivate", n_threads=1),
+        LogisticRegression(epsilon=1e3, row_norm=10.0, n_threads=1),
+        LinearSVC(n_threads=1),
+        LinearSVC(loss="squared_hinge", solver="nonprivate", n_threads=1),
+        HuberRegressor(target_bound=100.0, n_threads=1),
+        HuberRegressor(solver="nonprivate", row_norm=1e3, n_threads=1),
+        HuberRegressor(threshold=math.inf, target_bound=100.0, n_threads=1),
+        HuberRegressor(loss=Welsch(), target_bound=100.0, n_threads=1),
+        QuantileRegressor(target_bound=100.0, n_threads=1),
+        QuantileRegressor(curvature=10.0, solver="nonprivate", row_norm=1e3, n_threads=1),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_sklearn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_every_parameter_and_attribute_is_documented_once(Estimator):
+    text = inspect.getdoc(Estimator)
+    assert "$" not in text
+    documented = [line.split(" : ")[0] for line in text.splitlines() if " : " in line and line[0] != " "]
+    X, y = separable(100, 2)
+    bound = {"target_bound": 1.0} if "target_bound" in documented else {"classes": [-1, 1]}
+    model = Estimator(**bound).fit(X, y)
+    fitted = {name for name in vars(model) if name.endswith("_")} | {"feature_names_in_"}
+    assert sorted(documented) == sorted({*model.get_params(), *fitted})
+
+
+ALIKE = [
+    ({"epsilon": 0.0}, "epsilon must be a positive number"),
+    ({"epsilon": "1"}, "epsilon must be a positive number"),
+    ({"delta": -0.1}, "delta must be at least 0"),
+    ({"delta": 1.0}, "delta must be at least 0"),
+    ({"delta": 0.0, "solver": "noisy_gd"}, "delta must"),
+    ({"solver": "magic"}, "solver must be 'auto' or one of"),
+    ({"solver": ["noisy_gd"]}, "solver must be 'auto' or one of"),
+    ({"l2": -1.0}, "l2 must be finite and at least 0"),
+    ({"l2": None}, "l2 must be a number, got None"),
+    ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
+    ({"penalize_intercept": "yes"}, "penalize_intercept must be True or False"),
+    ({"row_norm": 0.0}, "row_norm must be positive"),
+    ({"row_norm": "1"}, "row_norm must be a number or None"),
+    ({"schema": "people.toml"}, r"schema must be a dperm\.Schema"),
+    ({"neighbors": "friends"}, "neighbors"),
+    ({"calibration": "loose"}, "calibration"),
+    ({"ledger": {}}, "ledger must be a ledger of dperm.accounting or None"),
+    ({"non_finite": "drop"}, "non_finite must be one of"),
+    ({"n_threads": 0}, "n_threads"),
+    ({"random_state": "today"}, "random_state must be None"),
+    ({"verbose": "very"}, "verbose must be an integer"),
+    ({"solver_options": [1]}, "solver_options must be a mapping"),
+    ({"solver_options": {"stepsize": 1.0}}, r"solver_options \['stepsize'\] are unknown to"),
+]
+BAD_ARGUMENTS = [
+    *((Estimator, settings, message) for Estimator in ESTIMATORS for settings, message in ALIKE),
+    (LogisticRegression, {"classes": ["no"]}, "classes must be two or more different labels"),
+    (LogisticRegression, {"classes": ["no", "maybe"]}, "not in classes"),
+    (LinearSVC, {"classes": [-1, 0, 1]}, "classes must be two different labels"),
+    *(
+        (LinearSVC, {"loss": loss}, "loss must be one of")
+        for loss in ("huber", "logistic", Huber(), 3, None, [])
+    ),
+    (HuberRegressor, {"loss": Hinge()}, "loss must be a regression loss"),
+    (HuberRegressor, {"loss": "welsch"}, "loss must be a regression loss"),
+    (HuberRegressor, {"loss": Welsch(target_bound=2.0), "target_bound": 3.0}, "give one of them"),
+    (HuberRegressor, {"loss": Welsch(), "target_bound": None}, "target_bound must be given"),
+    (HuberRegressor, {"target_bound": None}, r"target_bound must be given: a public bound on \|y\|"),
+    (HuberRegressor, {"target_bound": -1.0}, "target_bound must be positive"),
+    (HuberRegressor, {"target_bound": "1"}, "target_bound must be a number or None"),
+    (HuberRegressor, {"threshold": math.inf, "solver": "privgene"}, "needs a loss with bounded slope"),
+    (HuberRegressor, {"solver": "sufficient_statistics"}, "squared_error loss only, got huber"),
+    (HuberRegressor, {"threshold": 0.0}, "threshold must be positive"),
+    (HuberRegressor, {"threshold": None}, "threshold must be a number"),
+    (QuantileRegressor, {"target_bound": None}, r"target_bound must be given: a public bound on \|y\|"),
+    (QuantileRegressor, {"quantile": 1.0}, "level must be strictly between"),
+    (QuantileRegressor, {"quantile": "median"}, "quantile must be a number"),
+    (QuantileRegressor, {"curvature": 0.0}, "curvature must be between"),
+    (QuantileRegressor, {"curvature": None}, "curvature must be a number"),
+]
+
+
+@pytest.mark.parametrize(
+    ("Estimator", "settings", "message"),
+    BAD_ARGUMENTS,
+    ids=[f"{Estimator.__name__}-{settings}" for Estimator, settings, _ in BAD_ARGUMENTS],
+)
+def test_bad_arguments_cost_nothing(Estimator, settings, message, uncharged):
+    X, y = separable(200, 3)
+    good = {"target_bound": 1.0} if Estimator in (HuberRegressor, QuantileRegressor) else {"classes": [-1, 1]}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Estimator(**{"ledger": uncharged, **good, **settings}).fit(X, y)
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_flags_of_numpy_are_flags(Estimator):
+    X, y = separable(200, 3)
+    good = {"target_bound": 1.0} if Estimator in (HuberRegressor, QuantileRegressor) else {"classes": [-1, 1]}
+    one, other = (
+        Estimator(fit_intercept=flag, random_state=0, **good).fit(X, y) for flag in (False, np.False_)
+    )
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert np.all(one.intercept_ == 0.0)

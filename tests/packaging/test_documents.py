@@ -1,0 +1,38 @@
+"""Pages for people name files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+FOLDERS = ("src/", "csrc/", "tests/", "bench/", "docs/", ".ci/")
+
+
+def named_paths(text):
+    """Paths in backticks; a part in angle brackets stands for any name."""
+    for quoted in re.findall(r"`([^`\n]+)`", text):
+        for word in quoted.split():
+            if word.startswith(FOLDERS):
+                yield re.sub(r"<[^>]*>", "*", word)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_a_page_names_are_there(page):
+    text = page.read_text()
+    missing = [path for path in named_paths(text) if not list(ROOT.glob(path))]
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
+    missing += [link for link in links if not (page.parent / link).exists()]
+    assert not missing, "not there: " + ", ".join(missing)
+
+
+def test_every_decision_is_listed():
+    folder = ROOT / "docs" / "decisions"
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
+
+
+def test_the_paths_of_a_page_are_found():
+    text = "`csrc/loss/x.h` and `python bench/run.py --all`, `src/dperm/<name>.py`, not `x.py`"
+    assert list(named_paths(text)) == ["csrc/loss/x.h", "bench/run.py", "src/dperm/*.py"]

@@ -1,0 +1,199 @@
+"""Limits that keep the code readable: lengths, arguments, no circles. A failure lists every finding."""
+
+import pytest
+
+from reference import source_code
+from reference.source_code import all_functions, circles, import_graph, include_graph
+
+MAX_LINES_OF_A_FILE = 500
+MAX_LINES_OF_A_FUNCTION = 80  # its body, docstring left out
+MAX_ARGUMENTS = 8  # self left out
+
+ALGORITHM = "an algorithm's settings are keywords, with the names of its paper"
+ESTIMATOR = "scikit-learn reads an estimator's parameters off the signature of its constructor"
+PUBLISHED = "a published calibration takes the numbers that its theorem names"
+#: Public functions that may take more arguments, and why.
+MANY_ARGUMENTS = {
+    **dict.fromkeys(
+        [
+            "dperm.algorithms.dp_agd",
+            "dperm.algorithms.dp_lsadam",
+            "dperm.algorithms.dp_lssgd",
+            "dperm.algorithms.dp_newton",
+            "dperm.algorithms.dp_sgd",
+            "dperm.algorithms.dp_sgd_gradient",
+            "dperm.algorithms.dp_sgd_output",
+            "dperm.algorithms.noisy_gd",
+            "dperm.algorithms.objective_perturbation",
+            "dperm.algorithms.output_perturbation_gd",
+            "dperm.algorithms.output_perturbation_minimum",
+            "dperm.algorithms.preconditioned_gd",
+            "dperm.algorithms.privgene",
+            "dperm.algorithms.rrpsgd",
+            "dperm.algorithms.sufficient_statistics",
+        ],
+        ALGORITHM,
+    ),
+    **dict.fromkeys(
+        [
+            "dperm.estimators.HuberRegressor.__init__",
+            "dperm.estimators.LinearSVC.__init__",
+            "dperm.estimators.LogisticRegression.__init__",
+            "dperm.estimators.QuantileRegressor.__init__",
+        ],
+        ESTIMATOR,
+    ),
+    **dict.fromkeys(
+        [
+            "dperm.accounting.compare_output_perturbation",
+            "dperm.accounting.compare_sgd_output",
+            "dperm.accounting.sgd_output",
+            "dperm.accounting.sgd_output_sensitivity",
+        ],
+        PUBLISHED,
+    ),
+    "dperm.accounting.noise_multiplier": "public: the run that it calibrates, in keywords",
+    "dperm.accounting.sgd_epsilon": "public: the run that it accounts for, in keywords",
+    "dperm.audit.certify_observations": "public: what is known of the observations, in keywords",
+    "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
+    "dperm.cli.fit": "every argument is an option of the command line",
+    "dperm.objective.Objective.__init__": "public: the optimisation problem, in keywords",
+}
+
+
+def listed(findings):
+    return "\n  ".join(["", *map(str, findings)])
+
+
+def test_files_are_short():
+    paths = [*source_code.python_files(), *source_code.cython_files(), *source_code.c_files()]
+    lengths = {path: len(path.read_text().splitlines()) for path in paths}
+    findings = [
+        f"{path.relative_to(source_code.ROOT).as_posix()}: {length} lines"
+        for path, length in lengths.items()
+        if length > MAX_LINES_OF_A_FILE
+    ]
+    assert not findings, listed(findings)
+
+
+def test_functions_are_short():
+    findings = [
+        f"{function}: {function.n_lines} lines"
+        for function in all_functions()
+        if function.n_lines > MAX_LINES_OF_A_FUNCTION
+    ]
+    assert not findings, listed(findings)
+
+
+def test_functions_take_few_arguments():
+    findings = [
+        f"{function}: {function.n_arguments} arguments"
+        for function in all_functions()
+        if function.n_arguments > MAX_ARGUMENTS
+        and not (function.path.suffix == ".py" and function.public_name in MANY_ARGUMENTS)
+    ]
+    assert not findings, listed(findings)
+
+
+def test_exceptions_name_functions_that_exist():
+    names = {function.public_name for function in all_functions() if function.path.suffix == ".py"}
+    assert not MANY_ARGUMENTS.keys() - names, "take them off the list"
+
+
+@pytest.mark.parametrize("graph", [import_graph, include_graph], ids=["modules", "C headers"])
+def test_nothing_imports_itself_by_a_detour(graph):
+    """Imports for type checkers alone count, too."""
+    findings = [", ".join(group) for group in circles(graph())]
+    assert not findings, listed(findings)
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
+    assert sorted(circles(graph)) == [["b", "c"], ["e"]]
+
+
+class TestTheScanners:
+    """What they count, on a file each."""
+
+    def functions(self, scan, path, text):
+        path.write_text(text)
+        return [(each.name, each.line, each.n_lines, each.n_arguments) for each in scan(path)]
+
+    def test_python(self, tmp_path):
+        text = '''
+class Thing:
+    def method(
+        self, a, *, b=1
+    ):
+        """Docstring
+
+        of three lines."""
+        c = a
+
+        return c
+
+    @staticmethod
+    def fixed(a, *b, **c): ...
+
+
+def outer(a, /):
+    def inner(): return 1
+    return inner
+'''
+        found = self.functions(source_code.python_functions, tmp_path / "thing.py", text)
+        assert found == [
+            ("Thing.method", 3, 3, 2),
+            ("Thing.fixed", 14, 1, 3),
+            ("outer", 17, 2, 1),
+            ("outer.inner", 18, 1, 0),
+        ]
+
+    def test_cython(self, tmp_path):
+        text = '''
+cdef extern from "x.h" nogil:
+    int outside(int a)
+
+cdef class Thing:
+    cdef int a
+
+    def __init__(self, int a,
+                 const double[:, ::1] w, (int, int) pair=(1, 2)):
+        """Docstring."""
+        cdef int b = f(a)
+
+        self.a = b
+
+    cdef void bind(self, x) except *:
+        pass
+
+
+cdef const void *start_of(array):
+    return NULL
+'''
+        found = self.functions(source_code.cython_functions, tmp_path / "thing.pyx", text)
+        assert found == [("__init__", 8, 3, 3), ("bind", 15, 1, 1), ("start_of", 19, 1, 1)]
+
+    def test_c(self, tmp_path):
+        text = """
+/* int commented(int a) { return 1; } */
+#define MACRO(a) \\
+    { a }
+struct thing {
+    int a;
+};
+static const struct thing things[] = {{1}, {2}};
+int declared(int a, int b);
+
+static inline double NAME(product)(const double *a, /* one, two */
+                                   double (*f)(int, int),
+                                   const char *words) {
+    if (f) {
+        return *a;
+    }
+    return '{' + "}"[0];
+}
+
+void none(void) {}
+"""
+        found = self.functions(source_code.c_functions, tmp_path / "thing.c", text)
+        assert found == [("NAME(product)", 11, 4, 3), ("none", 20, 1, 0)]
