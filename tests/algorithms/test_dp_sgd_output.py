@@ -416,7 +416,7 @@ def test_the_statement_says_what_add_or_remove_means():
 
 @pytest.mark.parametrize("value", ["no", 0, 1.0])
 def test_smooth_kink_is_a_truth_value(value):
-    with pytest.raises(ValueError, match="smooth_kink must be True, False or None"):
+    with pytest.raises(ValueError, match="smooth_kink must be True or False"):
         dp_sgd_output(zero_rows(10, "hinge"), 1.0, 1e-6, smooth_kink=value)
 
 
