@@ -22,3 +22,16 @@ def record():
 
     with watch_releases(watch):
         yield releases
+
+
+@pytest.fixture
+def releases():
+    """Method and budget of every release."""
+    made = []
+
+    def watch(releaser, method, private, *args, **kwargs):
+        made.append((method.__name__, releaser.budget))
+        return method(releaser, private, *args, **kwargs)
+
+    with watch_releases(watch):
+        yield made

@@ -3,6 +3,7 @@
 import numpy as np
 
 from dperm import Objective
+from dperm.mechanisms.random_source import random_bits, random_source
 
 
 def separable(n=2000, d=5, seed=0):
@@ -17,3 +18,8 @@ def separable(n=2000, d=5, seed=0):
 def objective(n=2000, d=5, seed=0, **kwargs):
     X, y = separable(n, d, seed)
     return Objective("logistic", X, y, **{"row_norm": 1.5, "fit_intercept": True, **kwargs})
+
+
+def secret_bits(seed):
+    """What a seeded fit draws its batches or its order of the records with."""
+    return random_bits(random_source(seed).spawn(1)[0])

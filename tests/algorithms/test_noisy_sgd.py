@@ -31,11 +31,12 @@ from dperm.algorithms import (
     nonprivate,
     rrpsgd,
 )
-from dperm.algorithms.sgd_settings import batch_and_noise_streams, draw_batches
+from dperm.algorithms.sgd_settings import fresh_batches
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
+from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.noise import gaussian_integers
-from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
@@ -70,10 +71,11 @@ def test_a_run_is_the_numpy_twin_with_the_same_batches_and_noise(algorithm, rela
         obj, 1.0, 1e-3, neighbors=relation, noise=noise, radius=2.0, random_state=seed, report_every=7,
         callback=lambda released: seen.append((released["iteration"], released["coef"])), **SHORT[algorithm],
     )  # fmt: skip
-    bits, source = batch_and_noise_streams(seed)
+    source = random_source(seed)
+    bits = random_bits(source.spawn(1)[0])
     steps = int(uniform_integers(bits, 60, 1)[0]) if algorithm is rrpsgd else 60
     assert result.n_iter == steps
-    order, ends = draw_batches(bits, Neighbours.parse(relation), n, 4).take(steps)
+    order, ends = fresh_batches(bits, Neighbours.parse(relation), n, 4).take(steps)
     sigma = multiplier_of(algorithm, relation, n) * 0.3
     assert result.privacy.noise_scale == pytest.approx(sigma, rel=1e-9)
     if noise == "exact":
@@ -160,16 +162,19 @@ def test_a_callback_does_not_change_the_result(algorithm):
 @ALGORITHMS
 def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
     events = []
-    spend, draw = ScheduledBudget.spend, release.gaussian_integers
-    monkeypatch.setattr(
-        ScheduledBudget,
-        "spend",
-        lambda self, cost, count=1: events.append((count, self)) or spend(self, cost, count),
-    )
-    monkeypatch.setattr(
-        release, "gaussian_integers", lambda *args: events.append(("draw", None)) or draw(*args)
-    )
-    result = algorithm(objective(n=300), 1.0, 1e-3, random_state=1, **SHORT[algorithm])
+    spend = ScheduledBudget.spend
+
+    def spy(self, cost, count=1):
+        events.append((count, self))
+        spend(self, cost, count)
+
+    def draw(*args):
+        events.append(("draw", None))
+        return gaussian_integers(*args)
+
+    monkeypatch.setattr(ScheduledBudget, "spend", spy)
+    with replace_noise(gaussian=draw):
+        result = algorithm(objective(n=300), 1.0, 1e-3, random_state=1, **SHORT[algorithm])
     kinds = [kind for kind, _ in events]
     assert kinds[0] == result.n_iter
     assert set(kinds[1:]) == {"draw"}
@@ -334,12 +339,13 @@ def endless_run(noise, threads):
     plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
     if noise == "none":
         return lambda: obj.sgd_weights(plan, np.arange(2000), contribution=1.0, replacement=1.0)
-    bits, source = batch_and_noise_streams(0)
+    source = random_source(0)
+    bits = random_bits(source.spawn(1)[0])
     door = release.Releaser(
         1.0, 1e-3, ScheduledBudget(GaussianRelease(1.0), 10**12, "pld"), neighbors="replace_one", ledger=None,
         random_state=source, description="test",
     )  # fmt: skip
-    descent = obj.stochastic_descent(plan, draw_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
+    descent = obj.stochastic_descent(plan, fresh_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
     return lambda: door.noisy_descent(descent, 1.0, noise=noise)
 
 

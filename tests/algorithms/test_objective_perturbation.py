@@ -13,7 +13,8 @@ from dperm.accounting import Ledger, gaussian_delta, gaussian_sigma, gdp_mu
 from dperm.algorithms import nonprivate, objective_perturbation
 from dperm.errors import BudgetExceededError
 from dperm.losses import Huber
-from dperm.mechanisms import release
+from dperm.mechanisms.hooks import replace_noise, watch_releases
+from dperm.mechanisms.noise import gaussian_integers
 from dperm.objective.bounded_training import Minimisation
 from reference.group_privacy import group_privacy
 
@@ -164,16 +165,15 @@ def test_it_is_the_minimiser_of_the_perturbed_objective(monkeypatch):
     np.testing.assert_allclose(result.coef, best, atol=0.02 * np.linalg.norm(best))
 
 
-def test_the_output_noise_covers_the_tolerance(monkeypatch):
+def test_the_output_noise_covers_the_tolerance():
     seen = []
-    honest = release.gaussian_integers
 
     def spy(bits, sigma, exponent, shape):
         seen.append(sigma)
-        return honest(bits, sigma, exponent, shape)
+        return gaussian_integers(bits, sigma, exponent, shape)
 
-    monkeypatch.setattr(release, "gaussian_integers", spy)
-    result = objective_perturbation(ridged(l2=0.05), 1.0, 1e-6)
+    with replace_noise(gaussian=spy):
+        result = objective_perturbation(ridged(l2=0.05), 1.0, 1e-6)
     linear, output = seen
     assert linear == result.privacy.noise_scale
     l2 = 0.05 + result.privacy.public["extra_l2"]
@@ -193,22 +193,23 @@ def test_seeded_runs_repeat_on_any_number_of_threads():
 
 def test_charge_first_then_one_release(monkeypatch):
     doors = []
-    honest = release.Releaser.perturbed_minimum
-    monkeypatch.setattr(
-        release.Releaser,
-        "perturbed_minimum",
-        lambda self, *args: doors.append(self) or honest(self, *args),
-    )
+
+    def watch(releaser, method, *arguments):
+        doors.append((releaser, method, arguments))
+        return method(releaser, *arguments)
+
     ledger, obj = Ledger(1.0, 1e-6), ridged()
-    objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
-    assert ledger.spent == 1.0
-    assert doors[0].budget.spent_units == doors[0].budget.total_units == 1
-    monkeypatch.setattr(obj, "gradient", pytest.fail)
-    monkeypatch.setattr(release, "gaussian_integers", pytest.fail)
-    with pytest.raises(BudgetExceededError):
+    with watch_releases(watch):
         objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
-    with pytest.raises(BudgetExceededError):
-        honest(doors[0], pytest.fail, doors[0].budget.event, (6,))
+    assert ledger.spent == 1.0
+    ((releaser, method, arguments),) = doors
+    assert releaser.budget.spent_units == releaser.budget.total_units == 1
+    monkeypatch.setattr(obj, "gradient", pytest.fail)
+    with replace_noise(gaussian=pytest.fail):
+        with pytest.raises(BudgetExceededError):
+            objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
+        with pytest.raises(BudgetExceededError):
+            method(releaser, *arguments)
 
 
 @pytest.mark.parametrize(

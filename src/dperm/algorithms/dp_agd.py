@@ -195,14 +195,9 @@ def dp_agd(
     calibration : {"tight", "paper"}
         "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only). The
         published split of the budget leaves no choice of `selection_share` and `accountant`.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called after each update with ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each update with
+        ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
 
     Returns
     -------

@@ -122,14 +122,9 @@ def dp_newton(
     calibration : {"tight", "paper"}
         Noise by the exact accounting of Gaussian differential privacy, or as published: for add_or_remove
         and a finite epsilon, with a shift from a noisy trace (unless `shift` is given) and 15 steps.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
+        ``{"iteration", "coef", "gradient"}``, all released.
 
     Returns
     -------

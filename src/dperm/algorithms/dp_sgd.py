@@ -64,14 +64,9 @@ def dp_sgd(
     calibration : {"tight", "paper"}
         "paper": published noise, for ``accountant="moments"`` and for ``"advanced_composition"`` (Lee and
         Kifer 2018, Section 6); Poisson sampling and ``add_or_remove`` only.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise and samples, from separate streams.
-    callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
+        ``{"iteration", "coef", "gradient"}``, all released.
 
     Returns
     -------

@@ -42,6 +42,7 @@ from dperm.algorithms.settings import (
 )
 from dperm.algorithms.sgd_settings import (
     check_batch_size,
+    check_calibration,
     check_descent,
     fresh_batches,
     gradient_bound,
@@ -247,6 +248,7 @@ def _calibrated_batches(fit: Fit, batch_size: int | None, steps: int | None) -> 
         if fit.epsilon == math.inf:
             gradients = max(gradients, int(_EXACT_GRADIENTS))
         count = min(max(1, gradients // size), settings.MAX_STEPS - 1) if steps is None else steps
+        check_calibration(fit, size, count)
         over_clip = noise_multiplier(
             fit.epsilon,
             fit.delta,

@@ -155,14 +155,9 @@ def noisy_gd(
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     calibration : {"tight", "paper"}
         "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
+        ``{"iteration", "coef", "gradient"}``, all released.
 
     Returns
     -------

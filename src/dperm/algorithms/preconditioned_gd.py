@@ -173,14 +173,9 @@ def preconditioned_gd(
         looks at public numbers only.
     calibration : {"tight"}
         Noise by the exact accounting of Gaussian differential privacy.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
+        ``{"iteration", "coef", "gradient"}``, all released; the gradient in
         whitened coordinates.
 
     Returns

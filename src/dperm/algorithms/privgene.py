@@ -122,14 +122,9 @@ def privgene(
         What adds up where delta > 0; by default that of the ledger, or else "zcdp", the better one here.
     calibration : {"tight", "paper"}
         "paper": conversion and selection rate of Lee and Kifer; the parent is no candidate.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called after each generation with ``{"iteration", "coef", "candidate"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each generation with
+        ``{"iteration", "coef", "candidate"}``, all released.
 
     Returns
     -------

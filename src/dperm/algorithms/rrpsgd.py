@@ -41,6 +41,7 @@ from dperm.algorithms.settings import (
 )
 from dperm.algorithms.sgd_settings import (
     check_batch_size,
+    check_calibration,
     check_descent,
     fresh_batches,
     gradient_bound,
@@ -210,6 +211,7 @@ def _noise_multiplier(fit: Fit, rounds: int, batch_size: int) -> float:
     factor = fit.neighbors.sum_factor
     fit.check_published("rrpsgd", neighbors=None)
     if not fit.as_published:
+        check_calibration(fit, batch_size, rounds - 1)
         target = fit.epsilon, fit.delta
         return _cached_noise_multiplier(*target, fit.n, batch_size, rounds, neighbors=fit.neighbors) / factor
     if batch_size != 1 or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:

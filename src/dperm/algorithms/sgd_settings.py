@@ -12,6 +12,8 @@ from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.objective.stochastic_descent import DescentPlan
 
+_LARGEST_EPSILON = 1e4
+
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
     """Bound on the norm of a record's gradient on the ball of the radius.
@@ -34,6 +36,22 @@ def check_batch_size(batch_size: int, n: int) -> None:
     """Raise ValueError for batches larger than the data set."""
     if batch_size > n:
         raise ValueError(f"batch_size must be at most n = {n}, got {batch_size}")
+
+
+def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:
+    """Raise ValueError where a search for the noise of so many batches would not end.
+
+    That is where delta allows for every record that is used, and where hardly any noise is asked for.
+    """
+    if _LARGEST_EPSILON < fit.epsilon < math.inf:
+        raise ValueError(
+            f"epsilon must be at most {_LARGEST_EPSILON:g}, or infinite for no noise, got {fit.epsilon:g}"
+        )
+    if fit.epsilon < math.inf and steps * batch_size <= fit.delta * fit.n:
+        raise ValueError(
+            f"delta = {fit.delta:g} is no less than the probability that a record is used at all, "
+            f"{steps * batch_size / fit.n:g}: choose a smaller delta, or more steps"
+        )
 
 
 def fresh_batches(

@@ -61,14 +61,9 @@ def sufficient_statistics(
         One release with noise by the exact accounting of Gaussian differential privacy, or AdaSSP as
         published: three releases, for add_or_remove and a finite epsilon, without `target_weight` and
         `ridge`.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
-    ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef", "second_moments"}``, all released.
+    neighbors, ledger, random_state, callback
+        See :class:`dperm.algorithms.fit.Terms`. The callback is called once with
+        ``{"iteration", "coef", "second_moments"}``, all released.
 
     Returns
     -------
