@@ -211,10 +211,8 @@ def averaged_count_sigma(
         Target; epsilon >= 0, delta strictly between 0 and 1.
     n_samples, steps : int
         n and T.
-    displacement, kappa : float
-        a and kappa of the recursion.
-    average : bool, default=False
-        Whether the average of the iterates is published.
+    displacement, kappa, average
+        As in `count_sensitivity`.
 
     Returns
     -------
