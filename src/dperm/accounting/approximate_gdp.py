@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from dperm.accounting._checks import check_delta, check_multiplier
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.profiles import Array
-from dperm.accounting.subsampling import LEAST_DELTA, SgdPlan, make_plan, step_profiles
+from dperm.accounting.subsampling import MIN_DELTA, SgdPlan, make_plan, step_profiles
 
 # Points of the profile between 0 and where it falls below the slack.
 _POINTS = 160
@@ -78,7 +78,7 @@ def approximate_gdp(
     0.13
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
-    multiplier, slack = check_multiplier(noise_multiplier), check_delta(slack, "slack", LEAST_DELTA)
+    multiplier, slack = check_multiplier(noise_multiplier), check_delta(slack, "slack", MIN_DELTA)
     if multiplier in (0.0, math.inf):
         raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier!r}.")
     unsampled = plan.sensitivity() * math.sqrt(plan.steps) / multiplier * (1.0 + 1e-12)

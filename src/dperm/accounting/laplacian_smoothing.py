@@ -11,12 +11,12 @@ from dperm.accounting._checks import check_non_negative, check_steps
 
 
 def smoothing_gamma(smoothing: float, dimension: int) -> float:
-    """``(1/d) trace(A^-1)``: mean of ``z' A^-1 z / d`` for standard normal z.
+    """Mean of ``z' A^-1 z / d`` for standard normal z: ``(1/d) trace(A^-1)``.
 
     Parameters
     ----------
     smoothing : float
-        s, at least 0 (1 at s = 0).
+        s, at least 0 (the result is 1 at s = 0).
     dimension : int
         d, >= 1.
 
@@ -29,6 +29,11 @@ def smoothing_gamma(smoothing: float, dimension: int) -> float:
     Notes
     -----
     DP-LSSGD, Proposition 1.
+
+    Examples
+    --------
+    >>> round(smoothing_gamma(1.0, 5), 10)
+    0.4545454545
     """
     smoothing, dimension = check_non_negative(smoothing, "smoothing"), check_steps(dimension, "dimension")
     if smoothing == 0.0:
@@ -38,24 +43,27 @@ def smoothing_gamma(smoothing: float, dimension: int) -> float:
 
 
 def smoothing_beta(smoothing: float, dimension: int) -> float:
-    """``(1/d) trace(A^-2)``: mean of ``||A^-1 z||^2 / d`` for standard normal z.
+    """Mean of ``||A^-1 z||^2 / d`` for standard normal z: ``(1/d) trace(A^-2)``.
 
     Parameters
     ----------
-    smoothing : float
-        s, at least 0 (1 at s = 0).
-    dimension : int
-        d, >= 1.
+    smoothing, dimension
+        As in `smoothing_gamma`.
 
     Returns
     -------
     float
-        Tends to ``(1 + 2 s)/(1 + 4 s)^(3/2)`` as d grows.
+        With ``r = sqrt(4 s + 1)``, ``(2 s + 1)(1 + a^d)/(r^3 (1 - a^d)) + 2 d a^d/(r^2 (1 - a^d)^2)``; tends
+        to ``(1 + 2 s)/(1 + 4 s)^(3/2)`` as d grows.
 
     Notes
     -----
-    DP-LSSGD, Proposition 2: with ``r = sqrt(4 s + 1)``,
-    ``(2 s + 1)(1 + a^d)/(r^3 (1 - a^d)) + 2 d a^d/(r^2 (1 - a^d)^2)``.
+    DP-LSSGD, Proposition 2.
+
+    Examples
+    --------
+    >>> round(smoothing_beta(1.0, 5), 10)
+    0.2892561983
     """
     smoothing, dimension = check_non_negative(smoothing, "smoothing"), check_steps(dimension, "dimension")
     if smoothing == 0.0:

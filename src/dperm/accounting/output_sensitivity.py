@@ -102,14 +102,16 @@ def gradient_descent_sensitivity(run: DescentRun, lipschitz: float, beta: float)
     It replaces Lemmas 2 and 3 of Zhang et al. 2017, which are 1.5 and 2.5 to 5 times larger.
     """
     rho = contraction(run.eta, run.l2, beta)
-    push = _push(run.eta * check_positive(lipschitz, "lipschitz"), run.n_samples, run.neighbors)
+    displacement = _displacement(
+        run.eta * check_positive(lipschitz, "lipschitz"), run.n_samples, run.neighbors
+    )
     if not run.average:
-        return min(push * _geometric(rho, run.steps) * _UP, 2.0 * run.radius)
+        return min(displacement * _geometric(rho, run.steps) * _UP, 2.0 * run.radius)
     if rho == 1.0:
-        total = push * (run.steps + 1) / 2.0
+        total = displacement * (run.steps + 1) / 2.0
     else:
         # (1/T) sum_t (1 - rho^t)/(1 - rho)
-        total = push / (1.0 - rho) * (1.0 - rho * _geometric(rho, run.steps) / run.steps)
+        total = displacement / (1.0 - rho) * (1.0 - rho * _geometric(rho, run.steps) / run.steps)
     return min(total * _UP, 2.0 * run.radius)
 
 
@@ -215,8 +217,8 @@ def minimiser_sensitivity(
     -----
     Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7, with an approximate minimiser on each data set.
     """
-    push = _push(check_positive(lipschitz, "lipschitz"), n_samples, neighbors)
-    return (push + 2.0 * check_non_negative(tolerance, "tolerance")) / check_positive(l2, "l2") * _UP
+    displacement = _displacement(check_positive(lipschitz, "lipschitz"), n_samples, neighbors)
+    return (displacement + 2.0 * check_non_negative(tolerance, "tolerance")) / check_positive(l2, "l2") * _UP
 
 
 def permutation_sgd_sensitivity(
@@ -238,9 +240,9 @@ def permutation_sgd_sensitivity(
     pass: the worst position is the last of a pass (Wu et al. 2017; tightened). Every step divides by b.
     """
     per_pass = _steps_per_pass(n_samples, batch_size)
-    push = _push(eta * check_positive(lipschitz, "lipschitz"), batch_size, neighbors)
+    displacement = _displacement(eta * check_positive(lipschitz, "lipschitz"), batch_size, neighbors)
     factor = contraction(eta, l2, beta) ** per_pass
-    return push * _geometric(factor, check_steps(passes, "passes")) * _UP
+    return displacement * _geometric(factor, check_steps(passes, "passes")) * _UP
 
 
 def permutation_sgd_decreasing_sensitivity(
@@ -255,11 +257,13 @@ def permutation_sgd_decreasing_sensitivity(
     """
     _steps_per_pass(n_samples, batch_size)
     return (
-        _push(check_positive(lipschitz, "lipschitz"), n_samples, neighbors) / check_positive(l2, "l2") * _UP
+        _displacement(check_positive(lipschitz, "lipschitz"), n_samples, neighbors)
+        / check_positive(l2, "l2")
+        * _UP
     )
 
 
-def _push(lipschitz: float, n_samples: int, neighbors: str) -> float:
+def _displacement(lipschitz: float, n_samples: int, neighbors: str) -> float:
     """Change of one mean gradient, times whatever multiplies `lipschitz`."""
     return Neighbours.parse(neighbors).sum_factor * lipschitz / check_steps(n_samples, "n_samples")
 

@@ -86,7 +86,7 @@ def glm_kappa(alpha: float, slope_holder: float, row_norm: float, eta: float) ->
 def permutation_pass_sensitivity(
     n_samples: int,
     passes: int,
-    push: float,
+    displacement: float,
     kappa: float,
     *,
     batch_size: int = 1,
@@ -101,7 +101,7 @@ def permutation_pass_sensitivity(
         n, >= 1, a multiple of `batch_size`.
     passes : int
         m, >= 1.
-    push : float
+    displacement : float
         ``a = 2 eta G``, > 0.
     kappa : float
         From `glm_kappa` or `holder_kappa`; 0 for smooth or smoothed losses.
@@ -120,15 +120,16 @@ def permutation_pass_sensitivity(
     per_pass, rest = divmod(check_steps(n_samples, "n_samples"), check_steps(batch_size, "batch_size"))
     if rest:
         raise ValueError(f"batch_size must divide n_samples={n_samples}, got {batch_size}.")
-    push, square = check_positive(push, "push") / batch_size, check_non_negative(kappa, "kappa") ** 2
+    displacement = check_positive(displacement, "displacement") / batch_size
+    square = check_non_negative(kappa, "kappa") ** 2
     own = (batch_size - 1) / batch_size * square
     done = np.arange(per_pass, dtype=np.float64)
     total, end = 0.0, 0.0
     for e in range(check_steps(passes, "passes")):
         if e == 0:
-            within = np.sqrt(push * push + done * square)
+            within = np.sqrt(displacement * displacement + done * square)
         else:
-            within = np.sqrt(end * end + done * square + own) + push
+            within = np.sqrt(end * end + done * square + own) + displacement
         end = float(within[-1])
         total += float(np.sum(within))
     last = end * _UP
@@ -136,7 +137,9 @@ def permutation_pass_sensitivity(
     return min(mean if average else last, 2.0 * radius)
 
 
-def count_sensitivity(count: int, steps: int, push: float, kappa: float, *, average: bool = False) -> float:
+def count_sensitivity(
+    count: int, steps: int, displacement: float, kappa: float, *, average: bool = False
+) -> float:
     """Sensitivity given only that the record is used `count` times in `steps` steps.
 
     Notes
@@ -147,13 +150,16 @@ def count_sensitivity(count: int, steps: int, push: float, kappa: float, *, aver
     if count == 0:
         return 0.0
     if not average:
-        return ((count - 1) * push + math.sqrt(push * push + (steps - count) * kappa * kappa)) * _UP
-    drift = np.sqrt(push * push + np.arange(steps - 1, dtype=np.float64) * kappa * kappa)
-    return ((count - 1) * push * (steps - 1) + float(np.sum(drift))) / steps * _UP
+        return (
+            (count - 1) * displacement
+            + math.sqrt(displacement * displacement + (steps - count) * kappa * kappa)
+        ) * _UP
+    drift = np.sqrt(displacement * displacement + np.arange(steps - 1, dtype=np.float64) * kappa * kappa)
+    return ((count - 1) * displacement * (steps - 1) + float(np.sum(drift))) / steps * _UP
 
 
 def realised_sensitivity(
-    indices: Sequence[int] | npt.NDArray[np.int64], push: float, kappa: float
+    indices: Sequence[int] | npt.NDArray[np.int64], displacement: float, kappa: float
 ) -> tuple[float, float]:
     """Sensitivity of the last iterate and of the average for indices that were drawn beforehand.
 
@@ -161,7 +167,7 @@ def realised_sensitivity(
     ----------
     indices : sequence of int
         Record used in each step; drawn independently of the data (any law), before the noise.
-    push, kappa : float
+    displacement, kappa : float
         a and kappa of the recursion.
 
     Returns
@@ -175,15 +181,15 @@ def realised_sensitivity(
     indices are published: calibrate the noise to these numbers at the full (epsilon, delta).
     """
     steps = len(indices)
-    if kappa == 0.0:  # each use pushes once and for good
+    if kappa == 0.0:  # each use moves the weights once and for good
         used = np.asarray(indices, dtype=np.int64)
         after = np.arange(steps - 1, -1, -1, dtype=np.float64)  # iterates of the average that a use reaches
         average = float(np.bincount(used, weights=after).max()) / steps
-        return int(np.bincount(used).max()) * push * _UP, average * push * _UP
+        return int(np.bincount(used).max()) * displacement * _UP, average * displacement * _UP
     positions: dict[int, list[int]] = {}
     for step, index in enumerate(indices):
         positions.setdefault(int(index), []).append(step)
-    pairs = [_record_sensitivity(used, steps, push, kappa) for used in positions.values()]
+    pairs = [_record_sensitivity(used, steps, displacement, kappa) for used in positions.values()]
     return max(p[0] for p in pairs) * _UP, max(p[1] for p in pairs) * _UP
 
 
@@ -192,7 +198,7 @@ def averaged_count_sigma(
     delta: float,
     n_samples: int,
     steps: int,
-    push: float,
+    displacement: float,
     kappa: float,
     *,
     average: bool = False,
@@ -205,10 +211,8 @@ def averaged_count_sigma(
         Target; epsilon >= 0, delta strictly between 0 and 1.
     n_samples, steps : int
         n and T.
-    push, kappa : float
-        a and kappa of the recursion.
-    average : bool, default=False
-        Whether the average of the iterates is published.
+    displacement, kappa, average
+        As in `count_sensitivity`.
 
     Returns
     -------
@@ -226,7 +230,7 @@ def averaged_count_sigma(
     counts = np.arange(1, min(most, steps) + 1)
     weights = binom.pmf(counts, steps, 1.0 / n_samples)
     tail = float(binom.sf(counts[-1], steps, 1.0 / n_samples))
-    moves = [count_sensitivity(int(k), steps, push, kappa, average=average) for k in counts]
+    moves = [count_sensitivity(int(k), steps, displacement, kappa, average=average) for k in counts]
 
     def excess(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
@@ -277,11 +281,13 @@ def _is_smooth(alpha: float, holder: float, eta: float) -> bool:
     return alpha == 1.0
 
 
-def _record_sensitivity(used: list[int], steps: int, push: float, kappa: float) -> tuple[float, float]:
+def _record_sensitivity(
+    used: list[int], steps: int, displacement: float, kappa: float
+) -> tuple[float, float]:
     """Recursion for one record used at `used` (0-based): D_(T+1) and the mean of D_1..D_T."""
     distance, total = 0.0, 0.0
     for this, following in zip(used, [*used[1:], steps], strict=True):
-        distance += push
+        distance += displacement
         run = following - this - 1
         # D after this step, then `run` shared steps; the last of all belongs to D_(T+1), not to the average
         total += distance + _root_sum(distance * distance, run, kappa)

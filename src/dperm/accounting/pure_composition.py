@@ -41,23 +41,9 @@ def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
 
 
 def amplified_epsilon(epsilon: float, rate: float) -> float:
-    """Epsilon of an epsilon-DP release on a Poisson sample: ``log(1 + q (e^epsilon - 1))``.
+    """Epsilon of an epsilon-DP release on a Poisson sample: ``log(1 + q (e^epsilon - 1))``, rounded up.
 
-    Parameters
-    ----------
-    epsilon : float
-        Of the release on the sample, at least 0.
-    rate : float
-        Sampling rate q, in (0, 1].
-
-    Returns
-    -------
-    float
-        Rounded up.
-
-    Notes
-    -----
-    Balle, Barthe and Gaboardi 2018, Theorem 8; add_or_remove neighbours.
+    Balle, Barthe and Gaboardi 2018, Theorem 8; add_or_remove neighbours, sampling rate q in (0, 1].
     """
     epsilon, rate = check_epsilon(epsilon), check_rate(rate)
     if epsilon > 30.0:
@@ -68,26 +54,9 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
 def sgd_advanced_epsilon(multiplier: float, delta: float, rate: float, steps: int) -> float:
     """Epsilon of subsampled Gaussian steps by amplification and advanced composition.
 
-    Parameters
-    ----------
-    multiplier : float
-        Standard deviation of the noise over the sensitivity of the batch sum, > 0.
-    delta : float
-        Strictly between 0 and 1.
-    rate : float
-        Sampling rate q, in (0, 1].
-    steps : int
-        At least 1.
-
-    Returns
-    -------
-    float
-        epsilon >= 0.
-
-    Notes
-    -----
-    Half of delta goes to the composition, the other half to T steps of ``q delta_0``. One step is
-    ``(log(1 + q (e^epsilon_0 - 1)), q delta_0)``-DP (Balle, Barthe and Gaboardi 2018, Theorem 9).
+    `multiplier` is the noise over the sensitivity of the batch sum. Half of delta goes to the composition,
+    the other half to T steps of ``q delta_0``; one step is ``(log(1 + q (e^epsilon_0 - 1)), q delta_0)``-DP
+    (Balle, Barthe and Gaboardi 2018, Theorem 9).
     """
     delta_0 = delta / (2.0 * steps * rate)
     epsilon_0 = gdp_epsilon(1.0 / multiplier, min(delta_0, 1.0 - 2.0**-53))
@@ -99,19 +68,7 @@ def sgd_advanced_epsilon(multiplier: float, delta: float, rate: float, steps: in
 def sgd_advanced_step_epsilon(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """Largest epsilon_0 before amplification whose composition meets (epsilon, delta).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The target, epsilon > 0, delta strictly between 0 and 1.
-    rate : float
-        Sampling rate q, in (0, 1].
-    steps : int
-        At least 1.
-
-    Returns
-    -------
-    float
-        Root of ``advanced_composition(log(1 + q (e^epsilon_0 - 1)), steps, delta/2) = epsilon``.
+    Root of ``advanced_composition(log(1 + q (e^epsilon_0 - 1)), steps, delta/2) = epsilon``.
     """
     epsilon, delta, steps = check_epsilon(epsilon), check_delta(delta), check_steps(steps)
     rate = check_rate(rate)

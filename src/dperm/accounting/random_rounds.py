@@ -19,8 +19,8 @@ from dperm.accounting.pld.composition import Counts
 from dperm.accounting.pld.refinement import Grid
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
 from dperm.accounting.subsampling import (
-    LEAST_DELTA,
-    MOST_EPSILON,
+    MAX_EPSILON,
+    MIN_DELTA,
     Sampling,
     SgdPlan,
     first_guess,
@@ -32,7 +32,7 @@ from dperm.accounting.subsampling import (
 BINS = 96
 _GRID_TOLERANCE = 5e-4
 _ROOT_TOLERANCE = 1e-5
-_MOST_REFINEMENTS = 4
+_MAX_REFINEMENTS = 4
 
 
 def random_round_noise_multiplier(
@@ -81,7 +81,7 @@ def random_round_noise_multiplier(
     >>> round(random_round_noise_multiplier(1.0, 1e-3, 1000) / 2.0, 1)
     2.5
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=LEAST_DELTA)
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=MIN_DELTA)
     n_samples = check_steps(n_samples, "n_samples")
     most = check_steps(n_samples**2 if steps is None else steps)
     if most < 2:
@@ -89,7 +89,7 @@ def random_round_noise_multiplier(
     scheme = Sampling.POISSON if neighbors == "add_or_remove" else Sampling.WITHOUT_REPLACEMENT
     plan = make_plan(check_steps(batch_size, "batch_size"), n_samples, most - 1, scheme, neighbors)
     counts = largest_rounds(most, round_weights) - 1
-    if epsilon > MOST_EPSILON:
+    if epsilon > MAX_EPSILON:
         return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
     return _solve_plan(plan, counts, epsilon, delta)
 
@@ -129,7 +129,7 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> 
     guess, noise = first_guess(plan, epsilon, delta), math.inf
     if plan.is_gaussian():
         return _root(lambda z: _gaussian_mean(plan, counts, epsilon, z), guess, delta)
-    for _ in range(_MOST_REFINEMENTS):
+    for _ in range(_MAX_REFINEMENTS):
         finer = _root(partial(_pld_mean, plan, counts, epsilon, delta, grid), guess, delta)
         if finer == math.inf:
             break

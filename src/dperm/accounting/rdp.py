@@ -25,7 +25,7 @@ RDP_ORDERS: tuple[float, ...] = (
 # Relative margin, above the error of the quadratures (they converge exponentially).
 _MARGIN = 1e-11
 _NODES = 16
-_MOST_NODES = 1_000_000
+_MAX_NODES = 1_000_000
 
 
 def rdp_to_epsilon(orders: Sequence[float], rdp: Sequence[float], delta: float) -> tuple[float, float]:
@@ -153,7 +153,7 @@ def _poisson_divergence(q: float, mu: float, order: float, gap: float) -> float:
     if q == 1.0:
         return 0.5 * order * mu * mu * (1.0 + _MARGIN)
     low, high = -40.0, order * mu + 40.0
-    if (high - low) / gap > _MOST_NODES:
+    if (high - low) / gap > _MAX_NODES:
         return math.inf
     t = gap * np.arange(math.floor(low / gap), math.ceil(high / gap) + 1, dtype=np.float64)
     log_r = _log_amplification(mu * t - mu * mu / 2.0, q)
@@ -177,7 +177,7 @@ def _log_amplification(x: Array, q: float) -> Array:
 
 def _panels(panel: float, length: float) -> tuple[Array, Array]:
     """Nodes and log-weights of composite Gauss-Legendre quadrature on [0, length]."""
-    count = max(1, min(math.ceil(length / panel), _MOST_NODES // _NODES))
+    count = max(1, min(math.ceil(length / panel), _MAX_NODES // _NODES))
     base, weights = np.polynomial.legendre.leggauss(_NODES)
     starts = panel * np.arange(count, dtype=np.float64)
     nodes = (starts[:, None] + 0.5 * panel * (base + 1.0)[None, :]).ravel()

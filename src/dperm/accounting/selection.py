@@ -20,43 +20,16 @@ _MARGIN = 1e-13
 
 
 def bounded_range_rho(eta: float) -> float:
-    """Cost in zCDP, ``eta^2 / 8`` of an eta-bounded-range selection.
+    """Cost in zCDP of a selection of bounded range `eta` >= 0: rho = ``eta^2 / 8``, rounded up.
 
-    Parameters
-    ----------
-    eta : float
-        Length of the interval of log-ratios, at least 0. The selection alone is eta-DP.
-
-    Returns
-    -------
-    float
-        rho, rounded up.
-
-    Notes
-    -----
-    Cesar and Rogers 2021; Rogers and Steinke 2021. A quarter of what pure eta-DP costs.
+    A quarter of what pure eta-DP costs (Cesar and Rogers 2021; Rogers and Steinke 2021).
     """
     eta = check_non_negative(eta, "eta")
     return math.nextafter(eta * eta / 8.0, math.inf) if eta > 0.0 else 0.0
 
 
 def bounded_range_eta(rho: float) -> float:
-    """Largest eta whose bounded-range cost is at most `rho` (zCDP).
-
-    Parameters
-    ----------
-    rho : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        ``sqrt(8 rho)``, rounded down.
-
-    Notes
-    -----
-    Inverse of `bounded_range_rho`.
-    """
+    """Largest eta whose `bounded_range_rho` is at most `rho` >= 0: ``sqrt(8 rho)``, rounded down."""
     rho = check_non_negative(rho, "rho")
     return rho if rho in (0.0, math.inf) else math.sqrt(8.0 * rho) * (1.0 - 2.0**-50)
 
@@ -96,22 +69,7 @@ def bounded_range_mu(eta: float) -> float:
 
 
 def bounded_range_eta_from_mu(mu: float) -> float:
-    """Largest eta for which an eta-bounded-range selection is mu-GDP.
-
-    Parameters
-    ----------
-    mu : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        eta, rounded down.
-
-    Notes
-    -----
-    Inverse of `bounded_range_mu`.
-    """
+    """Largest eta whose `bounded_range_mu` is at most `mu` >= 0, rounded down."""
     mu = check_non_negative(mu, "mu")
     if mu in (0.0, math.inf):
         return mu

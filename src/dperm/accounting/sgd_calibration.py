@@ -13,8 +13,8 @@ from dperm.accounting.gaussian import gaussian_sigma
 from dperm.accounting.pld import refinement
 from dperm.accounting.pure_composition import sgd_advanced_noise
 from dperm.accounting.subsampling import (
-    LEAST_DELTA,
-    MOST_EPSILON,
+    MAX_EPSILON,
+    MIN_DELTA,
     SgdPlan,
     SubsamplingAccountant,
     check_moments,
@@ -74,7 +74,7 @@ def noise_multiplier(
     >>> round(noise_multiplier(1.0, 1e-5, batch_size=64, n_samples=10000, steps=1000), 2)
     1.06
     """
-    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=LEAST_DELTA)
+    epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta, least=MIN_DELTA)
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
     return plan_noise(plan, epsilon, delta, kind, check_moments(max_moment))
@@ -99,9 +99,9 @@ def plan_noise(
             f"{floor:.4g} for any noise, so epsilon={epsilon!r} cannot be met. Raise max_moment or use 'pld'."
         )
 
-    if epsilon > MOST_EPSILON:
+    if epsilon > MAX_EPSILON:
         if accountant is SubsamplingAccountant.MOMENTS:
-            raise ValueError(f"epsilon must be at most {MOST_EPSILON:g} for 'moments', got {epsilon!r}.")
+            raise ValueError(f"epsilon must be at most {MAX_EPSILON:g} for 'moments', got {epsilon!r}.")
         return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
 
     def certified(multiplier: float) -> float:

@@ -39,13 +39,13 @@ from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
 #: Where batches are sampled, profiles are computed down to here.
-LEAST_DELTA = 1e-250
+MIN_DELTA = 1e-250
 #: The noise of unsampled steps is taken for a larger epsilon: nobody is protected either way.
-MOST_EPSILON = 1e3
+MAX_EPSILON = 1e3
 # Smaller rates count as this one, which is never too little.
-_LEAST_RATE = 2.0**-40
+_MIN_RATE = 2.0**-40
 # Below, sampling is not accounted for: a step loses hundreds of thousands, and exponentials overflow.
-_LEAST_MULTIPLIER = 1e-3
+_MIN_MULTIPLIER = 1e-3
 
 
 class Sampling(StrEnum):
@@ -179,7 +179,7 @@ def sgd_epsilon(
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
-    multiplier, delta = check_multiplier(noise_multiplier), check_delta(delta, least=LEAST_DELTA)
+    multiplier, delta = check_multiplier(noise_multiplier), check_delta(delta, least=MIN_DELTA)
     return plan_epsilon(plan, multiplier, delta, kind, check_moments(max_moment))
 
 
@@ -228,7 +228,7 @@ def sgd_delta(
     if multiplier in (0.0, math.inf) or epsilon == math.inf:
         return 1.0 if multiplier == 0.0 and epsilon < math.inf else 0.0
     unsampled = gaussian_delta(epsilon, multiplier, plan.sensitivity() * math.sqrt(plan.steps))
-    if plan.is_gaussian() or multiplier < _LEAST_MULTIPLIER:
+    if plan.is_gaussian() or multiplier < _MIN_MULTIPLIER:
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     grid = refinement.Grid(refinement.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
@@ -262,7 +262,7 @@ def make_plan(batch_size: float, n_samples: int, steps: int, sampling: str, neig
         )
     if scheme is Sampling.PERMUTATION:
         steps = -(-steps // (n_samples // int(batch_size)))
-    return SgdPlan(max(batch_size / n_samples, _LEAST_RATE), steps, scheme, relation)
+    return SgdPlan(max(batch_size / n_samples, _MIN_RATE), steps, scheme, relation)
 
 
 def check_moments(value: int) -> int:
@@ -284,7 +284,7 @@ def plan_epsilon(
     if accountant is SubsamplingAccountant.ADVANCED_COMPOSITION:
         scaled = multiplier / plan.sensitivity()
         return sgd_advanced_epsilon(scaled, delta, plan.rate, plan.steps)
-    if multiplier < _LEAST_MULTIPLIER:
+    if multiplier < _MIN_MULTIPLIER:
         return math.inf if accountant is SubsamplingAccountant.MOMENTS else unsampled
     if accountant is SubsamplingAccountant.MOMENTS:
         orders = tuple(float(moment + 1) for moment in range(1, max_moment + 1))

@@ -130,7 +130,7 @@ def bounded_range_cost(eta: float, accountant: str) -> Fraction | float:
 
 
 def gaussian_noise_multiplier(units: Units, accountant: str = "gdp") -> float:
-    """Smallest ``sigma / sensitivity`` whose Gaussian release costs at most `units`.
+    """Smallest ``sigma / sensitivity`` whose Gaussian release costs at most `units`, rounded up.
 
     Parameters
     ----------
@@ -138,16 +138,6 @@ def gaussian_noise_multiplier(units: Units, accountant: str = "gdp") -> float:
         What the release may cost, at least 1; infinite gives 0 (no noise).
     accountant : {"gdp", "zcdp"}
         What is counted.
-
-    Returns
-    -------
-    float
-        Noise multiplier, rounded up: ``GaussianRelease(result).cost_units(accountant) <= units``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `units` is below 1 or no integer, or if the accountant is unknown.
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)
@@ -163,24 +153,12 @@ def _noise_multiplier(units: Units, kind: Accountant) -> float:
 
 
 def selection_eta(units: Units, accountant: str = "gdp") -> float:
-    """Largest eta whose bounded-range selection (exponential mechanism) costs at most `units`.
+    """Largest eta whose bounded-range selection (exponential mechanism) costs at most `units`, rounded down.
 
     Parameters
     ----------
-    units : int or math.inf
-        What the selection may cost, at least 1; infinite gives infinity (the best score wins).
-    accountant : {"gdp", "zcdp"}
-        What is counted.
-
-    Returns
-    -------
-    float
-        eta, rounded down: ``ExponentialMechanismRelease(result).cost_units(accountant) <= units``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If `units` is below 1 or no integer, or if the accountant is unknown.
+    units, accountant
+        As in `gaussian_noise_multiplier`; infinite units give infinity (the best score wins).
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)

@@ -98,20 +98,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
     """Return rho of Bun and Steinke's second conversion, as published (not rounded to the safe side).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        epsilon >= 0 (infinite gives infinity), delta strictly between 0 and 1.
-
-    Returns
-    -------
-    float
-        The largest rho with ``rho + sqrt(4 rho log(sqrt(pi rho) / delta)) <= epsilon``, and at least that of
-        `zcdp_rho_bun_steinke`.
-
-    Notes
-    -----
-    Bun and Steinke, "Concentrated differential privacy", TCC 2016, Lemma 3.6. For reproducing papers.
+    The largest rho with ``rho + sqrt(4 rho log(sqrt(pi rho) / delta)) <= epsilon``, and at least that of
+    `zcdp_rho_bun_steinke` ("Concentrated differential privacy", TCC 2016, Lemma 3.6). For reproducing papers.
     """
     simple = zcdp_rho_bun_steinke(epsilon, delta)
     if simple in (0.0, math.inf):

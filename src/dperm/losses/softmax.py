@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 from dperm._kernels import row_kernels
 from dperm.losses.base import Array, Loss
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Softmax(Loss):
 
     def __post_init__(self) -> None:
         valid = isinstance(self.n_classes, Integral) and not isinstance(self.n_classes, bool)
-        if not (valid and 2 <= self.n_classes <= MOST_CLASSES):
-            raise ValueError(f"n_classes must be an integer from 2 to {MOST_CLASSES}, got {self.n_classes!r}")
+        if not (valid and 2 <= self.n_classes <= MAX_CLASSES):
+            raise ValueError(f"n_classes must be an integer from 2 to {MAX_CLASSES}, got {self.n_classes!r}")
 
     @property
     def name(self) -> str:  # noqa: D102

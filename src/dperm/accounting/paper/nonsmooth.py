@@ -173,12 +173,12 @@ def sgd_output(epsilon: float, delta: float, **run: Any) -> PaperComparison:
     epsilon, delta = check_claim(epsilon, delta)
     planned = HolderRun(**run)
     noise = math.sqrt(2.0 * math.log(2.5 / delta)) * _output_sensitivity(delta / 2.0, planned) / epsilon
-    push = 2.0 * planned.eta * planned.gradient_bound
+    displacement = 2.0 * planned.eta * planned.gradient_bound
     kappa = holder_kappa(planned.alpha, planned.holder, planned.eta)
 
     def tight(target: float) -> float:
         return averaged_count_sigma(
-            target, delta, planned.n_samples, planned.steps, push, kappa, average=True
+            target, delta, planned.n_samples, planned.steps, displacement, kappa, average=True
         )
 
     true = _smallest_epsilon(lambda target: tight(target) <= noise, epsilon)

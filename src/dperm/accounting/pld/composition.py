@@ -15,9 +15,9 @@ from dperm.accounting.pld.profiles import Array
 Counts = npt.NDArray[np.int64]
 Complex = npt.NDArray[np.complex128]
 
-_MOST_CELLS = 2**24
+_MAX_CELLS = 2**24
 # With more, errors of the size of the result are possible.
-_MOST_STEPS = 10**12
+_MAX_STEPS = 10**12
 # Mass beyond the last cell, as a share of delta; tilted mass before the first one, which can only add.
 _TAIL, _LOW_TAIL = 1e-4, 1e-5
 # Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
@@ -33,7 +33,7 @@ _PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
 _NEGLIGIBLE = 75.0
 # Cells around 0 that show high frequencies to be negligible; block of a sum, and how many such sums.
-_BULK, _BLOCK, _MOST_PHASES = 512, 64, 2**20
+_BULK, _BLOCK, _MAX_PHASES = 512, 64, 2**20
 # Rounding of what is computed with positive terms only: sums of up to 2^24 of them, exponentials.
 _UP = 1.0 + 2.0**-28
 
@@ -206,7 +206,7 @@ def _compose(
 ) -> _Composed | None:
     """Mean composition around the loss `origin` with tilt ``chernoff.rates[best]``; None if too long."""
     most, step = int(counts.max()), loss.step
-    if most > _MOST_STEPS:
+    if most > _MAX_STEPS:
         return None
     tilt, log_scale = float(chernoff.rates[best]), max(0.0, float(chernoff.log_moments[best]))
     scale = math.exp(min(most * log_scale - tilt * origin, 700.0))
@@ -214,11 +214,11 @@ def _compose(
     tilted = _tilted(loss, tilt, log_scale)
     period = max(last - bottom, math.ceil(min(_PERIOD / tilt / step, 2.0**53)))
     cells = 1 << max(last - bottom, loss.masses.size).bit_length()
-    phases = min(_MOST_PHASES, 8 * cells)  # more would take longer than the transforms
+    phases = min(_MAX_PHASES, 8 * cells)  # more would take longer than the transforms
     low = _low_frequencies(tilted, loss.lowest, counts, period, log_scale, phases)
     if low is not None:
         return _OfFrequencies(*low, period, tilt, origin, scale, step)
-    if cells > _MOST_CELLS:
+    if cells > _MAX_CELLS:
         return None
     masses, error = _mean_power(tilted, loss.lowest, counts, cells, log_scale)
     # Losses that no epsilon of interest reaches have no weight; others would overflow.

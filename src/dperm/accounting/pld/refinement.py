@@ -18,8 +18,8 @@ GRID_TOLERANCE = 1e-3
 FIRST_STEP = 0.4
 # Where losses are rare their standard deviation is far below those that decide: points of the first grid.
 _FIRST_POINTS = 2**13
-_MOST_POINTS = 2**21
-_MOST_REFINEMENTS = 5
+_MAX_POINTS = 2**21
+_MAX_REFINEMENTS = 5
 # Share of delta that may become infinite loss.
 TRUNCATION = 1e-4
 _LARGEST_LOSS = 600.0
@@ -46,7 +46,7 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         one_step = (_profile_epsilon(pair[0], delta / (1.0 + profiles.error)) for pair in profiles.pairs)
         return max(one_step), Grid(FIRST_STEP, (0,))
     grid, epsilon = first_grid(profiles, steps, delta), math.inf
-    for _ in range(_MOST_REFINEMENTS):
+    for _ in range(_MAX_REFINEMENTS):
         coarse = composed_epsilons(profiles, steps, delta, grid)
         finer = Grid(grid.step / 2.0, grid.directions)
         fine = composed_epsilons(profiles, steps, delta, finer)
@@ -122,7 +122,7 @@ def _loss_on_grid(
     step = coarse_float(grid.step * profiles.spread)
     top = _last_point(profile, TRUNCATION * delta / steps, step)
     bottom = _last_point(reverse, 1e-6 / steps, step)
-    if top + bottom > _MOST_POINTS:
+    if top + bottom > _MAX_POINTS:
         return None
     return dominating_loss(profile, reverse, profiles.error, step, top, bottom)
 
