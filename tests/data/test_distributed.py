@@ -152,8 +152,7 @@ def test_sums_of_real_targets_and_of_classes(client):
 
 
 def test_sums_without_privacy_are_close_and_do_not_depend_on_the_workers(client):
-    X, y = random_records(N, D, np.float32)
-    there, here = both("logistic", X, y, CUTS["uneven"])
+    there, here = both("logistic", *random_records(N, D, np.float32), CUTS["uneven"])
     w = weights(here)
     value, gradient = there.value_and_gradient(w)
     assert value == pytest.approx(here.value(w), rel=1e-6)
@@ -179,8 +178,7 @@ def test_records_that_do_not_count(client):
 
 
 def test_predictions_stay_on_the_workers_until_asked_for(client):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["uneven"])
+    there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     w = weights(here)
     predictions = there._rows.predictions(w, 1)
     assert isinstance(predictions, dask.array.Array)
@@ -243,8 +241,7 @@ def test_folds_of_partitions_are_refused_before_a_charge(client):
 
 
 def test_secret_trainings_and_optima(client):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["even"], l2=0.01, penalize_intercept=True)
+    there, here = both("logistic", *random_records(N, D), CUTS["even"], l2=0.01, penalize_intercept=True)
     optima = [nonprivate(each, tolerance=1e-7).coef for each in (there, here)]
     np.testing.assert_allclose(*optima, rtol=1e-4, atol=1e-6)
     options = {"epsilon": 100.0, "delta": 1e-6, "steps": 30, "random_state": 5}
@@ -319,8 +316,7 @@ def test_the_process_that_leads_never_sees_a_sample(client, monkeypatch):
 
 
 def test_a_full_sample_gives_full_batches(client):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["even"])
+    there, here = both("logistic", *random_records(N, D), CUTS["even"])
     options = {"batch_size": N, "steps": 10}
     sampled = [dp_sgd(each, np.inf, 1e-6, **options).coef for each in (there, here)]
     assert np.array_equal(*sampled)
@@ -353,8 +349,7 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 
 @pytest.mark.parametrize(("how", "work_first"), [("kill", True), ("exit", False)])
 def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["uneven"])
+    there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
     assert_same(there, here)
 
@@ -378,8 +373,7 @@ def test_a_fit_whose_worker_dies_is_charged_once_and_ends_the_same(client, algor
 
 
 def test_a_worker_that_dies_between_passes(client):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["even"])
+    there, here = both("logistic", *random_records(N, D), CUTS["even"])
     w = weights(here)
     expected = here.clipped_gradient_sum(w, 0.3)._integers
     for pause in (0.0, 0.5):
@@ -450,8 +444,7 @@ def test_a_lone_worker_that_dies_while_it_makes_the_records(lone_worker, tmp_pat
 
 
 def test_predictions_outlive_the_workers(lone_worker):
-    X, y = random_records(N, D)
-    there, here = both("logistic", X, y, CUTS["uneven"])
+    there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     w = weights(here)
     predictions = there._rows.predictions(w, 1)
     clusters.kill_all(lone_worker)
@@ -619,9 +612,8 @@ def test_partitions_travel_between_workers_as_matrix_and_targets():
 
 @pytest.mark.slow
 def test_a_worker_that_retires_hands_its_partitions_on():
-    X, y = random_records(N, D)
     with clusters.cluster_of_processes() as client:
-        there, here = both("logistic", X, y, CUTS["even"])
+        there, here = both("logistic", *random_records(N, D), CUTS["even"])
         client.retire_workers([clusters.holders_of(there)[0]])
         assert_same(there, here)
 

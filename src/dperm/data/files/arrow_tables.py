@@ -226,7 +226,7 @@ class CsvTables:
 
     @contextmanager
     def _faults_of(self, path: Path) -> Iterator[None]:
-        """Errors of the library in a file, for people: with the place of what is wrong."""
+        """Errors of pyarrow as DataErrors that name the place of the fault."""
         with _errors_of(path, "CSV"):
             try:
                 yield
@@ -236,13 +236,14 @@ class CsvTables:
                     _check_occurs_once(
                         name, names, path, f", separated by {self.delimiter!r},", _OTHER_COLUMNS
                     )
-                fault = csv_fault(self._error_of_one_thread(path) or error, names)
+                serial = self._error_of_one_thread(path) or error
+                fault = csv_fault(serial, names) or csv_fault(error, names)
                 if fault is None:
                     raise
                 raise DataError(f"{fault.place(path)}{fault.problem}. {_CORRECT}") from error
 
     def _error_of_one_thread(self, path: Path) -> Exception | None:
-        """What is wrong with a file for a reader that counts rows: several threads do not."""
+        """The error of a serial reader, which counts rows; a parallel one does not."""
         csv, options = pyarrow().csv, self._options(block_size=self.block_bytes, use_threads=False)
         try:
             with csv.open_csv(str(path), **options) as reader:
@@ -345,7 +346,7 @@ def _end_of_lines(text: Any) -> int:
 
 @contextmanager
 def _errors_of(path: Path, kind: str) -> Iterator[None]:
-    """Errors of the library in a file, for people."""
+    """Errors of pyarrow and of the system as DataErrors that name the file."""
     try:
         yield
     except (DataError, MemoryError):
