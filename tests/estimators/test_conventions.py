@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from algorithms.problems import separable
@@ -124,3 +125,19 @@ def test_flags_of_numpy_are_flags(Estimator):
     )
     np.testing.assert_array_equal(one.coef_, other.coef_)
     assert np.all(one.intercept_ == 0.0)
+
+
+class Tilted(LogisticRegression):
+    """An estimator of a user, with fewer parameters and one of its own."""
+
+    def __init__(self, epsilon=1.0, *, tilt=0.5, classes=None, random_state=None):
+        super().__init__(epsilon, l2=0.1, classes=classes, random_state=random_state)
+        self.tilt = tilt
+
+
+def test_estimators_can_be_derived_from():
+    X, y = separable(200, 3)
+    model = clone(Tilted(2.0, tilt=0.25, classes=[-1, 1], random_state=0))
+    assert (model.get_params()["tilt"], model.epsilon, model.delta, model.l2) == (0.25, 2.0, 1e-6, 0.1)
+    peer = LogisticRegression(2.0, l2=0.1, classes=[-1, 1], random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.fit(X, y).coef_, peer.coef_)

@@ -30,10 +30,7 @@ def client():
         yield client
 
 
-def records():
-    return random_records(N, D)
-
-
+X, y = random_records(N, D)
 # A pass over partitions takes longest: few of them say as much.
 SETTINGS = {"row_norm": 1.5, "random_state": 3, "solver_options": {"steps": 15}}
 MODELS = {
@@ -54,7 +51,6 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_fit_and_predict_are_those_of_one_machine(name):
     model, target = MODELS[name]
-    X, _ = records()
     y = target(X.sum(axis=1))
     lazy_X, lazy_y = partitioned(X, y, LENGTHS)
     here, there = clone(model).fit(X, y), clone(model).fit(lazy_X, lazy_y)
@@ -79,7 +75,6 @@ def test_fit_and_predict_are_those_of_one_machine(name):
 
 
 def test_data_frames():
-    X, y = records()
     frame = pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(y > 0, "yes", "no"))
     lazy = dask.dataframe.from_pandas(frame, npartitions=3)
     here, there = (clone(MODELS["logistic"][0]) for _ in range(2))
@@ -102,7 +97,6 @@ def test_data_frames():
 
 def test_scores_of_frames_are_those_of_one_machine():
     """With partitions that are empty, and of targets that do not vary."""
-    X, _ = records()
     frame = pd.DataFrame(X, columns=list("abcde")).assign(target=X.sum(axis=1), flat=1.0)
     kept = frame[frame.a > 0]
     lazy = dask.dataframe.from_pandas(frame.sort_values("a", ignore_index=True), npartitions=6)
@@ -130,11 +124,10 @@ def test_a_schema_is_applied_by_the_workers():
     assert np.array_equal(there.predict_proba(lazy).compute(), here.predict_proba(frame))
     assert there.score(lazy, lazy_y) == here.score(frame, y)
     with pytest.raises(DataError, match="data frame"):
-        clone(model).fit(*partitioned(*records(), LENGTHS))
+        clone(model).fit(*partitioned(X, X[:, 0], LENGTHS))
 
 
 def test_labels_found_in_the_data_are_warned_of():
-    X, y = records()
     with pytest.warns(PrivacyWarning, match="classes was not given"):
         model = LogisticRegression(**SETTINGS).fit(*partitioned(X, y, LENGTHS))
     assert model.classes_.tolist() == [-1.0, 1.0]
@@ -143,7 +136,6 @@ def test_labels_found_in_the_data_are_warned_of():
 
 
 def test_nothing_is_charged_for_data_that_cannot_be_used():
-    X, y = records()
     ledger = Ledger(10.0, 1e-3)
     bad = X.copy()
     bad[1500, 2] = np.nan
@@ -166,15 +158,14 @@ def test_nothing_is_charged_for_data_that_cannot_be_used():
 
 
 def test_records_that_count_for_nothing():
-    X, y = records()
-    X[3, 1], y[1999] = np.inf, np.nan
+    spoilt, targets = X.copy(), y.copy()
+    spoilt[3, 1], targets[1999] = np.inf, np.nan
     model = HuberRegressor(target_bound=1.0, non_finite="zero", **SETTINGS)
-    here, there = clone(model).fit(X, y), clone(model).fit(*partitioned(X, y, LENGTHS))
+    here, there = clone(model).fit(spoilt, targets), clone(model).fit(*partitioned(spoilt, targets, LENGTHS))
     assert np.array_equal(here.coef_, there.coef_)
 
 
 def test_a_prediction_takes_no_ledger_along():
-    X, y = records()
     model = LogisticRegression(classes=[-1, 1], ledger=Ledger(10.0, 1e-3), **SETTINGS)
     lazy_X, lazy_y = partitioned(X, y, LENGTHS)
     lazy = model.fit(lazy_X, lazy_y).predict(lazy_X.rechunk((500, 2)))

@@ -12,11 +12,8 @@ from dperm import LinearSVC
 from dperm.losses import Hinge, SoftMargin, huberized_hinge
 from reference.real_data import load_or_skip
 
-
-def noisy_labels(n=600, d=5):
-    X, y = separable(n, d)
-    flipped = np.random.default_rng(1).random(n) < 0.1
-    return X, np.where(flipped, -y, y)
+X, signs = separable(600, 5)
+y = np.where(np.random.default_rng(1).random(600) < 0.1, -signs, signs)
 
 
 def nonprivate(**settings):
@@ -24,7 +21,6 @@ def nonprivate(**settings):
 
 
 def test_hinge_optimum_is_that_of_a_kernel_machine():
-    X, y = noisy_labels()
     peer = SVC(kernel="linear", C=1 / (0.01 * len(X)), tol=1e-10).fit(X, y)
     ours = nonprivate(l2=0.01).fit(X, y)
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-4)
@@ -37,7 +33,6 @@ def test_hinge_optimum_is_that_of_a_kernel_machine():
 
 
 def test_squared_hinge_optimum_is_sklearns():
-    X, y = noisy_labels()
     peer = SklearnLinearSVC(C=1 / (2 * 0.01 * len(X)), fit_intercept=False, tol=1e-10, max_iter=100_000)
     ours = nonprivate(loss="squared_hinge", l2=0.01, fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(ours.coef_, peer.fit(X, y).coef_, atol=1e-6)
@@ -45,7 +40,6 @@ def test_squared_hinge_optimum_is_sklearns():
 
 def test_soft_margin_lies_between_its_ends():
     """Exponents near 1 and 2 give the hinge's and the (doubled) squared hinge's weights."""
-    X, y = noisy_labels()
     near_one = nonprivate(loss=SoftMargin(1.001), l2=0.01).fit(X, y)
     two = nonprivate(loss=SoftMargin(2.0), l2=0.02).fit(X, y)
     np.testing.assert_allclose(near_one.coef_, nonprivate(l2=0.01).fit(X, y).coef_, atol=0.05)
@@ -67,13 +61,11 @@ def test_private_fit_of_adult_beats_the_majority(loss):
 
 
 def test_rows_are_scaled_in_prediction_as_in_training():
-    X, y = noisy_labels()
     model = nonprivate(row_norm=1.0).fit(X, y)
     far = model.decision_function(1e6 * X)
     assert np.all(np.abs(far) <= np.linalg.norm(np.append(model.coef_, model.intercept_)) * (1 + 1e-9))
 
 
 def test_a_loss_object_is_taken_as_it_is():
-    X, y = noisy_labels()
     one, other = (nonprivate(loss=loss, l2=0.01).fit(X, y) for loss in ("hinge", Hinge()))
     np.testing.assert_array_equal(one.coef_, other.coef_)

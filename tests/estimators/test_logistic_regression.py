@@ -16,10 +16,8 @@ from dperm import LogisticRegression
 from dperm.accounting import Ledger
 from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
 
-
-def data(n=2000, d=5):
-    X, y = separable(n, d)
-    return X, np.where(y > 0, "yes", "no")
+X, signs = separable(2000, 5)
+y = np.where(signs > 0, "yes", "no")
 
 
 def private(**kwargs):
@@ -27,7 +25,6 @@ def private(**kwargs):
 
 
 def test_labels_read_from_the_data_are_announced():
-    X, y = data()
     with pytest.warns(PrivacyWarning, match="labels were read from the data"):
         LogisticRegression().fit(X, y)
     with warnings.catch_warnings():
@@ -37,7 +34,6 @@ def test_labels_read_from_the_data_are_announced():
 
 
 def test_classes_decide_the_sign():
-    X, y = data()
     forward = private(random_state=0).fit(X, y)
     backward = private(random_state=0, classes=["yes", "no"]).fit(X, y)
     assert list(forward.classes_) == ["no", "yes"]
@@ -48,13 +44,10 @@ def test_classes_decide_the_sign():
 
 
 def test_a_public_class_may_be_absent():
-    X, y = data()
-    model = private(random_state=0).fit(X[y == "yes"], y[y == "yes"])
-    assert list(model.classes_) == ["no", "yes"]
+    assert list(private().fit(X[y == "yes"], y[y == "yes"]).classes_) == ["no", "yes"]
 
 
 def test_rows_are_scaled_in_prediction_as_in_training():
-    X, y = data()
     model = private(random_state=0).fit(X, y)
     far = 1000.0 * X[:10]
     assert np.all(
@@ -67,7 +60,6 @@ def test_rows_are_scaled_in_prediction_as_in_training():
 
 
 def test_nonprivate_agrees_with_sklearn():
-    X, y = data()
     ours = LogisticRegression(solver="nonprivate", l2=1e-3, row_norm=2.0).fit(X, y)
     peer = SklearnLogisticRegression(C=1 / (1e-3 * len(X)), tol=1e-12, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-6)
@@ -76,7 +68,6 @@ def test_nonprivate_agrees_with_sklearn():
 
 
 def test_infinite_epsilon_is_not_private_and_says_so():
-    X, y = data()
     model = LogisticRegression(epsilon=math.inf).fit(X, y)
     assert not model.privacy_.private
     assert model.privacy_.to_dict()["epsilon"] == "inf"
@@ -84,7 +75,6 @@ def test_infinite_epsilon_is_not_private_and_says_so():
 
 class TestLedger:
     def test_every_fit_of_a_grid_search_is_charged(self):
-        X, y = data()
         ledger = Ledger(10.0, 1e-5)
         search = GridSearchCV(private(epsilon=0.1, ledger=ledger), {"l2": [0.0, 0.01, 0.1]}, cv=3, refit=True)
         search.fit(X, y)
@@ -95,7 +85,6 @@ class TestLedger:
         assert search.best_estimator_.ledger is ledger
 
     def test_clone_and_pipeline_share_the_ledger(self):
-        X, y = data()
         ledger = Ledger(1.0, 1e-6)
         model = private(ledger=ledger)
         assert clone(model).ledger is ledger
@@ -105,14 +94,12 @@ class TestLedger:
             model.fit(X, y)
 
     def test_cross_validation_stops_when_the_budget_is_gone(self):
-        X, y = data()
         ledger = Ledger(1.0, 1e-6)
         with pytest.raises(BudgetExceededError):
             cross_val_score(private(epsilon=0.6, ledger=ledger), X, y, error_score="raise")
         assert ledger.spent <= 1.0
 
     def test_threads_share_it_and_processes_are_refused(self):
-        X, y = data()
         ledger = Ledger(10.0, 1e-5)
         cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=1)
         assert len(ledger.history()) == 4
@@ -123,39 +110,33 @@ class TestLedger:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_non_finite_records_are_named_before_anything_is_spent(value, uncharged):
-    X, y = data()
-    X[7, 3] = value
+    broken = X.copy()
+    broken[7, 3] = value
     with pytest.raises(DataError, match="row 7, column 3"):
-        private(ledger=uncharged).fit(X, y)
+        private(ledger=uncharged).fit(broken, y)
 
 
 def test_non_finite_records_may_count_for_nothing():
-    X, y = data()
-    broken = np.vstack([X, np.full((1, 5), math.nan)])
-    labels = np.append(y, "yes")
-    options = {"steps": 50}
+    broken, labels = np.vstack([X, np.full((1, 5), math.nan)]), np.append(y, "yes")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is said
-        model = private(non_finite="zero", random_state=0, solver_options=options).fit(broken, labels)
+        model = private(non_finite="zero", random_state=0, solver_options={"steps": 50}).fit(broken, labels)
     assert np.all(np.isfinite(model.coef_))
     assert model.privacy_.to_dict()["non_finite"] == "zero"
 
 
 def test_options_reach_the_solver():
-    X, y = data()
     seen = []
     model = private(solver_options={"steps": 17, "callback": seen.append}).fit(X, y)
     assert model.n_iter_ == len(seen) == 17
 
 
 def test_verbose_prints_progress(capsys):
-    X, y = data()
     private(verbose=1, solver_options={"steps": 3}).fit(X, y)
     assert "iteration 3" in capsys.readouterr().err
 
 
 def test_float32_is_read_in_place():
-    X, y = data()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = private(random_state=0).fit(X.astype(np.float32), y)

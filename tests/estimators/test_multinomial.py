@@ -4,22 +4,20 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import train_test_split
 
-import dperm
 from dperm import LogisticRegression
 from dperm.errors import DataError, PrivacyWarning
+from reference.real_data import load_or_skip
 
-
-def wine():
-    """Columns on public ranges, roughly: [0, 1]; three classes."""
-    from sklearn.datasets import load_wine
-
-    X, y = load_wine(return_X_y=True)
-    low = np.array([11, 0.5, 1, 10, 70, 0.5, 0, 0.1, 0.3, 1, 0.4, 1.2, 250])
-    high = np.array([15, 6, 3.5, 30, 170, 4, 6, 0.7, 4, 14, 1.8, 4.2, 1700])
-    return (X - low) / (high - low), np.array(["barolo", "grignolino", "barbera"])[y]
+X, codes = load_wine(return_X_y=True)
+# Columns on public ranges, roughly: [0, 1].
+low = np.array([11, 0.5, 1, 10, 70, 0.5, 0, 0.1, 0.3, 1, 0.4, 1.2, 250])
+high = np.array([15, 6, 3.5, 30, 170, 4, 6, 0.7, 4, 14, 1.8, 4.2, 1700])
+X = (X - low) / (high - low)
+y = np.array(["barolo", "grignolino", "barbera"])[codes]
 
 
 CLASSES = ["barbera", "barolo", "grignolino"]
@@ -32,7 +30,6 @@ def private(**keywords):
 
 
 def test_nonprivate_agrees_with_sklearn():
-    X, y = wine()
     ours = LogisticRegression(solver="nonprivate", l2=1e-2, row_norm=10.0).fit(X, y)
     peer = SklearnLogisticRegression(C=1 / (1e-2 * len(X)), tol=1e-12, max_iter=10_000).fit(X, y)
     assert ours.coef_.shape == (3, 13)
@@ -46,7 +43,6 @@ def test_nonprivate_agrees_with_sklearn():
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_private_wine_beats_the_trivial_classifier(fit_intercept):
-    X, y = wine()
     scores = []
     for seed in range(5):
         X_train, X_test, y_train, y_test = train_test_split(
@@ -60,7 +56,6 @@ def test_private_wine_beats_the_trivial_classifier(fit_intercept):
 
 
 def test_labels_read_from_the_data_are_announced():
-    X, y = wine()
     with pytest.warns(PrivacyWarning, match="labels were read from the data"):
         LogisticRegression().fit(X, y)
     with warnings.catch_warnings():
@@ -70,7 +65,6 @@ def test_labels_read_from_the_data_are_announced():
 
 
 def test_public_classes_keep_their_order_and_may_be_absent():
-    X, y = wine()
     order = ["grignolino", "barolo", "merlot", "barbera"]
     model = private(classes=order, random_state=0).fit(X, y)
     assert list(model.classes_) == order
@@ -86,22 +80,18 @@ def test_public_classes_keep_their_order_and_may_be_absent():
 )
 def test_bad_classes(classes):
     with pytest.raises(ValueError, match="classes must be two or more different labels"):
-        private(classes=classes).fit(*wine())
+        private(classes=classes).fit(X, y)
 
 
 def test_a_label_that_is_not_public_charges_nothing(uncharged):
     with pytest.raises(DataError, match="'grignolino'"):
-        private(classes=["barolo", "barbera", "merlot"], ledger=uncharged).fit(*wine())
+        private(classes=["barolo", "barbera", "merlot"], ledger=uncharged).fit(X, y)
 
 
 def test_mnist_from_ten_thousand_records():
-    try:
-        data = dperm.datasets.load("mnist")
-    except Exception as error:
-        pytest.skip(f"MNIST is not here: {error}")
-    X, y = data.X[:10_000], data.y[:10_000]
+    data = load_or_skip("mnist")
     model = LogisticRegression(
         2.0, 1e-5, classes=range(10), row_norm=9.0, neighbors="replace_one", random_state=0, n_threads=1
-    ).fit(X, y)
+    ).fit(data.X[:10_000], data.y[:10_000])
     assert model.coef_.shape == (10, 784)
     assert model.score(data.X[60_000:], data.y[60_000:]) > 0.8

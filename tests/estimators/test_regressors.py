@@ -26,10 +26,9 @@ from reference.real_data import load_or_skip
 both = pytest.mark.parametrize("Regressor", [HuberRegressor, QuantileRegressor])
 
 
-def data(n=500, d=4):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (n, d))
-    return X, X @ np.linspace(-1, 2, d) + 0.3 + 0.2 * rng.standard_t(2, size=n)
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, (500, 4))
+y = X @ np.linspace(-1, 2, 4) + 0.3 + 0.2 * rng.standard_t(2, size=500)
 
 
 def exact(Regressor, **settings):
@@ -42,7 +41,6 @@ def exact(Regressor, **settings):
 @pytest.mark.parametrize("alpha", [1e-4, 1.0])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_huber_optimum_is_sklearns(alpha, fit_intercept):
-    X, y = data()
     settings = {"alpha": alpha, "fit_intercept": fit_intercept, "tol": 1e-10, "max_iter": 10_000}
     peer = SklearnHuberRegressor(epsilon=1.5, **settings).fit(X, y)
     ours = exact(
@@ -57,7 +55,6 @@ def test_huber_optimum_is_sklearns(alpha, fit_intercept):
 
 @pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
 def test_quantile_optimum_is_sklearns(quantile):
-    X, y = data()
     peer = SklearnQuantileRegressor(quantile=quantile, alpha=0.0, solver="highs").fit(X, y)
     ours = exact(QuantileRegressor, quantile=quantile).fit(X, y)
     objective = Objective(Pinball(quantile), X, y, row_norm=10.0, fit_intercept=True, n_threads=1)
@@ -68,7 +65,6 @@ def test_quantile_optimum_is_sklearns(quantile):
 
 
 def test_a_smoothed_quantile_costs_at_most_its_bias():
-    X, y = data()
     objective = Objective(Pinball(0.3), X, y, row_norm=10.0, fit_intercept=True, n_threads=1)
     values = []
     for curvature in (math.inf, 5.0):
@@ -80,7 +76,6 @@ def test_a_smoothed_quantile_costs_at_most_its_bias():
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("solver", ["auto", "sufficient_statistics"])
 def test_without_a_threshold_it_is_ridge_regression(solver, fit_intercept):
-    X, y = data()
     peer = Ridge(alpha=0.1 * len(X), fit_intercept=fit_intercept, tol=1e-12).fit(X, y)
     options = {"ridge": 0.0} if solver == "sufficient_statistics" else None
     ours = exact(
@@ -105,7 +100,6 @@ def test_without_a_threshold_it_is_ridge_regression(solver, fit_intercept):
     ],
 )
 def test_any_regression_loss(loss):
-    X, y = data()
     model = HuberRegressor(loss=loss, target_bound=4.0, row_norm=3.0, random_state=0).fit(X, y)
     assert model.privacy_.public["loss"] == loss.name
     assert model.privacy_.public["target_bound"] == 4.0
@@ -114,7 +108,7 @@ def test_any_regression_loss(loss):
 
 
 def test_a_loss_may_come_with_its_bound():
-    model = HuberRegressor(loss=Tukey(2.0, target_bound=3.0), row_norm=3.0, random_state=0).fit(*data())
+    model = HuberRegressor(loss=Tukey(2.0, target_bound=3.0), row_norm=3.0, random_state=0).fit(X, y)
     assert model.privacy_.public["target_bound"] == 3.0
 
 
@@ -161,14 +155,12 @@ def test_private_fit_of_wine_beats_the_best_constant(model):
 
 @both
 def test_a_fit_without_privacy_needs_no_bound(Regressor):
-    X, y = data()
     Regressor(solver="nonprivate").fit(X, y)
     Regressor(epsilon=math.inf).fit(X, y)
 
 
 @both
 def test_targets_are_moved_onto_the_bound(Regressor):
-    X, y = data()
     ours = Regressor(target_bound=0.5, random_state=0, n_threads=1).fit(X, y)
     same = Regressor(target_bound=0.5, random_state=0, n_threads=1).fit(X, np.clip(y, -0.5, 0.5))
     np.testing.assert_array_equal(ours.coef_, same.coef_)
@@ -176,7 +168,6 @@ def test_targets_are_moved_onto_the_bound(Regressor):
 
 @both
 def test_records_that_are_not_finite(Regressor, uncharged):
-    X, y = data()
     spoilt = y.copy()
     spoilt[3] = math.nan
     settings = {"target_bound": 1.0, "random_state": 0, "n_threads": 1}
@@ -189,7 +180,6 @@ def test_records_that_are_not_finite(Regressor, uncharged):
 
 
 def test_the_statement_names_the_parameters_of_the_loss():
-    X, y = data()
     model = QuantileRegressor(quantile=0.3, target_bound=2.0, random_state=0, n_threads=1).fit(X, y)
     public = model.privacy_.to_dict()["public"]
     assert (public["loss"], public["level"], public["target_bound"]) == ("pinball", 0.3, 2.0)

@@ -25,6 +25,8 @@ from dperm.losses import (
     huberized_hinge,
 )
 
+X, y = separable(200, 3)
+
 
 def test_every_algorithm_that_declares_its_needs_is_a_solver():
     assert {"noisy_gd", "dp_agd", "nonprivate", "majority"} <= set(solvers.SOLVERS)
@@ -75,24 +77,24 @@ def test_the_default_solver(loss, public, name):
     ],
 )
 def test_pure_guarantees(model):
-    fit = model.set_params(epsilon=1.0, delta=0.0, random_state=0).fit(*data())
+    fit = model.set_params(epsilon=1.0, delta=0.0, random_state=0).fit(X, y)
     assert (fit.privacy_.epsilon, fit.privacy_.delta) == (1.0, 0.0)
 
 
 def test_softmax_has_no_pure_guarantee(uncharged):
     model = LogisticRegression(classes=[-1, 0, 1], delta=0.0, ledger=uncharged)
     with pytest.raises(ValueError, match=r"no solver has a pure guarantee .* softmax .* pass delta > 0"):
-        model.fit(*data())
+        model.fit(X, y)
 
 
 def test_a_pure_solver_must_have_what_it_needs(monkeypatch):
     """privgene makes rows dense; where that cannot be, gradients are clipped."""
     monkeypatch.setattr(Objective, "reads_whole_rows", property(lambda self: False))
-    objective = Objective("hinge", *data())
+    objective = Objective("hinge", X, y)
     public = {"n": 200, "dimension": 3, "epsilon": 1.0, "delta": 0.0, "neighbors": "replace_one"}
     chosen = solvers.choose_solver(loss=objective.loss, objective=objective, **public)
     assert chosen == "dp_sgd_output"
-    nonconvex = Objective("sigmoid", *data())
+    nonconvex = Objective("sigmoid", X, y)
     with pytest.raises(
         ValueError, match=r"no solver with a pure guarantee .*privgene needs rows made dense.* pass delta > 0"
     ):
@@ -115,16 +117,16 @@ def test_options_do_not_override_the_arguments_of_the_estimator(options, solver,
     (name,) = options
     model = LogisticRegression(classes=[-1, 1], solver=solver, ledger=uncharged, solver_options=options)
     with pytest.raises(TypeError, match=f"the estimator's own arguments: pass {name}="):
-        model.fit(*data())
+        model.fit(X, y)
 
 
 def test_what_the_default_solver_has_not_published():
     model = LogisticRegression(classes=[-1, 1], calibration="paper")
     with pytest.raises(ValueError, match=r"'auto' chose 'preconditioned_gd'.* 'noisy_gd'"):
-        model.fit(*data())
+        model.fit(X, y)
     for name in solvers.PUBLISHED:
         loss = SquaredError(1.0) if name == "sufficient_statistics" else "logistic"
-        objective = Objective(loss, *data(), l2=0.1)
+        objective = Objective(loss, X, y, l2=0.1)
         with pytest.raises(ValueError, match="'tight' or 'paper'"):
             solvers.SOLVERS[name](objective, 1.0, 1e-6, calibration="published")
 
@@ -138,10 +140,6 @@ def picky(monkeypatch):
         raise AssertionError("was run")
 
     monkeypatch.setitem(solvers.SOLVERS, "picky", picky)
-
-
-def data():
-    return separable(200, 3)
 
 
 @pytest.mark.parametrize(
@@ -165,19 +163,17 @@ def test_refusals_cost_nothing(picky, model, message, uncharged):
     if hasattr(model, "classes"):
         model.set_params(classes=[-1, 1])
     with pytest.raises(ValueError, match=message):
-        model.fit(*data())
+        model.fit(X, y)
 
 
 def test_majority_as_a_solver_predicts_the_more_frequent_label():
-    X, y = data()
-    y = np.where(np.arange(len(y)) % 10 == 0, -1.0, 1.0)
-    model = LogisticRegression(solver="majority", classes=[-1, 1], random_state=0).fit(X, y)
+    mostly = np.where(np.arange(len(X)) % 10 == 0, -1.0, 1.0)
+    model = LogisticRegression(solver="majority", classes=[-1, 1], random_state=0).fit(X, mostly)
     assert np.all(model.predict(X) == 1)
 
 
 def test_the_ridge_term_may_cover_the_intercept(monkeypatch):
     """As algorithms with a strongly convex objective want it; scikit-learn's liblinear does the same."""
-    X, y = data()
     flipped = np.where(np.arange(len(y)) % 7 == 0, -y, y)
     settings = {"epsilon": math.inf, "row_norm": 3.0, "l2": 0.1, "loss": "squared_hinge", "n_threads": 1}
     ours = LinearSVC(penalize_intercept=True, **settings).fit(X, flipped)

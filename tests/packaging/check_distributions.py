@@ -30,7 +30,8 @@ def check_sdist(path):
         here = {file.relative_to(ROOT).as_posix() for file in here if "__pycache__" not in file.parts}
         check(here, f"nothing in {folder}")
         check(here <= names, f"the sdist lacks {sorted(here - names)}")
-    files = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "meson.build", "PKG-INFO"}
+    pages = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"}
+    files = {"LICENSE", "pyproject.toml", "meson.build", "PKG-INFO", *pages}
     check(files <= names, f"the sdist lacks {sorted(files - names)}")
 
 

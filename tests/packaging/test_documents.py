@@ -33,6 +33,21 @@ def test_every_decision_is_listed():
     assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
+def test_the_version_is_the_same_everywhere():
+    patterns = {
+        "pyproject.toml": r'^version = "(.*)"',
+        "meson.build": r"^  version: '(.*)'",
+        "src/dperm/__init__.py": r'^__version__ = "(.*)"',
+        "CITATION.cff": r"^version: (.*)",
+        "CHANGELOG.md": r"^## (\S+)",
+    }
+    found = {
+        path: re.search(pattern, (ROOT / path).read_text(), flags=re.MULTILINE).group(1)
+        for path, pattern in patterns.items()
+    }
+    assert len(set(found.values())) == 1, found
+
+
 def test_the_paths_of_a_page_are_found():
     text = "`csrc/loss/x.h` and `python bench/run.py --all`, `src/dperm/<name>.py`, not `x.py`"
     assert list(named_paths(text)) == ["csrc/loss/x.h", "bench/run.py", "src/dperm/*.py"]

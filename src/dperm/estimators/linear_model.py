@@ -67,8 +67,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
-        for name in self._get_param_names():
-            setattr(self, name, arguments[name])
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
