@@ -87,7 +87,7 @@ def matrix_sums(objective, w):
 def assert_same(ones, others):
     for one, other in zip(ones, others, strict=True):
         assert one._integers.tolist() == other._integers.tolist()
-        bounds = [(b.grid, b.contribution, b.replacement, b.scores, b.shape) for b in (one, other)]
+        bounds = [(b.grid, b.add_or_remove, b.replace_one, b.scores, b.shape) for b in (one, other)]
         assert bounds[0] == bounds[1]
 
 

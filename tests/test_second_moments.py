@@ -159,7 +159,7 @@ def squared_length(integers):
 
 def within(bounded, sensitivity=None):
     """Length over the bound, compared exactly."""
-    bound = Fraction(bounded.contribution if sensitivity is None else sensitivity) / Fraction(bounded.grid)
+    bound = Fraction(bounded.add_or_remove if sensitivity is None else sensitivity) / Fraction(bounded.grid)
     squared = squared_length(bounded._integers)
     assert squared <= bound**2, math.sqrt(squared / bound**2)
     return math.sqrt(squared / bound**2)
@@ -213,7 +213,7 @@ def test_the_sensitivity_of_the_gram_matrix_is_attained(dtype, n_public):
     assert within(spike.gram_sum()) > 1 - tolerance
     even = Objective("logistic", np.ones((1, 30), dtype), np.ones(1, dtype), n_public=n_public)
     assert within(even.gram_sum()) > 1 - 4e-4 - tolerance
-    assert even.gram_sum().contribution == pytest.approx(DIAGONAL, rel=1e-12)
+    assert even.gram_sum().add_or_remove == pytest.approx(DIAGONAL, rel=1e-12)
     flat = Objective("squared_hinge", np.ones((1, 30), dtype), np.ones(1, dtype), n_public=n_public)
     assert within(flat.hessian_sum(np.zeros(30), 0.25)) > 1 - 4e-4 - 2 * tolerance
     assert within(flat.moment_sums(1e-3)) > math.sqrt(0.5) * (1 - 10 * tolerance)
@@ -221,8 +221,8 @@ def test_the_sensitivity_of_the_gram_matrix_is_attained(dtype, n_public):
 
 def difference(one, other):
     assert one.grid == other.grid
-    assert one.replacement == other.replacement
-    return Bounded(one._integers - other._integers, grid=one.grid, contribution=one.replacement)
+    assert one.replace_one == other.replace_one
+    return Bounded(one._integers - other._integers, grid=one.grid, add_or_remove=one.replace_one)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -237,7 +237,7 @@ def test_the_sensitivity_of_sums_released_together_is_attained(dtype):
         one_record(dtype, sign * 2.0**100).clipped_gradient_sums(np.zeros((3, 4)), own_clips)
         for sign in (1, -1, 0)
     )
-    assert up.contribution == pytest.approx(math.sqrt(0.3**2 + 0.3**2 + 0.6**2))
+    assert up.add_or_remove == pytest.approx(math.sqrt(0.3**2 + 0.3**2 + 0.6**2))
     for a, b, relation in [(up, down, "replace_one"), (up, gone, "add_or_remove")]:
         moved = np.linalg.norm((a._integers - b._integers) * a.grid)
         assert moved >= (1 - 1e-5) * a.sensitivity(relation)

@@ -42,6 +42,7 @@ from dperm.data.dask import placement
 from dperm.data.dask.collections import EncodedCollection
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.dask.rows import DistributedRows, compensated_sum
+from dperm.data.passes import Predictions
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
@@ -128,10 +129,10 @@ def test_every_sum_is_that_of_one_machine(client, dtype, lengths):
     for name, make in PASSES.items():
         expected, got = make(here, w), make(there, w)
         assert np.array_equal(got._integers, expected._integers), name
-        assert (got.grid, got.contribution, got.replacement) == (
+        assert (got.grid, got.add_or_remove, got.replace_one) == (
             expected.grid,
-            expected.contribution,
-            expected.replacement,
+            expected.add_or_remove,
+            expected.replace_one,
         )
 
 
@@ -182,9 +183,9 @@ def test_predictions_stay_on_the_workers_until_asked_for(client):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
-    predictions = there._rows.predictions(w, 1)
+    predictions = there._rows.run(Predictions(w), 1)
     assert isinstance(predictions, dask.array.Array)
-    assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
+    assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -345,7 +346,7 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
         algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert not ledger.history()
     with pytest.raises(DataError, match="noisy_gd"):
-        there._rows.sgd_steps()
+        there._rows.descend()
 
 
 # -- workers that die ------------------------------------------------------------------------------------
@@ -456,9 +457,9 @@ def test_predictions_outlive_the_workers(lone_worker):
     X, y = random_records(N, D)
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
-    predictions = there._rows.predictions(w, 1)
+    predictions = there._rows.run(Predictions(w), 1)
     clusters.kill_all(lone_worker)
-    assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
+    assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
 
 
 def test_no_task_stays_bound_to_a_worker(client):

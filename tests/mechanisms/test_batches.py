@@ -115,6 +115,6 @@ def test_nothing_of_a_sum_tells_the_size_of_its_sample():
         for which in (np.empty(0, dtype=np.int64), np.arange(50))
     )
     sums = [obj.clipped_gradient_sum(np.zeros(3), 0.1, rows=rows) for rows in (none, every)]
-    for name in ("shape", "grid", "contribution", "replacement", "scores"):
+    for name in ("shape", "grid", "add_or_remove", "replace_one", "scores"):
         assert getattr(sums[0], name) == getattr(sums[1], name)
     assert repr(sums[0]) == repr(sums[1])

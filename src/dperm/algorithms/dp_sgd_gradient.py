@@ -222,7 +222,7 @@ def dp_sgd_gradient(
         sampling=sampling_name(relation),
         sensitivity=sensitivity,
         noise_scale=schedule.noise_multiplier * sensitivity,
-        clip=descent.contribution,
+        clip=descent.add_or_remove,
         row_norm=objective.row_norm,
         steps=schedule.steps,
         noise=noise,

@@ -292,7 +292,7 @@ def dp_sgd_output(
         statement=public,
     )
     weights = objective.sgd_weights(
-        run.plan, order, contribution=bounds.contribution, replacement=bounds.replacement
+        run.plan, order, add_or_remove=bounds.contribution, replace_one=bounds.replacement
     )
     sensitivity = weights.sensitivity(relation)
     if kind == "norm_laplace":

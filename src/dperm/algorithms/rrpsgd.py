@@ -185,7 +185,7 @@ def rrpsgd(
         sampling=sampling_name(relation),
         sensitivity=sensitivity,
         noise_scale=multiplier * sensitivity,
-        clip=descent.contribution,
+        clip=descent.add_or_remove,
         row_norm=objective.row_norm,
         steps=steps,
         noise=noise,

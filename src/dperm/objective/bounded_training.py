@@ -153,10 +153,10 @@ class Training(Protocol):
 
 def released_sensitivity(training: Training, objective: Objective, neighbors: Neighbours | str) -> float:
     """Sensitivity of the result as `train` returns it, rounded to its grid."""
-    contribution, replacement = (training.sensitivity(objective, relation) for relation in Neighbours)
+    add_or_remove, replace_one = (training.sensitivity(objective, relation) for relation in Neighbours)
     replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
-    _, moved = result_grid(contribution, replacement, math.prod(objective.shape))
-    return (replacement if replaced else contribution) + moved
+    _, rounding = result_grid(add_or_remove, replace_one, math.prod(objective.shape))
+    return (replace_one if replaced else add_or_remove) + rounding
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ class GradientDescent:
         check_record_count(objective)
         return Bounded.rounding(
             self._descend(objective),
-            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
-            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
+            add_or_remove=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
+            replace_one=self.sensitivity(objective, Neighbours.REPLACE_ONE),
         )
 
     def _descend(self, objective: Objective) -> Array:
@@ -355,8 +355,8 @@ class Minimisation:
         check_record_count(objective)
         return Bounded.rounding(
             self._minimise(objective, np.zeros(objective.shape)),
-            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
-            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
+            add_or_remove=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
+            replace_one=self.sensitivity(objective, Neighbours.REPLACE_ONE),
         )
 
     def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
@@ -379,7 +379,7 @@ class Minimisation:
         """
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
         away = 2.0 * (self.tolerance + perturbation_error) / c.strong * (1.0 + 2.0**-40)
-        return Bounded.rounding(self._minimise(objective, linear), contribution=away, replacement=away)
+        return Bounded.rounding(self._minimise(objective, linear), add_or_remove=away, replace_one=away)
 
     def _minimise(self, objective: Objective, linear: Array) -> Array:
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)

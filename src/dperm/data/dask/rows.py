@@ -19,41 +19,41 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dperm
 from dperm.data.dask.collections import Blocks
 from dperm.data.dask.partition import (
-    KeptLengths,
+    Call,
+    KeptResult,
     NotKept,
     Partition,
     PartitionFacts,
     PartitionState,
-    Pass,
     Reply,
     Share,
     WorkerSample,
     WorkerThreads,
     partition_key,
     pass_on_worker,
-    predictions_of,
+    result_per_row,
     version_of_worker,
 )
 from dperm.data.dask.placement import Placement
-from dperm.data.rows import Array, Integers, LossSpec, RowImages, RowSettings
+from dperm.data.passes import Array, Pass, PerRow
+from dperm.data.rows import RowSettings
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
 
 # A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
 # and start again when some worker has answered.
-_FIRST_WAIT, _LONGEST_WAIT, _MOST_TRIES = 0.02, 2.0, 20
+_FIRST_WAIT, _LONGEST_WAIT, _MAX_TRIES = 0.02, 2.0, 20
 
 # Seconds after which a call, or a task, that has not come back is looked after.
 _LOOK_AFTER = 0.5
@@ -68,14 +68,6 @@ _LOST = (
     "records are lost with their worker, and Dask cannot make them again: they were sent to the cluster by "
     "scatter, or the cluster was restarted. Build the collection from files or functions."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class MappedLengths:
-    """Lengths of images that the workers keep, and how to compute them again."""
-
-    kept: KeptLengths
-    images: RowImages
 
 
 class DistributedRows:
@@ -100,7 +92,7 @@ class DistributedRows:
     """
 
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
-        if settings.counts is not None:
+        if settings.multiplicity is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")
         self._client = _client()
         self._check_versions()
@@ -110,10 +102,10 @@ class DistributedRows:
         self._futures = self._hold(blocks, replace(settings, n_threads=1))
         self._holders: dict[int, str] = {}  # addresses of workers
         self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
-        self._images: weakref.WeakValueDictionary[str, MappedLengths] = weakref.WeakValueDictionary()
+        self._results: weakref.WeakValueDictionary[str, KeptResult] = weakref.WeakValueDictionary()
         self._locate(self._futures)
         self._placement.lift(self._keys(self._futures))
-        facts = self._each(Pass("facts", added=False))
+        facts = self._each(Call("facts"))
         self._check(facts)
         full = [each for each in facts if each.n_rows]
         self._futures = {each.number: self._futures[each.number] for each in full}
@@ -123,130 +115,59 @@ class DistributedRows:
         self.n_columns: int = full[0].n_columns
         self.dtype: np.dtype[Any] = full[0].dtype
         self.n_entries = sum(each.n_entries for each in full)
+        self.reads_whole_rows = all(each.reads_whole_rows for each in full)
 
     # -- passes ------------------------------------------------------------------------------------------
 
-    def label_sum(self) -> int:
-        """Sum of the labels of the finite records."""
-        return int(self._sum("label_sum"))
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass: one call to each worker.
 
-    def class_counts(self, n_classes: int) -> Integers:
-        """Finite records of each class."""
-        return np.asarray(self._sum("class_counts", n_classes))
+        Exact sums are added up by the workers and here; sums of floating-point numbers depend on the
+        partitions, not on the workers. Results per row stay on the workers: as a Dask array in the partitions
+        of the records, or, where later passes take them, under a name.
+        """
+        if isinstance(pass_, PerRow):
+            return self._kept(pass_) if pass_.stays_with_records else self._per_row(pass_)
+        if pass_.exact:
+            call = Call("run", (pass_,), self._threads, added=True)
+            return np.asarray(reduce(add, self._call(call, self._futures).values()))
+        gradients, losses = zip(*self._each(Call("run", (pass_,), self._threads)), strict=True)
+        return compensated_sum(gradients), math.fsum(losses)
 
-    def drawn(self, sample: SecretRows, n_public: int) -> WorkerSample:
-        """What tells each worker which of its records are in the sample."""
-        return WorkerSample(sample._in_partitions())
-
-    def mapped_lengths(self, images: RowImages, n_threads: int) -> MappedLengths:
-        """Lengths of the rows' images, on the workers."""
-        lengths = MappedLengths(KeptLengths(uuid.uuid4().hex), images)
-        self._images[lengths.kept.name] = lengths
-        self._keep_lengths(lengths, self._futures)
-        return lengths
-
-    def clipped_gradient_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clip_in: float,
-        grid: float,
-        n_threads: int,
-        batch: WorkerSample | None = None,
-        clip_norms: MappedLengths | None = None,
-        keep_predictions: bool = False,
-    ) -> Integers:
-        """Clipped gradients in units of the grid; predictions are kept on the workers."""
-        options: dict[str, Any] = {"keep_predictions": True} if keep_predictions else {}
-        if batch is not None:
-            options["batch"] = batch
-        if clip_norms is not None:
-            options["clip_norms"] = clip_norms.kept
-        return np.asarray(
-            self._sum("clipped_gradient_sum", loss_spec, w, clip_in, grid, self._threads, **options)
-        )
-
-    def sums_of_models(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clips_in: Array,
-        grids: Array,
-        n_threads: int,
-        folds: NDArray[np.int32] | None,
-        left_out: NDArray[np.int32],
-    ) -> Integers:
-        """Clipped gradients at ``w[0], w[1], ..``: one call to each worker, whatever the number of models."""
-        assert folds is None  # an objective refuses them: the workers do not know them
-        return np.asarray(self._sum("sums_of_models", loss_spec, w, clips_in, grids, self._threads, left_out))
-
-    def noisy_batch_sums(self, *arguments: Any) -> None:
-        """None: workers draw their batches."""
-
-    def gradient_sum(
-        self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False
-    ) -> tuple[Array, float]:
-        """Plain sums of gradients and losses; the last bits depend on the partitions, not on the workers."""
-        options = {"precise": True} if precise else {}
-        sums = self._each(
-            Pass("gradient_sum", (loss_spec, w, self._threads, with_loss), options, added=False)
-        )
-        return compensated_sum([gradient for gradient, _ in sums]), math.fsum(loss for _, loss in sums)
-
-    def clipped_loss_sums(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        direction: Array,
-        steps: Array,
-        clip: float,
-        grid: float,
-        n_threads: int,
-    ) -> Integers:
-        """Clipped losses along a line."""
-        arguments = (loss_spec, w, direction, steps, clip, grid, self._threads)
-        return np.asarray(self._sum("clipped_loss_sums", *arguments))
-
-    def coordinate_loss_sums(
-        self, loss_spec: LossSpec, w: Array, stride: float, clip: float, grid: float, n_threads: int
-    ) -> Integers:
-        """Changes of the losses at the neighbours of `w` along the axes."""
-        arguments = (loss_spec, w, stride, clip, grid, self._threads)
-        return np.asarray(self._sum("coordinate_loss_sums", *arguments))
-
-    def gram_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array | None,
-        bound_in: float,
-        grid: float,
-        target_factor: float,
-        n_threads: int,
-        upper: bool = False,
-    ) -> Integers:
-        """Upper triangle of the sum of outer products."""
-        arguments = (loss_spec, w, bound_in, grid, target_factor, self._threads, upper)
-        return np.asarray(self._sum("gram_sum", *arguments))
-
-    def moment_sums(self, bound_in: float, grid: float, clip: float, n_threads: int) -> Integers:
-        """Sums of entries, and of squares clipped row by row."""
-        return np.asarray(self._sum("moment_sums", bound_in, grid, clip, self._threads))
-
-    def predictions(self, w: Array, n_threads: int) -> Any:
-        """Linear predictions, one per row: a Dask array in the partitions of the records."""
+    def _per_row(self, pass_: PerRow) -> Any:
+        """A Dask array, one entry per row."""
         import dask.array
         from dask import delayed
 
-        predict = delayed(predictions_of, pure=False, traverse=False)
+        make = delayed(result_per_row, pure=False, traverse=False)
         blocks = [
             dask.array.from_delayed(
-                predict(self._futures[number], state, w, self._threads), (state[0], *w.shape[1:]), np.float64
+                make(self._futures[number], state, pass_, self._threads),
+                (state[0], *pass_.row_shape),
+                np.float64,
             )
             for number, state in self._states.items()
         ]
         return dask.array.concatenate(blocks)
 
-    def sgd_steps(self, *_: Any, **__: Any) -> NoReturn:
+    def _kept(self, pass_: PerRow) -> KeptResult:
+        """What stands for the result, which the workers keep."""
+        result = KeptResult(uuid.uuid4().hex, pass_)
+        self._results[result.name] = result
+        self._keep(result, self._futures)
+        return result
+
+    def _keep(self, result: KeptResult, numbers: Iterable[int]) -> None:
+        self._call(Call("keep", (result.name, result.pass_), self._threads), numbers)
+
+    def drawn(self, sample: SecretRows, n_public: int) -> WorkerSample:
+        """What tells each worker which of its records are in the sample."""
+        return WorkerSample(sample._in_partitions())
+
+    def noisy_batch_sums(self, *_: Any) -> None:
+        """None: workers draw their batches."""
+
+    def descend(self, *_: Any) -> NoReturn:
         """Not to be had: partitions are not read a record at a time."""
         raise DataError(
             "single steps of stochastic gradient descent do not work on data in partitions: use dp_sgd "
@@ -255,29 +176,25 @@ class DistributedRows:
 
     # -- calls -------------------------------------------------------------------------------------------
 
-    def _sum(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Exact sum over all partitions."""
-        return reduce(add, self._call(Pass(method, arguments, options), self._futures).values())
-
-    def _each(self, asked: Pass) -> list[Any]:
+    def _each(self, call: Call) -> list[Any]:
         """One result per partition, in their order."""
         results: dict[int, Any] = {}
-        for group, values in self._call(asked, self._futures).items():
+        for group, values in self._call(call, self._futures).items():
             results.update(zip(group, values, strict=True))
         return [results[number] for number in self._futures]
 
-    def _call(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
+    def _call(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """Results by groups of partitions, each of them in one group; a group is on one worker."""
         todo, results, failures, answered_at = list(numbers), {}, 0, time.monotonic()
         while todo:
             self._locate(number for number in todo if self._futures[number].status != "finished")
-            answers = self._ask(asked, todo)
+            answers = self._ask(call, todo)
             results.update(answers)
             answered = {number for group in answers for number in group}
             todo = [number for number in todo if number not in answered]
             failures = 0 if answered else failures + 1
             answered_at = time.monotonic() if answered else answered_at
-            if failures > _MOST_TRIES and time.monotonic() - answered_at > _PATIENCE:
+            if failures > _MAX_TRIES and time.monotonic() - answered_at > _PATIENCE:
                 raise RuntimeError(
                     f"the workers that hold the records have not answered for {_PATIENCE:.0f} seconds. "
                     f"{_NOTHING_RELEASED}"
@@ -287,54 +204,50 @@ class DistributedRows:
                 self._locate(todo)
         return results
 
-    def _ask(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
+    def _ask(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """One call to each worker; the results of those that gave one."""
         shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
             shares[self._holders[number]][number] = self._states.get(number)
-        replies = self._replies(asked, dict(shares))
+        replies = self._replies(call, dict(shares))
         results = {}
         for worker, share in shares.items():
             reply = replies.get(worker)
             if not isinstance(reply, Reply):
                 _raise_unless_broken(reply)
             elif isinstance(reply.error, NotKept):
-                self._keep_lengths(self._images[reply.error.args[0]], share)
+                self._keep(self._results[reply.error.args[0]], share)
             elif reply.error is not None:
                 raise reply.error
             elif not reply.absent:
                 results[tuple(share)] = reply.result
         return results
 
-    def _replies(self, asked: Pass, shares: dict[str, Share]) -> dict[str, Any]:
+    def _replies(self, call: Call, shares: dict[str, Share]) -> dict[str, Any]:
         """What the workers answer; nothing at all if one of them has left the cluster.
 
         To a worker that died a while ago Dask would try to connect for half a minute: so the call is made by
         a thread, which is left alone when the scheduler says that the worker is gone.
         """
-        call: Future[dict[str, Any]] = Future()
-        threading.Thread(target=self._run, args=(call, asked, shares), daemon=True).start()
+        replies: Future[dict[str, Any]] = Future()
+        threading.Thread(target=self._ask_workers, args=(replies, call, shares), daemon=True).start()
         while True:
             try:
-                return call.result(timeout=_LOOK_AFTER)
+                return replies.result(timeout=_LOOK_AFTER)
             except TimeoutError:
                 present = self._client.scheduler_info(n_workers=-1)["workers"]
-                if not (call.done() or set(shares) <= set(present)):
+                if not (replies.done() or set(shares) <= set(present)):
                     return {}
 
-    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, Share]) -> None:
+    def _ask_workers(self, replies: Future[dict[str, Any]], call: Call, shares: dict[str, Share]) -> None:
         try:
-            workers = list(shares)
-            replies = self._client.run(
-                pass_on_worker, self._name, shares, asked, workers=workers, on_error="return"
+            replies.set_result(
+                self._client.run(
+                    pass_on_worker, self._name, shares, call, workers=list(shares), on_error="return"
+                )
             )
-            call.set_result(replies)
         except BaseException as error:
-            call.set_exception(error)
-
-    def _keep_lengths(self, lengths: MappedLengths, numbers: Iterable[int]) -> None:
-        asked = Pass("keep_lengths", (lengths.kept.name, lengths.images, self._threads), added=False)
-        self._call(asked, numbers)
+            replies.set_exception(error)
 
     # -- partitions --------------------------------------------------------------------------------------
 
@@ -448,8 +361,8 @@ class DistributedRows:
         first: PartitionFacts | None = None
         for each in facts:
             if each.problem is not None:
-                asked = Pass("problem_from", (first_row,), added=False)
-                ((problem,),) = self._call(asked, [each.number]).values()
+                call = Call("problem_from", (first_row,))
+                ((problem,),) = self._call(call, [each.number]).values()
                 raise DataError(f"{problem} (In partition {each.number}, which starts at row {first_row}.)")
             if each.n_rows:
                 first = each if first is None else first
