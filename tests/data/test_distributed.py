@@ -645,9 +645,9 @@ def test_threads_are_the_workers_own():
     X, y = random_records(10_000, D)
     settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
     partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
-    assert [WorkerThreads(most).value(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
+    assert [WorkerThreads(most).over(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
     small = Partition(0, X[:10], y[:10], settings, np.dtype(np.float64), False)
-    assert WorkerThreads(None).value(small, 4) == 1
+    assert WorkerThreads(None).over(small, 4) == 1
 
 
 # -- collections -----------------------------------------------------------------------------------------

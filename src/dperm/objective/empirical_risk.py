@@ -22,6 +22,7 @@ from dperm.objective.arguments import (
     MIN_ROW_NORM,
     clip_bound,
     flag,
+    number,
     number_from,
     public_number_of_records,
     upper_bound,
@@ -188,17 +189,16 @@ class EmpiricalRisk:
 
     def _bounds(self, clip: float, radius: float = math.inf, w: Array | None = None) -> SumBounds:
         """Bounds of clipped gradient sums, kept from call to call; ValueError for `w` outside the ball."""
-        if type(clip) is not float or type(radius) is not float:
-            clip, radius = clip_bound(clip), upper_bound("radius", radius)
-        if w is not None and radius < math.inf and not np.linalg.norm(w) <= radius * INSIDE_BALL:
-            raise ValueError(f"w must be in the ball of the public radius {radius!r}")
+        clip, radius = number("clip", clip), number("radius", radius)
         known = self._gradient_bounds.get((clip, radius))
         if known is None:
-            bounds = self._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
+            known = self._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
             self._check_overflow(self._exact.finest)
             if len(self._gradient_bounds) >= _MAX_KNOWN_BOUNDS:
                 self._gradient_bounds.clear()
-            known = self._gradient_bounds[clip, radius] = bounds
+            self._gradient_bounds[clip, radius] = known
+        if w is not None and radius < math.inf and not np.linalg.norm(w) <= radius * INSIDE_BALL:
+            raise ValueError(f"w must be in the ball of the public radius {radius!r}")
         return known
 
     def _check_overflow(self, finest: int) -> None:

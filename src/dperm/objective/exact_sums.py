@@ -135,14 +135,14 @@ class ExactSums:
         longest = self.loss.lipschitz(self.row_norm, radius) * _COMPUTED
         never_clips = longest <= clip
         clip = min(clip, longest)
-        grid = self._gradient_grid(clip, self.finest)
+        grid = sum_grid(clip, self.n_public, self.finest)
         replace_one = self._distance(radius, clip, grid) if never_clips else 2.0 * clip
         return SumBounds(clip, self._inner_clip(clip, grid), grid, replace_one)
 
     def descent_gradients(self, loss: Loss, clip: float, radius: float) -> SumBounds:
         """The same for the batches of stochastic gradient descent, which computes in double precision."""
         clip = min(clip, loss.lipschitz(self.row_norm, radius) * _COMPUTED)
-        grid = self._gradient_grid(clip, DOUBLE_BITS)
+        grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, self._inner_clip(clip, grid), grid, 2.0 * clip)
 
     def mapped_gradients(self, clip: float, largest: float, smallest: float) -> tuple[SumBounds, float]:
@@ -180,11 +180,6 @@ class ExactSums:
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, math.floor(clip / grid) * grid, grid, 2.0 * clip)
 
-    def _gradient_grid(self, clip: float, finest: int) -> float:
-        if not clip > 0.0:
-            raise ValueError(f"the {self.loss.name} loss has no slope on this ball: nothing can be learned")
-        return sum_grid(clip, self.n_public, finest)
-
     def _inner_clip(self, clip: float, grid: float) -> float:
         inner = clip_before_rounding(clip, grid, self.dimension, self.slack)
         if not inner > 0.0:
@@ -194,7 +189,7 @@ class ExactSums:
     def _too_coarse(self) -> str:
         return (
             f"the grid is too coarse for exact sums of n_public = {self.n_public} records and "
-            f"{self.dimension} weights: use fewer columns or a smaller n_public, or float64 in place of float32"
+            f"{self.dimension} weights: use fewer columns, a smaller n_public, or float64 instead of float32"
         )
 
     def _distance(self, radius: float, clip: float, grid: float) -> float:
