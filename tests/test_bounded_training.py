@@ -17,9 +17,8 @@ from dperm.objective.bounded_training import (
     released_sensitivity,
 )
 from reference import numpy_kernels
+from reference.exact import RELATIONS
 from reference.kernel_calls import EXAMPLES
-
-RELATIONS = ["add_or_remove", "replace_one"]
 
 
 def random_objective(seed=0, n=300, d=4, loss="logistic", dtype=np.float64, **keywords):
