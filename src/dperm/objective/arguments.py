@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 MIN_CLIP, MAX_CLIP = 2.0**-64, 2.0**64
 # Squares of a row are doubles, and so is what becomes of them on a grid; rows may be twice as long.
@@ -52,6 +53,17 @@ def clip_bound(clip: Any, name: str = "clip") -> float:
 def upper_bound(name: str, value: Any) -> float:
     """A bound that may be infinite, for none."""
     return number_from(name, value, 0.0, math.inf, "a number of at least 0 (math.inf for no bound)")
+
+
+def real_array(name: str, values: Any) -> NDArray[np.float64]:
+    """Numbers as doubles in C order, of any shape; TypeError for anything else."""
+    array = np.asarray(values)
+    try:
+        if array.dtype.kind in "fiubO":
+            return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError):  # objects that are no numbers
+        pass
+    raise TypeError(f"{name} must hold real numbers, got an array of {array.dtype}")
 
 
 def flag(name: str, value: Any) -> bool:

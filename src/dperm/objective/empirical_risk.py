@@ -25,6 +25,7 @@ from dperm.objective.arguments import (
     number,
     number_from,
     public_number_of_records,
+    real_array,
     upper_bound,
 )
 from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
@@ -178,7 +179,7 @@ class EmpiricalRisk:
         return threads_for(self.n_threads, int(rate * self.n_public * self.dimension))
 
     def _weights(self, w: ArrayLike, name: str) -> Array:
-        weights = np.ascontiguousarray(w, dtype=np.float64)
+        weights = real_array(name, w)
         if weights.shape != self.shape:
             raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
         # A finite sum tells it in less time; that of finite weights may overflow. No product of

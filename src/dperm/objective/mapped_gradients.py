@@ -39,6 +39,8 @@ class MappedGradients:
     def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap) -> None:
         if len(objective.shape) != 1:
             raise ValueError(f"the {objective.loss.name} loss has more than one linear prediction")
+        if not isinstance(linear_map, LinearMap):
+            raise TypeError(f"linear_map must be a LinearMap, got {type(linear_map).__name__}")
         d = objective.dimension
         if linear_map.integers.shape != (d, d):
             raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.integers.shape}")

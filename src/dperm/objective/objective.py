@@ -21,7 +21,7 @@ from dperm.data.passes import (
 )
 from dperm.errors import DataError
 from dperm.losses import Loss
-from dperm.objective.arguments import check_memory, clip_bound, number, upper_bound
+from dperm.objective.arguments import check_memory, clip_bound, number, real_array, upper_bound
 from dperm.objective.descents import Descents
 from dperm.objective.empirical_risk import INSIDE_BALL
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
@@ -283,7 +283,7 @@ class Objective(SecondMomentSums, Descents):
         ValueError
             For arguments that do not fit together.
         """
-        models = np.ascontiguousarray(weights, dtype=np.float64)
+        models = real_array("weights", weights)
         if models.shape[1:] != self.shape or models.shape[0] == 0:
             raise ValueError(
                 f"weights must have shape (K, {', '.join(map(str, self.shape))}) with K >= 1, "
@@ -379,7 +379,7 @@ class Objective(SecondMomentSums, Descents):
         bounds = self._exact.losses(clip_bound(clip))
         weights = self._weights(w, "w")
         towards = self._weights(direction, "direction")
-        candidates = np.ascontiguousarray(steps, dtype=np.float64)
+        candidates = real_array("steps", steps)
         if candidates.ndim != 1 or candidates.size == 0 or not np.isfinite(candidates).all():
             raise ValueError(f"steps must be a non-empty list of finite numbers, got {steps!r}")
         self._check_overflow(self._exact.finest)

@@ -17,6 +17,7 @@ from dperm.data.passes import DescentSettings, DescentSteps
 from dperm.data.rows import Rows
 from dperm.losses import Loss
 from dperm.objective.exact_sums import SumBounds
+from dperm.private_values.bounded import check_sensitivity
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -160,6 +161,8 @@ class StochasticDescent:
             "replace_one": bounds.replace_one,
             "shape": (run.dimension,),
         }
+        check_sensitivity("add_or_remove", bounds.clip)
+        check_sensitivity("replace_one", bounds.replace_one)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
