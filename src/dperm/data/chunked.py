@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dperm.data.ahead import ThreadsBesideReader
 from dperm.data.passes import DescentSteps, Integers, Pass, share_of
 from dperm.data.rows import Rows
 from dperm.errors import DataError
+from dperm.private_values.opaque import NotCopied
 from dperm.private_values.secret_rows import SecretRows
 
 Result = TypeVar("Result")
@@ -45,7 +46,7 @@ class Parts(Protocol):
         """Rows of some parts' matrices, one below the other."""
 
 
-class ChunkedRows:
+class ChunkedRows(NotCopied):
     """Records in parts: every pass adds up the parts' exact integers.
 
     They are those of the same records in one piece, whatever the parts. What is kept is 8 bytes a record
@@ -63,6 +64,7 @@ class ChunkedRows:
         records have changed.
     """
 
+    _refusal = "records in files are not sent to other processes: send the paths, and read them there"
     n_partitions = 0
     reads_whole_rows = True
 
@@ -155,13 +157,3 @@ class ChunkedRows:
                 f"the data hold another number of records than before ({self.n_rows}): they have changed. "
                 "Nothing was released from this pass; train on files that nobody writes to."
             )
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError(
-            "records in files are not sent to other processes: send the paths, and read them there"
-        )
-
-    __copy__ = __deepcopy__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from dperm.data.rows import Rows
 from dperm.losses import Loss
 from dperm.objective.exact_sums import SumBounds
 from dperm.private_values.bounded import check_sensitivity
+from dperm.private_values.opaque import Unchangeable
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -111,7 +112,7 @@ class CyclicBatches:
         return self._order[places].astype(np.int64), np.arange(1, steps + 1) * self._batch_size
 
 
-class StochasticDescent:
+class StochasticDescent(Unchangeable):
     """A run of stochastic gradient descent on private records that has not been made.
 
     Like :class:`dperm.Bounded` it shows nothing of the records. Only
@@ -131,6 +132,7 @@ class StochasticDescent:
         Shape of the weights. Public.
     """
 
+    _refusal = "a StochasticDescent is private: run it through Releaser.noisy_descent"
     __slots__ = ("_batches", "_run_of", "_whole_sum", "add_or_remove", "grid", "plan", "replace_one", "shape")
 
     scores = False
@@ -151,20 +153,18 @@ class StochasticDescent:
         *,
         whole_sum: Callable[[], NDArray[np.int64]],
     ) -> None:
-        values = {
-            "_run_of": run,
-            "_batches": batches,
-            "_whole_sum": whole_sum,
-            "plan": run.plan,
-            "grid": bounds.grid,
-            "add_or_remove": bounds.clip,
-            "replace_one": bounds.replace_one,
-            "shape": (run.dimension,),
-        }
         check_sensitivity("add_or_remove", bounds.clip)
         check_sensitivity("replace_one", bounds.replace_one)
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._set(
+            _run_of=run,
+            _batches=batches,
+            _whole_sum=whole_sum,
+            plan=run.plan,
+            grid=bounds.grid,
+            add_or_remove=bounds.clip,
+            replace_one=bounds.replace_one,
+            shape=(run.dimension,),
+        )
 
     def sensitivity(self, neighbors: Neighbours | str) -> float:
         """Largest change of the sum over a batch that contains the record."""
@@ -188,18 +188,6 @@ class StochasticDescent:
 
     def __repr__(self) -> str:
         return f"<StochasticDescent, {self.plan.steps} steps, not released>"
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("a StochasticDescent is private: run it through Releaser.noisy_descent")
-
-    def _refuse_change(self, *_: Any) -> NoReturn:
-        raise AttributeError("a StochasticDescent cannot be changed: noise is calibrated to it")
-
-    __setattr__ = __delattr__ = _refuse_change
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
 
 
 class DescentRun:

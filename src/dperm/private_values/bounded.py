@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.opaque import Unchangeable
 
 _MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
 
 
-class Bounded:
+class Bounded(Unchangeable):
     """A sum over records on a public grid, with a bound on what one record changes in it.
 
     It does not print, convert, iterate, compare, copy or pickle: the only ways to a number are the
@@ -36,6 +37,10 @@ class Bounded:
         Whether the entries are scores of candidates (sums of non-negative losses).
     """
 
+    _refusal = (
+        "a Bounded value is private: release it through a mechanism, or with "
+        "dperm.mechanisms.release_without_privacy where no privacy is wanted"
+    )
     __slots__ = ("_integers", "add_or_remove", "grid", "replace_one", "scores")
 
     _integers: NDArray[np.int64]
@@ -56,12 +61,9 @@ class Bounded:
         replace_one = 2.0 * add_or_remove if replace_one is None else replace_one
         for name, value in (("add_or_remove", add_or_remove), ("replace_one", replace_one), ("grid", grid)):
             check_sensitivity(name, value)
-        put = object.__setattr__
-        put(self, "_integers", integers)
-        put(self, "grid", grid)
-        put(self, "add_or_remove", add_or_remove)
-        put(self, "replace_one", replace_one)
-        put(self, "scores", scores)
+        self._set(
+            _integers=integers, grid=grid, add_or_remove=add_or_remove, replace_one=replace_one, scores=scores
+        )
 
     @classmethod
     def rounding(cls, values: NDArray[np.float64], *, add_or_remove: float, replace_one: float) -> Self:
@@ -159,23 +161,9 @@ class Bounded:
         kind = "scores" if self.scores else "sum"
         return f"<Bounded {kind}, shape {self.shape}, not released>"
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError(
-            "a Bounded value is private: release it through a mechanism, or with "
-            "dperm.mechanisms.release_without_privacy where no privacy is wanted"
-        )
-
-    def _refuse_change(self, *_: Any) -> NoReturn:
-        raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
-
     __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
-    __setattr__ = __delattr__ = _refuse_change
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
-    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = Unchangeable._refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Unchangeable._refuse
 
 
 def check_sensitivity(name: str, value: float) -> None:

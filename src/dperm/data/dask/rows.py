@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from dperm.data.dask.placement import Placement
 from dperm.data.passes import Array, Pass, PerRow
 from dperm.data.rows import RowSettings
 from dperm.errors import DataError
+from dperm.private_values.opaque import NotCopied
 from dperm.private_values.secret_rows import SecretRows
 
 # A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
@@ -70,7 +71,7 @@ _LOST = (
 )
 
 
-class DistributedRows:
+class DistributedRows(NotCopied):
     """Records on the workers of a cluster; see :class:`dperm.data.rows.Rows` for the passes.
 
     No record leaves the workers, and no sample of them either: this process gets exact sums, which it adds
@@ -90,6 +91,8 @@ class DistributedRows:
     RuntimeError
         Without a client, or with another version of the package on the workers.
     """
+
+    _refusal = "records on a cluster belong to this process's client, and are not copied or sent"
 
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
         if settings.multiplicity is not None:
@@ -374,14 +377,6 @@ class DistributedRows:
             first_row += each.n_rows
         if first is None:
             raise DataError("X must have at least one record")
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("records on a cluster belong to this process's client, and are not copied or sent")
-
-    __copy__ = __deepcopy__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
 
 
 def compensated_sum(terms: Sequence[Array]) -> Array:
