@@ -52,7 +52,7 @@ def skipped_clip():
 
     def unclipped(self, w, clip, **kwargs):
         stated, loose = honest(self, w, clip, **kwargs), honest(self, w, 100 * clip, **kwargs)
-        return Bounded(loose._integers, grid=loose.grid, contribution=stated.contribution)
+        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "clipped_gradient_sum", unclipped)
@@ -66,7 +66,9 @@ def skipped_clip_in_steps():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Objective, "_descent", lambda self, plan, clip_in, grid: honest(self, plan, 100 * clip_in, grid)
+            Objective,
+            "_descent",
+            lambda self, plan, clip, grid: honest(self, plan, 100 * clip, grid),
         )
         yield
 
@@ -99,7 +101,7 @@ def skipped_mapped_clip():
 
     def unclipped(self, w, clip, linear_map):
         stated, loose = honest(self, w, clip, linear_map), honest(self, w, 100 * clip, linear_map)
-        return Bounded(loose._integers, grid=loose.grid, contribution=stated.contribution)
+        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "mapped_gradient_sum", unclipped)
@@ -113,7 +115,7 @@ def understated_gram():
 
     def understated(self, **kwargs):
         gram = honest(self, **kwargs)
-        return Bounded(gram._integers, grid=gram.grid, contribution=gram.contribution / 4)
+        return Bounded(gram._integers, grid=gram.grid, add_or_remove=gram.add_or_remove / 4)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "gram_sum", understated)
@@ -127,7 +129,7 @@ def understated_sums():
 
     def understated(self, target_factor):
         return tuple(
-            Bounded(each._integers, grid=each.grid, contribution=each.contribution / 4)
+            Bounded(each._integers, grid=each.grid, add_or_remove=each.add_or_remove / 4)
             for each in honest(self, target_factor)
         )
 
@@ -143,7 +145,7 @@ def understated_direction():
 
     def understated(self, *args, **kwargs):
         secret = honest(self, *args, **kwargs)
-        return Bounded(secret._integers, grid=secret.grid, contribution=secret.contribution / 10)
+        return Bounded(secret._integers, grid=secret.grid, add_or_remove=secret.add_or_remove / 10)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "newton_direction", understated)
@@ -157,7 +159,7 @@ def heavy_label():
 
     def heavy(self):
         stated = honest(self)
-        return Bounded(3 * stated._integers, grid=stated.grid, contribution=stated.contribution)
+        return Bounded(3 * stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "label_sum", heavy)
@@ -178,7 +180,9 @@ def understated_scores():
 
     def understate(self, w, stride, clip):
         stated = honest(self, w, stride, clip)
-        return Bounded(stated._integers, grid=stated.grid, contribution=stated.contribution / 4, scores=True)
+        return Bounded(
+            stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove / 4, scores=True
+        )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Objective, "coordinate_loss_sums", understate)
@@ -190,8 +194,8 @@ def understated_result():
     """Secretly trained weights state half of the distance that one record moves them."""
     honest = Bounded.rounding.__func__
 
-    def understate(cls, values, *, contribution, replacement):
-        return honest(cls, values, contribution=contribution / 2, replacement=replacement / 2)
+    def understate(cls, values, *, add_or_remove, replace_one):
+        return honest(cls, values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Bounded, "rounding", classmethod(understate))

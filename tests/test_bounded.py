@@ -20,12 +20,12 @@ REFUSAL = "private: release it through a mechanism"
 
 @pytest.fixture
 def vector():
-    return Bounded(np.array(SECRET), grid=0.25, contribution=3.0)
+    return Bounded(np.array(SECRET), grid=0.25, add_or_remove=3.0)
 
 
 @pytest.fixture
 def scores():
-    return Bounded(np.array(SECRET), grid=0.25, contribution=3.0, scores=True)
+    return Bounded(np.array(SECRET), grid=0.25, add_or_remove=3.0, scores=True)
 
 
 REFUSED = {
@@ -105,7 +105,7 @@ def test_numpy_sees_an_opaque_object(vector):
     assert wrapped.shape == ()
 
 
-@pytest.mark.parametrize("name", ["contribution", "grid", "scores", "_integers", "sensitivity", "anything"])
+@pytest.mark.parametrize("name", ["add_or_remove", "grid", "scores", "_integers", "sensitivity", "anything"])
 def test_nothing_can_be_changed_or_added(name, vector):
     with pytest.raises(AttributeError, match="cannot be changed"):
         setattr(vector, name, 0)
@@ -115,14 +115,14 @@ def test_nothing_can_be_changed_or_added(name, vector):
 
 
 def test_public_attributes(vector, scores):
-    assert (vector.grid, vector.contribution, vector.shape, vector.scores) == (0.25, 3.0, (3,), False)
+    assert (vector.grid, vector.add_or_remove, vector.shape, vector.scores) == (0.25, 3.0, (3,), False)
     assert scores.scores
     public = {name for name in dir(vector) if not name.startswith("_")}
     assert public == {
         "grid",
         "mapped",
-        "contribution",
-        "replacement",
+        "add_or_remove",
+        "replace_one",
         "rounding",
         "shape",
         "scores",
@@ -156,7 +156,7 @@ def test_only_the_release_opens_a_bounded_value():
     package = Path(__file__).parents[1] / "src" / "dperm"
     allowed = {
         "private_values/bounded.py",
-        "objective/objective.py",
+        "objective/second_moment_sums.py",
         "objective/stochastic_descent.py",
         "mechanisms/release.py",
     }
@@ -172,7 +172,7 @@ def test_only_the_release_opens_a_bounded_value():
 @pytest.mark.parametrize("size", [1, 3, 110])
 def test_rounded_results_carry_their_rounding(size):
     values = np.random.default_rng(size).normal(size=size)
-    rounded = Bounded.rounding(values, contribution=1e-3, replacement=1.5e-3)
+    rounded = Bounded.rounding(values, add_or_remove=1e-3, replace_one=1.5e-3)
     moved = rounded.grid * math.sqrt(size)
     assert rounded.sensitivity("add_or_remove") == 1e-3 + moved <= 1e-3 * (1 + 2.0**-10)
     assert rounded.sensitivity("replace_one") == 1.5e-3 + moved
@@ -181,14 +181,14 @@ def test_rounded_results_carry_their_rounding(size):
 
 
 def test_results_beyond_the_grid_stay_inside_it():
-    rounded = Bounded.rounding(np.array([1e30, -1e30, 1.0]), contribution=1e-3, replacement=1e-3)
+    rounded = Bounded.rounding(np.array([1e30, -1e30, 1.0]), add_or_remove=1e-3, replace_one=1e-3)
     assert rounded._integers.tolist()[:2] == [2**61, -(2**61)]
 
 
 def test_stacked_sums_are_bounded_together():
     """One record moves all parts at once: the bound on the whole is attained."""
     parts = [
-        Bounded(np.array([steps, 0], dtype=np.int64), grid=grid, contribution=steps * grid)
+        Bounded(np.array([steps, 0], dtype=np.int64), grid=grid, add_or_remove=steps * grid)
         for steps, grid in ((3, 0.25), (4, 1.0))
     ]
     whole = Bounded.stacked(parts)

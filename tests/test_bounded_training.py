@@ -1,4 +1,4 @@
-"""Secret trainings: rounding errors, certificates and sensitivities, each attacked."""
+"""Bounded trainings: rounding errors, certificates and sensitivities, each attacked."""
 
 import math
 
@@ -9,7 +9,7 @@ from dperm import Objective
 from dperm.errors import DataError
 from dperm.losses import Huber
 from dperm.mechanisms import release_without_privacy
-from dperm.objective import bounded_training
+from dperm.objective import certified_minimum
 from dperm.objective.bounded_training import (
     GradientDescent,
     Minimisation,
@@ -17,9 +17,8 @@ from dperm.objective.bounded_training import (
     released_sensitivity,
 )
 from reference import numpy_kernels
+from reference.exact import RELATIONS
 from reference.kernel_calls import EXAMPLES
-
-RELATIONS = ["add_or_remove", "replace_one"]
 
 
 def random_objective(seed=0, n=300, d=4, loss="logistic", dtype=np.float64, **keywords):
@@ -75,7 +74,7 @@ def test_linear_losses_attain_the_sensitivity_of_gradient_descent(relation, aver
     if relation == "add_or_remove":
         other = Objective(Huber(1.0), np.ones((n - 1, 1)), np.full(n - 1, 1e6), l2=l2, n_public=n)
     training = GradientDescent(steps=40, step_size=0.3, average=average)
-    moved = np.linalg.norm(training._descend(one) - training._descend(other))
+    moved = np.linalg.norm(training.run(one) - training.run(other))
     bound = training.sensitivity(one, relation)
     assert 0.999999 * bound < moved <= bound
 
@@ -109,7 +108,7 @@ def test_a_search_for_bad_neighbours_of_the_logistic_loss_stays_below(relation, 
         if relation == "add_or_remove":
             changed, y = rows[: n - 1], y[1:]
         other = Objective("logistic", changed, y, l2=l2, n_public=n, n_threads=1)
-        return np.linalg.norm(training._descend(one) - training._descend(other))
+        return np.linalg.norm(training.run(one) - training.run(other))
 
     bound = training.sensitivity(random_objective(n=n, d=2, l2=l2, row_norm=1.0), relation)
     for _ in range(8):
@@ -148,7 +147,7 @@ def test_losses_without_slope_bound_need_a_ball():
     with pytest.raises(ValueError, match="radius"):
         GradientDescent(5, 0.1).sensitivity(objective, "replace_one")
     training = GradientDescent(50, 0.5, radius=2.0)
-    assert np.linalg.norm(training._descend(objective)) <= 2.0 * (1 + 1e-12)
+    assert np.linalg.norm(training.run(objective)) <= 2.0 * (1 + 1e-12)
     assert training.sensitivity(objective, "replace_one") <= 4.0 * (1 + 1e-9)
 
 
@@ -175,7 +174,7 @@ def test_a_failing_quasi_newton_method_is_not_trusted(monkeypatch):
     objective = random_objective(l2=0.01)
     training = Minimisation.with_tolerance(objective, 0.0)
     expected = training._minimise(objective, np.zeros(4))
-    monkeypatch.setattr(bounded_training, "_quasi_newton", lambda *args: None)
+    monkeypatch.setattr(certified_minimum, "quasi_newton", lambda *args: None)
     w = training._minimise(objective, np.zeros(4))
     assert np.linalg.norm(exact_gradient(objective, w).astype(float)) <= training.tolerance
     np.testing.assert_allclose(w, expected, atol=2 * training.tolerance / 0.01)
@@ -207,7 +206,6 @@ def test_the_stated_sensitivity_counts_the_rounding_of_the_result(relation):
 
 def test_threads_do_not_change_the_result():
     results = [
-        GradientDescent(5, 0.5)._descend(random_objective(n=40_000, d=10, n_threads=threads))
-        for threads in (1, 2)
+        GradientDescent(5, 0.5).run(random_objective(n=40_000, d=10, n_threads=threads)) for threads in (1, 2)
     ]
     np.testing.assert_array_equal(*results)

@@ -95,9 +95,9 @@ def test_private_sums_are_those_of_the_formula():
     scores = objective.clipped_loss_sums(w, direction, [0.0, -2.0], 0.9)
     exact = numpy_kernels.clipped_loss_sums("logistic", x, y, w, direction, [0.0, -2.0], 0.9, **keywords)
     assert np.allclose(scores._integers * scores.grid, exact.astype(float), atol=1e-9)
-    assert (gradient.contribution, gradient.shape, gradient.scores) == (0.2, (5,), False)
-    assert scores.contribution == pytest.approx(0.9)
-    assert scores.contribution <= 0.9
+    assert (gradient.add_or_remove, gradient.shape, gradient.scores) == (0.2, (5,), False)
+    assert scores.add_or_remove == pytest.approx(0.9)
+    assert scores.add_or_remove <= 0.9
     assert (scores.shape, scores.scores) == ((2,), True)
 
 

@@ -9,19 +9,11 @@ from dperm.algorithms import noisy_gd_many
 from dperm.data import aggregate, scan_parquet
 from dperm.data.files.record_files import FileParts
 from reference import awkward_arrays, numpy_kernels
+from reference.exact import assert_same, same
 from reference.kernel_calls import EXAMPLES
 from reference.tabular_data import random_table
 
 CLIPS = np.array([0.3, 0.1, 0.3, 0.5, 0.05])
-
-
-def same(one, other):
-    return np.array_equal(one._integers, other._integers) and (
-        one.grid,
-        one.contribution,
-        one.replacement,
-        one.scores,
-    ) == (other.grid, other.contribution, other.replacement, other.scores)
 
 
 def several(objective, seed=0):
@@ -33,12 +25,12 @@ def check(objective, **keywords):
     w = several(objective)
     singles = [objective.clipped_gradient_sum(own, clip) for own, clip in zip(w, CLIPS, strict=True)]
     separate = objective.separate_gradient_sums(w, CLIPS)
-    assert all(same(*pair) for pair in zip(separate, singles, strict=True))
+    assert_same(separate, singles)
     joint = objective.clipped_gradient_sums(w, CLIPS)
     for own, row in zip(singles, joint._integers, strict=True):
         assert np.array_equal(own._integers * round(own.grid / joint.grid), row)
     assert joint.shape == w.shape
-    assert joint.contribution == pytest.approx(np.linalg.norm([own.contribution for own in singles]))
+    assert joint.add_or_remove == pytest.approx(np.linalg.norm([own.add_or_remove for own in singles]))
     one_clip = objective.clipped_gradient_sums(w, 0.3)
     for own, row in zip(w, one_clip._integers, strict=True):
         assert np.array_equal(objective.clipped_gradient_sum(own, 0.3)._integers, row)
@@ -113,7 +105,7 @@ def test_a_radius_for_each():
     inside, anywhere = objective.separate_gradient_sums(w, 5.0, radius=[0.5, np.inf])
     assert same(inside, objective.clipped_gradient_sum(w[0], 5.0, radius=0.5))
     assert same(anywhere, objective.clipped_gradient_sum(w[1], 5.0))
-    assert inside.replacement < anywhere.replacement
+    assert inside.replace_one < anywhere.replace_one
 
 
 WRONG = {
@@ -177,11 +169,7 @@ def test_files_are_read_once_for_all_models(tmp_path, kind, folded, monkeypatch)
     monkeypatch.setattr(FileParts, "read", lambda self: reads.append(self) or original(self))
     many = files.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds)
     assert len(reads) == 1
-    for one, other in zip(
-        many, memory.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds), strict=True
-    ):
-        np.testing.assert_array_equal(one._integers, other._integers)
-        assert (one.grid, one.contribution) == (other.grid, other.contribution)
+    assert_same(many, memory.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds))
 
 
 def test_a_fold_that_no_record_is_in_is_refused():

@@ -24,7 +24,7 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
     steps = passes * n // batch_size
     plan = DescentPlan(objective.loss, steps, batch_size, eta, math.inf, average=True)
     computed = release_without_privacy(
-        objective.sgd_weights(plan, np.arange(n), contribution=2.0**-45, replacement=2.0**-45)
+        objective.sgd_weights(plan, np.arange(n), add_or_remove=2.0**-45, replace_one=2.0**-45)
     )
     rows, targets = [[Fraction(v) for v in row] for row in X], [Fraction(v) for v in y]
     w, total, h = [Fraction(0)] * d, [Fraction(0)] * d, Fraction(threshold)

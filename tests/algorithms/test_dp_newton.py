@@ -40,7 +40,7 @@ def test_the_direction_solves_the_system(upper):
     direction = obj.newton_direction(w, gradient, 0.1, upper=upper)
     expected = np.linalg.solve(hessian, gradient)
     # rounded to a 1024th of the sensitivity
-    np.testing.assert_allclose(opened(direction), expected, atol=direction.contribution / 1000)
+    np.testing.assert_allclose(opened(direction), expected, atol=direction.add_or_remove / 1000)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5), SquaredHinge(), SquaredError(3.0)])
@@ -98,7 +98,7 @@ def test_the_sensitivity_of_a_direction_is_attained(shift, n_public):
     )
     a, b = (each.newton_direction([0.0, 0.0], gradient, shift) for each in (nothing, record))
     moved = np.linalg.norm((a._integers - b._integers) * a.grid)
-    assert (1 - 3e-3) * a.contribution <= moved <= a.contribution
+    assert (1 - 3e-3) * a.add_or_remove <= moved <= a.add_or_remove
 
 
 def test_more_records_than_the_error_bound_allows_for_are_refused():
@@ -241,7 +241,7 @@ def test_the_trace_is_that_of_the_hessian_and_its_bound_holds():
     one = Objective("logistic", np.array([[1.5]]), [1.0], row_norm=1.5, n_public=200)
     trace = one.hessian_trace(np.zeros(1))
     value = float(np.asarray(release_without_privacy(trace))[0])
-    assert 0.99 * trace.contribution < value <= trace.contribution
+    assert 0.99 * trace.add_or_remove < value <= trace.add_or_remove
 
 
 def test_the_paper_mode_needs_a_finite_epsilon():

@@ -186,7 +186,7 @@ def test_overlapping_ramps_shorten_the_steps():
 def distance(plan, order, one, other):
     """Of the weights that two runs end with, not rounded to a coarse grid."""
     ends = [
-        release_without_privacy(obj.sgd_weights(plan, order, contribution=1e-9, replacement=1e-9))
+        release_without_privacy(obj.sgd_weights(plan, order, add_or_remove=1e-9, replace_one=1e-9))
         for obj in (one, other)
     ]
     return np.linalg.norm(ends[0] - ends[1])
@@ -482,7 +482,7 @@ def test_the_bound_on_the_iterates_is_not_reached(loss):
         settings = {"passes": 3, "step_size": eta, "clip": math.inf, "output": "last", "random_state": seed}
         objective = Objective(loss, X, y)
         free = DescentPlan(loss, 3 * n, 1, eta, math.inf, average=False)
-        weights = objective.sgd_weights(free, order, contribution=1.0, replacement=1.0)
+        weights = objective.sgd_weights(free, order, add_or_remove=1.0, replace_one=1.0)
         bound = dp_sgd_output(objective, **EXACT, **settings).privacy.public["iterate_bound"]
         assert np.linalg.norm(release_without_privacy(weights)) < bound
 

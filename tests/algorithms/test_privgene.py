@@ -59,7 +59,7 @@ def test_a_record_adds_between_zero_and_the_clip(dtype, data, loss):
     stride = data.draw(st.sampled_from([1e-6, 0.3, 1e6]))
     scores = obj.coordinate_loss_sums(w, stride, data.draw(st.sampled_from([1e-3, 1.0, 7.0])))
     for integer in scores._integers.tolist():
-        assert 0 <= integer * Fraction(scores.grid) <= Fraction(scores.contribution)
+        assert 0 <= integer * Fraction(scores.grid) <= Fraction(scores.add_or_remove)
 
 
 @pytest.mark.parametrize("clip", [math.inf, 0.1])

@@ -127,7 +127,7 @@ def test_the_bounds_of_the_separate_sums_are_attained():
     one = Objective(SquaredError(2.0), np.array([[1.5]]), [2.0], row_norm=1.5, n_public=1000)
     for private in one.regression_sums(0.7):
         value = np.linalg.norm(np.asarray(release_without_privacy(private)))
-        assert 0.999 * private.contribution < value <= private.contribution
+        assert 0.999 * private.add_or_remove < value <= private.add_or_remove
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])

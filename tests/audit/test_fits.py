@@ -16,7 +16,7 @@ from reference.noisy_selection import permute_and_flip_probabilities
 
 
 def bounded(integers, **kwargs):
-    return Bounded(np.array(integers, dtype=np.int64), grid=0.25, contribution=2.0, **kwargs)
+    return Bounded(np.array(integers, dtype=np.int64), grid=0.25, add_or_remove=2.0, **kwargs)
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm import Objective
-from dperm.data.counts import RecordCounts
+from dperm.data.multiplicity import Multiplicity
 from dperm.errors import DataError
 
 some_counts = st.lists(st.integers(1, 9) | st.sampled_from([1, 1, 1, 1000]), min_size=1, max_size=60)
@@ -14,7 +14,7 @@ some_counts = st.lists(st.integers(1, 9) | st.sampled_from([1, 1, 1, 1000]), min
 
 @given(counts=some_counts, seed=st.integers(0, 99))
 def test_records_are_those_of_repeated_rows(counts, seed):
-    known = RecordCounts(counts)
+    known = Multiplicity(counts)
     rows = np.repeat(np.arange(len(counts)), counts)
     assert known.n_records == rows.size
     everything = np.arange(rows.size)
@@ -24,7 +24,7 @@ def test_records_are_those_of_repeated_rows(counts, seed):
 
 
 def test_records_that_do_not_exist_have_no_row():
-    known = RecordCounts([2, 3])
+    known = Multiplicity([2, 3])
     assert known.rows_of(np.array([-1, 4, 5, 2**62])).tolist() == [2, 1, 2, 2]
     assert known.rows_of(np.empty(0, dtype=np.int64)).tolist() == []
 
@@ -33,7 +33,7 @@ def test_records_that_do_not_exist_have_no_row():
     "counts", [[2**50], [2**49, 1, 1, 2**48], [1] * 1000 + [2**40], [2**40] + [1] * 1000]
 )
 def test_counts_of_very_different_size(counts):
-    known = RecordCounts(counts)
+    known = Multiplicity(counts)
     ends = np.cumsum(counts)
     rng = np.random.default_rng(0)
     records = np.unique(np.concatenate([[0], ends[:-1], ends - 1, rng.integers(0, ends[-1], 500)]))
@@ -49,7 +49,7 @@ def test_sums_by_digits(counts):
         assert (np.diff(rows) > 0).all()
         return np.array([values[rows].sum(), rows.size])
 
-    total = RecordCounts(counts).sum_over_records(sum_over_rows)
+    total = Multiplicity(counts).sum_over_records(sum_over_rows)
     assert total.tolist() == [int(values @ counts), sum(counts)]
 
 

@@ -38,6 +38,7 @@ from dperm.data.columns import ColumnsMatrix
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.dask.placement import balanced
 from dperm.data.dask.rows import DistributedRows, EncodedCollection, compensated_sum
+from dperm.data.passes import Predictions
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
@@ -130,10 +131,10 @@ def test_every_sum_is_that_of_one_machine(client, dtype, lengths):
     for name, make in PASSES.items():
         expected, got = make(here, w), make(there, w)
         assert np.array_equal(got._integers, expected._integers), name
-        assert (got.grid, got.contribution, got.replacement) == (
+        assert (got.grid, got.add_or_remove, got.replace_one) == (
             expected.grid,
-            expected.contribution,
-            expected.replacement,
+            expected.add_or_remove,
+            expected.replace_one,
         )
 
 
@@ -180,9 +181,9 @@ def test_records_that_do_not_count(client):
 def test_predictions_stay_on_the_workers_until_asked_for(client):
     there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     w = weights(here)
-    predictions = there._rows.predictions(w, 1)
+    predictions = there._rows.run(Predictions(w), 1)
     assert isinstance(predictions, dask.array.Array)
-    assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
+    assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
 
 
 # -- fits ------------------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
         algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert not ledger.history()
     with pytest.raises(DataError, match="noisy_gd"):
-        there._rows.sgd_steps()
+        there._rows.descend()
 
 
 # -- workers that die ------------------------------------------------------------------------------------
@@ -446,9 +447,9 @@ def test_a_lone_worker_that_dies_while_it_makes_the_records(lone_worker, tmp_pat
 def test_predictions_outlive_the_workers(lone_worker):
     there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
     w = weights(here)
-    predictions = there._rows.predictions(w, 1)
+    predictions = there._rows.run(Predictions(w), 1)
     clusters.kill_all(lone_worker)
-    assert np.array_equal(predictions.compute(), here._rows.predictions(w, 1))
+    assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
 
 
 @pytest.mark.parametrize(
@@ -630,9 +631,9 @@ def test_threads_are_the_workers_own():
     X, y = random_records(10_000, D)
     settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
     partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
-    assert [WorkerThreads(most).value(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
+    assert [WorkerThreads(most).over(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
     small = Partition(0, X[:10], y[:10], settings, np.dtype(np.float64), False)
-    assert WorkerThreads(None).value(small, 4) == 1
+    assert WorkerThreads(None).over(small, 4) == 1
 
 
 # -- collections -----------------------------------------------------------------------------------------

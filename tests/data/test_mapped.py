@@ -49,7 +49,7 @@ def test_the_integers_of_memory(tmp_path, dtype, mode, header, rows):
     x, y = data(dtype)
     files = Objective("logistic", mapped(tmp_path / "x", x, mode, header)[rows], y[rows])
     assert is_guarded(files)
-    assert not files._rows.x.flags.owndata
+    assert not files._rows._rows.x.flags.owndata
     assert np.array_equal(integers(files), integers(Objective("logistic", x[rows], y[rows])))
 
 

@@ -19,6 +19,7 @@ import dperm
 from dperm import Objective, algorithms
 from dperm.accounting import Ledger
 from dperm.data import scan_csv, scan_parquet
+from dperm.data.passes import Pass, Predictions
 from dperm.errors import DataError, PrivacyWarning
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
@@ -93,7 +94,7 @@ def test_every_pass_gives_the_integers_of_memory(tmp_path, dtype, chunk_rows):
         lambda o: o.label_sum(),
     ):
         assert same(compute(memory), compute(files))
-    assert np.array_equal(memory._rows.predictions(w, 1), files._rows.predictions(w, 1))
+    assert np.array_equal(memory._rows.run(Predictions(w), 1), files._rows.run(Predictions(w), 1))
     assert files.value(w) == pytest.approx(memory.value(w), rel=1e-6)
     assert np.allclose(files.gradient(w), memory.gradient(w), rtol=1e-12)
     assert files.n_public == N
@@ -542,13 +543,17 @@ def test_an_interrupted_pass_leaves_no_thread_behind(pattern, error):
     memory, files = objectives(pattern, chunk_rows=20, n_threads=2)
     before = readers()
 
-    def fail(rows, here):
-        if here.start > 100:
-            raise error
-        return np.zeros(1)
+    class Failing(Pass):
+        def over_part(self, here):
+            if here.start > 100:
+                raise error
+            return self
+
+        def over_rows(self, rows, n_threads):
+            return np.zeros(1)
 
     with pytest.raises(error):
-        files._rows._sum(fail)
+        files._rows.run(Failing(), 2)
     assert readers() == before
     w = np.full(D, 0.1)
     assert same(memory.clipped_gradient_sum(w, 0.3), files.clipped_gradient_sum(w, 0.3))

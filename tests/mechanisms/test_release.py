@@ -17,12 +17,12 @@ from dperm.private_values.bounded import Bounded
 from reference.noisy_selection import permute_and_flip_probabilities
 
 
-def vector_sum(d=3, contribution=1.0):
-    return Bounded(np.arange(d, dtype=np.int64), grid=2.0**-10, contribution=contribution)
+def vector_sum(d=3, add_or_remove=1.0):
+    return Bounded(np.arange(d, dtype=np.int64), grid=2.0**-10, add_or_remove=add_or_remove)
 
 
-def scores(values=(5, 0, 9), contribution=1.0):
-    return Bounded(np.array(values, dtype=np.int64), grid=2.0**-4, contribution=contribution, scores=True)
+def scores(values=(5, 0, 9), add_or_remove=1.0):
+    return Bounded(np.array(values, dtype=np.int64), grid=2.0**-4, add_or_remove=add_or_remove, scores=True)
 
 
 def releaser(epsilon=1.0, delta=1e-6, accountant="gdp", seed=0, neighbors="add_or_remove", ledger=None):
@@ -35,7 +35,7 @@ def releaser(epsilon=1.0, delta=1e-6, accountant="gdp", seed=0, neighbors="add_o
 @pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
 def test_noise_has_the_scale_of_the_sensitivity(neighbors, factor):
     door = releaser(epsilon=math.inf, neighbors=neighbors)
-    private = vector_sum(d=20_000, contribution=3.0)
+    private = vector_sum(d=20_000, add_or_remove=3.0)
     noise = door.gaussian_sum(private, 2.0) - release_without_privacy(private)
     sigma = 2.0 * 3.0 * factor
     # chi-square with 20,000 degrees of freedom: standard deviation of the ratio is 0.01; 5.2 of them
@@ -92,7 +92,7 @@ def test_bad_random_state_is_found_before_the_charge():
 @pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
 def test_norm_laplace_noise_has_the_scale_of_the_sensitivity(neighbors, factor):
     door = releaser(epsilon=math.inf, neighbors=neighbors)
-    private = vector_sum(d=20_000, contribution=3.0)
+    private = vector_sum(d=20_000, add_or_remove=3.0)
     noise = door.norm_laplace_sum(private, 0.5) - release_without_privacy(private)
     # Gamma(d): the standard deviation of the ratio is 1 / sqrt(20,000) = 0.0071
     assert abs(np.linalg.norm(noise) / (20_000 * 3.0 * factor / 0.5) - 1.0) < 0.037
@@ -101,7 +101,7 @@ def test_norm_laplace_noise_has_the_scale_of_the_sensitivity(neighbors, factor):
 
 def test_norm_laplace_is_one_vector_whatever_its_shape():
     door = releaser(epsilon=math.inf)
-    private = Bounded(np.zeros((4, 3), dtype=np.int64), grid=2.0**-20, contribution=1.0)
+    private = Bounded(np.zeros((4, 3), dtype=np.int64), grid=2.0**-20, add_or_remove=1.0)
     radii = [np.linalg.norm(door.norm_laplace_sum(private, 2.0)) for _ in range(2000)]
     assert kstest(radii, gamma(12, scale=0.5).cdf).pvalue > 1e-6
 
@@ -140,7 +140,7 @@ def test_norm_laplace_without_privacy_is_the_sum():
 
 def test_selection_follows_the_exponential_mechanism():
     door = releaser(epsilon=math.inf)
-    private = scores((5, 0, 9), contribution=0.5)
+    private = scores((5, 0, 9), add_or_remove=0.5)
     counts = np.bincount([door.select(private, 1.0) for _ in range(20_000)], minlength=3)
     weights = np.exp(-1.0 / 0.5 * np.array([5, 0, 9]) / 16.0)
     expected = 20_000 * weights / weights.sum()
@@ -150,7 +150,7 @@ def test_selection_follows_the_exponential_mechanism():
 
 def test_replace_one_halves_the_rate_of_selection():
     door = releaser(epsilon=math.inf, neighbors="replace_one")
-    private = scores((0, 16), contribution=0.5)
+    private = scores((0, 16), add_or_remove=0.5)
     chosen = np.array([door.select(private, 1.0) for _ in range(20_000)])
     expected = 1.0 / (1.0 + math.exp(1.0))  # rate 1 / (2 * 0.5) on a difference of 1
     assert abs(chosen.mean() - expected) < 5.2 * math.sqrt(expected * (1 - expected) / 20_000)
@@ -158,7 +158,7 @@ def test_replace_one_halves_the_rate_of_selection():
 
 def test_laplace_selection_matches_its_closed_form():
     door = releaser(epsilon=math.inf)
-    private = scores((0, 16), contribution=1.0)
+    private = scores((0, 16), add_or_remove=1.0)
     chosen = np.array([door.select_laplace(private, 1.0) for _ in range(20_000)])
     # P(Lap + 1 < Lap') for scale 1: (1 + 1/2) e^{-1} / 2, and half the ties of the grid of 1/16
     assert abs(chosen.mean() - 0.75 * math.exp(-1.0)) < 0.03
@@ -167,7 +167,7 @@ def test_laplace_selection_matches_its_closed_form():
 @pytest.mark.parametrize(("neighbors", "factor"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
 def test_permute_and_flip_matches_its_exact_probabilities(neighbors, factor):
     door = releaser(epsilon=math.inf, neighbors=neighbors)
-    private, public = scores((5, 0, 9, 3), contribution=0.5), [0.0, 0.25, 0.0, 0.0]
+    private, public = scores((5, 0, 9, 3), add_or_remove=0.5), [0.0, 0.25, 0.0, 0.0]
     chosen = [door.select_permute_and_flip(private, 1.5, public) for _ in range(20_000)]
     rate = 1.5 / (16.0 * 0.5 * factor)  # per step of the grid of 1/16
     expected = 20_000 * np.array(permute_and_flip_probabilities([5, 4, 9, 3], rate), dtype=float)

@@ -62,7 +62,7 @@ def set_trap(passes, work_first, how):
     """Let the worker die in one of its next passes: a worker's function, see `trap`."""
     from dperm.data.dask import partition
 
-    make_pass, left = partition.Pass.over, [passes]
+    make_pass, left = partition.Call.over, [passes]
 
     def over(self, partitions, n_threads):
         if left[0] == 0:
@@ -74,7 +74,7 @@ def set_trap(passes, work_first, how):
         left[0] -= 1
         return make_pass(self, partitions, n_threads)
 
-    partition.Pass.over = over
+    partition.Call.over = over
 
 
 def trap(client, worker, passes=0, work_first=True, how="kill"):

@@ -187,7 +187,7 @@ def dp_sgd_output(
 
     # 3. the only release
     weights = objective.sgd_weights(
-        run.plan, order, contribution=moved.contribution, replacement=moved.replacement
+        run.plan, order, add_or_remove=moved.contribution, replace_one=moved.replacement
     )
     coef = noise.release(release, weights)
     steps = run.plan.steps

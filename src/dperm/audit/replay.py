@@ -27,8 +27,8 @@ _PUBLIC = (
     "shape",
     "scores",
     "grid",
-    "contribution",
-    "replacement",
+    "add_or_remove",
+    "replace_one",
     "arguments",
     "relation",
     "cost_units",
@@ -46,7 +46,7 @@ class Access:
         Name of the method of the releaser.
     arguments : tuple
         Its public arguments, as text.
-    grid, contribution, replacement, shape, scores
+    grid, add_or_remove, replace_one, shape, scores
         As of :class:`dperm.Bounded`.
     relation : Neighbours
         Under which it is protected.
@@ -61,8 +61,8 @@ class Access:
     method: str
     arguments: tuple[str, ...]
     grid: float
-    contribution: float
-    replacement: float
+    add_or_remove: float
+    replace_one: float
     shape: tuple[int, ...]
     scores: bool
     relation: Neighbours
@@ -236,8 +236,8 @@ def _access(
         method=method.__name__,
         arguments=tuple(repr(np.asarray(value).tolist()) for value in (*args, *kwargs.values())),
         grid=bounded.grid,
-        contribution=bounded.contribution,
-        replacement=bounded.replacement,
+        add_or_remove=bounded.add_or_remove,
+        replace_one=bounded.replace_one,
         shape=bounded.shape,
         scores=bounded.scores,
         relation=releaser.neighbors,
@@ -251,7 +251,7 @@ def _access(
 def _no_sum(private: PerturbedMinimum) -> Bounded:
     """Zeros with the sensitivity that was stated: what can be compared of it."""
     zeros = np.zeros(private.shape, dtype=np.int64)
-    return Bounded(zeros, grid=1.0, contribution=private.sensitivity)
+    return Bounded(zeros, grid=1.0, add_or_remove=private.sensitivity)
 
 
 def _share_of_sensitivity(one: Access, other: Access) -> float:
@@ -260,11 +260,11 @@ def _share_of_sensitivity(one: Access, other: Access) -> float:
     change = (other.exact - one.exact).ravel()
     replaced = one.relation is Neighbours.REPLACE_ONE
     if not one.scores:
-        return float(np.linalg.norm(change)) / (one.replacement if replaced else one.contribution)
+        return float(np.linalg.norm(change)) / (one.replace_one if replaced else one.add_or_remove)
     # Scores: entries move by at most the contribution, with one sign when a record is added or removed.
     spread = float(np.ptp(change)) / one.relation.score_range_factor
     opposite = 0.0 if replaced or not (change.min() < 0.0 < change.max()) else math.inf
-    return max(float(np.abs(change).max()), spread, opposite) / one.contribution
+    return max(float(np.abs(change).max()), spread, opposite) / one.add_or_remove
 
 
 def _different_results(first: FitResult, second: FitResult) -> list[str]:

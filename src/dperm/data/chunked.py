@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.row_kernels import end_openmp_threads
 from dperm.data.ahead import ThreadsBesideReader
-from dperm.data.rows import Array, Integers, LossSpec, RowImages, Rows, sums_of_models
+from dperm.data.passes import DescentSteps, Integers, Pass, share_of
+from dperm.data.rows import Rows
 from dperm.errors import DataError
+from dperm.private_values.opaque import NotCopied
 from dperm.private_values.secret_rows import SecretRows
 
-Sums = TypeVar("Sums", bound=NDArray[Any])
 Result = TypeVar("Result")
 
 
@@ -45,7 +46,7 @@ class Parts(Protocol):
         """Rows of some parts' matrices, one below the other."""
 
 
-class ChunkedRows:
+class ChunkedRows(NotCopied):
     """Records in parts: every pass adds up the parts' exact integers.
 
     They are those of the same records in one piece, whatever the parts. What is kept is 8 bytes a record
@@ -62,6 +63,10 @@ class ChunkedRows:
         For records that cannot be used, parts that do not fit together, or none at all; in every pass if the
         records have changed.
     """
+
+    _refusal = "records in files are not sent to other processes: send the paths, and read them there"
+    n_partitions = 0
+    reads_whole_rows = True
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -88,157 +93,29 @@ class ChunkedRows:
         """Numbers in a part: passes use threads within one part after the other."""
         return self._entries_per_part
 
-    def label_sum(self) -> int:
-        """Sum of the labels of the finite records."""
-        return sum(self._collect(lambda rows, _: rows.label_sum()))
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass: part by part, all of which are read once."""
 
-    def class_counts(self, n_classes: int) -> Integers:
-        """Finite records of each class."""
-        return self._sum(lambda rows, _: rows.class_counts(n_classes))
+        def over_part(part: Part, here: slice) -> Any:
+            return part.rows.run(pass_.over_part(here), self._threads.of(n_threads))
 
-    @property
-    def n_partitions(self) -> int:
-        """None: this process reads the records."""
-        return 0
+        with closing(self._each(over_part)) as results:
+            return pass_.combined(results)
 
     def drawn(self, sample: SecretRows, n_public: int) -> Integers:
         """Ascending indices of a secret sample's records."""
         return sample._among(self.n_rows, n_public)
 
-    def mapped_lengths(self, images: RowImages, n_threads: int) -> Array:
-        """Lengths of the rows' images."""
-        return np.concatenate(
-            self._collect(lambda rows, _: rows.mapped_lengths(images, self._threads.of(n_threads)))
-        )
-
-    def clipped_gradient_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clip_in: float,
-        grid: float,
-        n_threads: int,
-        batch: Integers | None = None,
-        clip_norms: Array | None = None,
-        keep_predictions: bool = False,  # parts do not live long enough
-    ) -> Integers:
-        """Clipped gradients in units of the grid; of a sample in one pass over all parts, too."""
-
-        def of_part(rows: Rows, here: slice) -> Integers:
-            options: dict[str, Any] = {}
-            if clip_norms is not None:
-                options["clip_norms"] = clip_norms[here]
-            if batch is not None:
-                options["batch"] = _share(batch, here)
-            return rows.clipped_gradient_sum(
-                loss_spec, w, clip_in, grid, self._threads.of(n_threads), **options
-            )
-
-        return self._sum(of_part)
-
-    def sums_of_models(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clips_in: Array,
-        grids: Array,
-        n_threads: int,
-        folds: NDArray[np.int32] | None,
-        left_out: NDArray[np.int32],
-    ) -> Integers:
-        """Clipped gradients at ``w[0], w[1], ..``: all parts are read once, whatever the number of models."""
-
-        def of_part(rows: Rows, here: slice) -> Integers:
-            own_folds = None if folds is None else folds[here]
-            n_rows, threads = here.stop - here.start, self._threads.of(n_threads)
-            return np.stack(
-                sums_of_models(rows, loss_spec, w, clips_in, grids, threads, own_folds, left_out, n_rows)
-            )
-
-        return self._sum(of_part)
-
-    def noisy_batch_sums(self, *arguments: Any) -> None:
+    def noisy_batch_sums(self, *_: Any) -> None:
         """None: parts come one after the other."""
 
-    def gradient_sum(
-        self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False
-    ) -> tuple[Array, float]:
-        """Plain sums of gradients and losses; the last bits depend on the parts."""
-        options = {"precise": True} if precise else {}
-        sums = self._collect(
-            lambda rows, _: rows.gradient_sum(loss_spec, w, self._threads.of(n_threads), with_loss, **options)
-        )
-        return np.sum([gradient for gradient, _ in sums], axis=0), sum(loss for _, loss in sums)
-
-    def clipped_loss_sums(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        direction: Array,
-        steps: Array,
-        clip: float,
-        grid: float,
-        n_threads: int,
-    ) -> Integers:
-        """Clipped losses along a line."""
-        return self._sum(
-            lambda rows, _: rows.clipped_loss_sums(
-                loss_spec, w, direction, steps, clip, grid, self._threads.of(n_threads)
-            )
-        )
-
-    def coordinate_loss_sums(
-        self, loss_spec: LossSpec, w: Array, stride: float, clip: float, grid: float, n_threads: int
-    ) -> Integers:
-        """Changes of the losses at the neighbours of `w` along the axes."""
-        return self._sum(
-            lambda rows, _: rows.coordinate_loss_sums(
-                loss_spec, w, stride, clip, grid, self._threads.of(n_threads)
-            )
-        )
-
-    def gram_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array | None,
-        bound_in: float,
-        grid: float,
-        target_factor: float,
-        n_threads: int,
-        upper: bool = False,
-    ) -> Integers:
-        """Upper triangle of the sum of outer products."""
-        return self._sum(
-            lambda rows, _: rows.gram_sum(
-                loss_spec, w, bound_in, grid, target_factor, self._threads.of(n_threads), upper
-            )
-        )
-
-    def moment_sums(self, bound_in: float, grid: float, clip: float, n_threads: int) -> Integers:
-        """Sums of entries, and of squares clipped row by row."""
-        return self._sum(lambda rows, _: rows.moment_sums(bound_in, grid, clip, self._threads.of(n_threads)))
-
-    def predictions(self, w: Array, n_threads: int) -> Array:
-        """Linear predictions, one per row."""
-        return np.concatenate(self._collect(lambda rows, _: rows.predictions(w, self._threads.of(n_threads))))
-
-    def sgd_steps(
-        self,
-        loss_spec: LossSpec,
-        settings: tuple[float, float, float, float, int, float],
-        w: Array,
-        w_sum: Array | None,
-        order: Integers,
-        batch_ends: Integers,
-        step_sizes: Array,
-        noise: Integers | Array | None,
-    ) -> None:
-        """Steps of stochastic gradient descent on `w`, in place.
+    def descend(self, steps: DescentSteps) -> None:
+        """Steps of stochastic gradient descent, in place.
 
         One pass over all parts collects the records that these steps use, in memory.
         """
-        rows, places = self._gathered(order)
-        rows.sgd_steps(loss_spec, settings, w, w_sum, places, batch_ends, step_sizes, noise)
+        rows, places = self._gathered(steps.order)
+        rows.descend(replace(steps, order=places))
 
     def _gathered(self, order: Integers) -> tuple[Rows, Integers]:
         """The records of `order` in memory, and where each of them is there."""
@@ -246,7 +123,7 @@ class ChunkedRows:
         wanted = np.unique(np.append(order[there], 0))  # one record at least: a matrix has rows
 
         def taken(part: Part, here: slice) -> tuple[Any, NDArray[Any]]:
-            share = _share(wanted, here)
+            share = share_of(wanted, here)
             return part.matrix[share], part.targets[share]
 
         with closing(self._each(taken)) as shares:
@@ -280,30 +157,3 @@ class ChunkedRows:
                 f"the data hold another number of records than before ({self.n_rows}): they have changed. "
                 "Nothing was released from this pass; train on files that nobody writes to."
             )
-
-    def _collect(self, apply: Callable[[Rows, slice], Result]) -> list[Result]:
-        with closing(self._each(lambda part, here: apply(part.rows, here))) as results:
-            return list(results)
-
-    def _sum(self, apply: Callable[[Rows, slice], Sums]) -> Sums:
-        with closing(self._each(lambda part, here: apply(part.rows, here))) as sums:
-            total = next(sums)
-            for each in sums:
-                total += each
-            return total
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError(
-            "records in files are not sent to other processes: send the paths, and read them there"
-        )
-
-    __copy__ = __deepcopy__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
-
-
-def _share(indices: Integers, here: slice) -> Integers:
-    """Those of ascending indices that lie in a part, counted from its start."""
-    first, last = np.searchsorted(indices, [here.start, here.stop])
-    return np.asarray(indices[first:last] - here.start)

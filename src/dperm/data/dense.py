@@ -67,6 +67,8 @@ class DenseMatrixRows(RowsInMemory, DenseRows):
 class SoftmaxMatrixRows(DenseMatrixRows, SoftmaxRows):
     """The same under the softmax loss."""
 
+    several_models_at_once = False
+
 
 def dense_rows(X: ArrayLike, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
     """Records of a dense matrix for the kernels, with the norms of the rows computed once.
@@ -95,19 +97,19 @@ def matrix_rows(
     if y is None:
         raise DataError("y must be given: one target per record")
     targets = settings.targets.array(y, matrix.dtype)
-    counts = settings.counts_of(matrix.shape[0])
+    multiplicity = settings.multiplicity_of(matrix.shape[0])
     if targets.shape != (matrix.shape[0],):
         raise DataError(
             f"y must have one target per record, shape ({matrix.shape[0]},), got shape {targets.shape}"
         )
     kind = kinds[settings.targets.n_classes is not None]
     threads = threads_for(settings.n_threads, matrix.size)
-    times = None if counts is None else counts.each
-    rows = kind(matrix, targets, settings.fit_intercept, settings.row_norm, threads, times)
+    counts = None if multiplicity is None else multiplicity.each
+    rows = kind(matrix, targets, settings.fit_intercept, settings.row_norm, threads, counts)
     if settings.non_finite == "raise":
         _raise_non_finite(dense_row, targets, rows.norms, settings.first_row)
     settings.targets.check(targets, settings.non_finite, settings.first_row)
-    rows.stand_for(counts)
+    rows.stand_for(multiplicity)
     return rows
 
 

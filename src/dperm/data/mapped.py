@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.mapped_file import MappedFile
 from dperm.data.files.unchanged_files import UnchangedFiles
+from dperm.data.passes import Array, DescentSteps, NoisyBatches, Pass
 from dperm.data.rows import Rows
 from dperm.errors import DataError
+from dperm.private_values.secret_rows import SecretRows
 
 
 class MappedFiles:
@@ -72,29 +74,34 @@ class GuardedRows:
     What has been computed from a file that changed meanwhile does not leave.
     """
 
+    n_partitions = 0
+
     def __init__(self, rows: Rows, files: MappedFiles) -> None:
         self._rows, self._files = rows, files
+        self.n_rows, self.n_columns, self.dtype = rows.n_rows, rows.n_columns, rows.dtype
+        self.n_entries, self.reads_whole_rows = rows.n_entries, rows.reads_whole_rows
 
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._rows, name)
-        if not callable(value):
-            return value
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass."""
+        with self._files.unchanged():
+            return self._rows.run(pass_, n_threads)
 
-        def checked(*args: Any, **keywords: Any) -> Any:
-            with self._files.unchanged():
-                return value(*args, **keywords)
+    def drawn(self, sample: SecretRows, n_public: int) -> Any:
+        """The records of a secret sample: the file plays no part."""
+        return self._rows.drawn(sample, n_public)
 
-        return checked
+    def descend(self, steps: DescentSteps) -> None:
+        """Steps of stochastic gradient descent, in place."""
+        with self._files.unchanged():
+            self._rows.descend(steps)
 
-    def noisy_batch_sums(
-        self, *arguments: Any
-    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
+    def noisy_batch_sums(self, sums: NoisyBatches, n_threads: int) -> Callable[[Array], Array] | None:
         """Clipped gradients of one batch after the other with noise: the file is checked at each."""
-        noisy_sum = self._rows.noisy_batch_sums(*arguments)
+        noisy_sum = self._rows.noisy_batch_sums(sums, n_threads)
         if noisy_sum is None:
             return None
 
-        def checked(w: NDArray[np.float64]) -> NDArray[np.float64]:
+        def checked(w: Array) -> Array:
             with self._files.unchanged():
                 return noisy_sum(w)
 
@@ -105,7 +112,7 @@ def guarded_rows(array: MappedArray, make: Callable[[NDArray[Any]], Rows]) -> Ro
     """Rows that `make` makes of the array, guarded from the start."""
     with array.files.unchanged():
         rows = make(array.array)
-    return cast(Rows, GuardedRows(rows, array.files))
+    return GuardedRows(rows, array.files)
 
 
 class MappedArray(NamedTuple):

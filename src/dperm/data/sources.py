@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dperm.data.counts import RecordCounts
 from dperm.data.dense import dense_rows
 from dperm.data.mapped import guarded_rows, in_memory, mapped_array
+from dperm.data.multiplicity import Multiplicity
 from dperm.data.rows import Rows, RowSettings, RowSource, is_source
 from dperm.data.sparse import as_csr, is_sparse, sparse_rows
 from dperm.errors import DataError
@@ -24,7 +24,7 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
     DataError
         For data that cannot be used. Nothing is drawn or charged before this check.
     """
-    counts = settings.counts
+    counts = settings.multiplicity
     if counts is not None and is_source(X) and not hasattr(X, "__getitem__"):
         raise DataError(f"counts are for rows in memory: X of type {type(X).__name__} takes none")
     if counts is not None and not counts.each.all():
@@ -50,7 +50,7 @@ def _array_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> Rows:
 
 
 def _without_empty_rows(
-    X: Any, y: ArrayLike | None, settings: RowSettings, counts: RecordCounts
+    X: Any, y: ArrayLike | None, settings: RowSettings, counts: Multiplicity
 ) -> tuple[Any, Any, RowSettings]:
     """A copy without the rows that stand for no record: they must not be seen at all."""
     matrix: Any = as_csr(X) if is_sparse(X) else X if is_source(X) else np.asarray(X)
@@ -61,7 +61,7 @@ def _without_empty_rows(
             f"{targets.shape} for y"
         )
     present = np.flatnonzero(counts.each)
-    settings = replace(settings, counts=RecordCounts(counts.each[present]))
+    settings = replace(settings, multiplicity=Multiplicity(counts.each[present]))
     targets = targets[present]
     mapped = mapped_array(matrix)
     if mapped is None:

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.row_kernels import SoftmaxRows, SparseSource
 from dperm.data.dense import DenseMatrixRows, matrix_rows
-from dperm.data.rows import Array, Integers, LossSpec, RowSettings
+from dperm.data.passes import Pass
+from dperm.data.rows import RowSettings
 from dperm.errors import CopyWarning, DataError
 
 #: Most columns of passes whose work or result grows faster than the stored entries: rows are made dense.
-MOST_DENSE_COLUMNS = 1 << 14
+MAX_DENSE_COLUMNS = 1 << 14
 
 
 def is_sparse(X: Any) -> bool:
@@ -33,71 +34,30 @@ class SparseMatrixRows(DenseMatrixRows):
     beside its value and is made only where that is at most 1 GiB. The integers are the same.
     """
 
+    several_models_at_once = False  # rows are short: a common pass would wait for as many weights and sums
+
     @property
-    def reads_whole_rows(self) -> bool:
+    def reads_whole_rows(self) -> bool:  # type: ignore[override]
         """Whether rows are short enough to be made dense."""
-        return self.n_columns <= MOST_DENSE_COLUMNS
+        return self.n_columns <= MAX_DENSE_COLUMNS
 
-    def clipped_gradient_sums(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clips_in: Array,
-        grids: Array,
-        n_threads: int,
-        folds: NDArray[np.int32] | None = None,
-        left_out: NDArray[np.int32] | None = None,
-    ) -> Integers:
-        """Clipped gradients at several weights, without the rows of fold ``left_out[k]``: one by one.
-
-        Rows are short; what a pass waits for are weights and sums, which are no fewer in a common pass.
-        """
-        sums = []
-        for k, (weights, clip_in, grid) in enumerate(zip(w, clips_in, grids, strict=True)):
-            seen = None if folds is None or left_out is None else np.flatnonzero(folds != left_out[k])
-            batch = None if seen is None else self._repeated(seen)
-            sums.append(self.clipped_gradient_sum(loss_spec, weights, clip_in, grid, n_threads, batch))
-        return np.stack(sums)
-
-    def _repeated(self, rows: Integers) -> Integers:
-        """Each row as often as it counts."""
-        return rows if self._counts is None else np.repeat(rows, self._counts.each[rows])
-
-    def coordinate_loss_sums(self, *arguments: Any) -> Any:
-        """Changes of the losses at the neighbours of weights along the axes."""
-        self._check_width("losses at the neighbours of the weights along all axes")
-        return super().coordinate_loss_sums(*arguments)
-
-    def gram_sum(self, *arguments: Any) -> Any:
-        """Upper triangle of the sum of outer products."""
-        self._check_width("the matrix of second moments, or of second derivatives,")
-        return super().gram_sum(*arguments)
-
-    def moment_sums(self, *arguments: Any) -> Any:
-        """Sums of entries, and of squares clipped row by row."""
-        self._check_width("sums of entries and their squares")
-        return super().moment_sums(*arguments)
-
-    def norms_through(self, *arguments: Any) -> Any:
-        """Lengths of the rows as integers, times a matrix."""
-        self._check_width("gradients mapped by a square matrix")
-        return super().norms_through(*arguments)
-
-    def _check_width(self, what: str) -> None:
-        if not self.reads_whole_rows:
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass; ValueError for one that would make very long rows dense."""
+        if pass_.makes_rows_dense and not self.reads_whole_rows:
             raise ValueError(
-                f"{what} cannot be had of sparse data of {self.n_columns} columns, {MOST_DENSE_COLUMNS} at "
-                "most: take another algorithm, for example noisy_gd, dp_sgd or dp_agd"
+                f"{pass_.makes_rows_dense} cannot be had of sparse data of {self.n_columns} columns, "
+                f"{MAX_DENSE_COLUMNS} at most: take another algorithm, for example noisy_gd, dp_sgd or dp_agd"
             )
+        return super().run(pass_, n_threads)
 
 
 class SparseSoftmaxRows(SparseMatrixRows, SoftmaxRows):
     """The same under the softmax loss, whose passes make a block of rows dense at a time."""
 
     def __init__(self, *arguments: Any) -> None:
-        if arguments[0].shape[1] > MOST_DENSE_COLUMNS:
+        if arguments[0].shape[1] > MAX_DENSE_COLUMNS:
             raise DataError(
-                f"the softmax loss takes sparse data of at most {MOST_DENSE_COLUMNS} columns, got "
+                f"the softmax loss takes sparse data of at most {MAX_DENSE_COLUMNS} columns, got "
                 f"{arguments[0].shape[1]}: train one model of two classes for each class"
             )
         super().__init__(*arguments)

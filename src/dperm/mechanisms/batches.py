@@ -34,7 +34,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watch_batches(watcher: Watcher) -> Iterator[None]:
-    """Let ``watcher`` see, and exchange, every batch that this thread draws inside the block: for audits."""
+    """Let ``watcher`` see, and replace, every batch that this thread draws inside the block: for audits."""
     token = _watcher.set(watcher)
     try:
         yield

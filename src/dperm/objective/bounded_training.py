@@ -1,4 +1,4 @@
-"""Trainings whose iterates stay secret: only the result leaves, rounded and with its sensitivity.
+"""Trainings whose iterates are never released: only the result leaves, rounded and with its sensitivity.
 
 Nothing is protected while they run. What a proof about exact arithmetic says of the result is corrected
 for the arithmetic that runs: each training counts a bound on its rounding errors into the sensitivity.
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from dperm.accounting.output_sensitivity import (
     minimiser_sensitivity,
 )
 from dperm.errors import DataError
+from dperm.objective import certified_minimum
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded, result_grid
 
@@ -140,28 +140,41 @@ def check_record_count(objective: Objective) -> None:
         )
 
 
-class Training(Protocol):
+class Training(ABC):
     """A training with a proved bound on how far one record can move its result."""
 
+    @abstractmethod
     def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
         """Largest distance of the results on neighbouring data sets, from public numbers alone."""
-        ...
+
+    @abstractmethod
+    def run(self, objective: Objective) -> Array:
+        """The result as computed. NOT private."""
 
     def train(self, objective: Objective) -> Bounded:
-        """The result on the records."""
-        ...
+        """The result on the records.
+
+        Raises
+        ------
+        DataError
+            If there are more records than the public number.
+        """
+        check_record_count(objective)
+        return Bounded.rounding(self.run(objective), **self._sensitivities(objective))
+
+    def _sensitivities(self, objective: Objective) -> dict[str, float]:
+        return {relation.value: self.sensitivity(objective, relation) for relation in Neighbours}
 
 
 def released_sensitivity(training: Training, objective: Objective, neighbors: Neighbours | str) -> float:
     """Sensitivity of the result as `train` returns it, rounded to its grid."""
-    contribution, replacement = (training.sensitivity(objective, relation) for relation in Neighbours)
-    replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
-    _, moved = result_grid(contribution, replacement, math.prod(objective.shape))
-    return (replacement if replaced else contribution) + moved
+    bounds = training._sensitivities(objective)
+    _, rounding = result_grid(**bounds, size=math.prod(objective.shape))
+    return bounds[Neighbours.parse(neighbors).value] + rounding
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(Training):
     """Projected full-batch gradient descent from 0, a fixed number of steps.
 
     ::
@@ -216,28 +229,14 @@ class GradientDescent:
         distance = _descent_distance(self, c, str(Neighbours.parse(neighbors)), refine)
         kappa = self._step_error(c)
         # Computed iterates may be longer than exact ones by steps * kappa: the refined bound grows with them.
-        push = 2.0 * kappa * (1.0 + self.step_size * c.beta * self.steps / c.n)
+        step_error = 2.0 * kappa * (1.0 + self.step_size * c.beta * self.steps / c.n)
         rho = contraction(self.step_size, *self._curvature(c))
         mean = 2.0 * _UNIT * (self.steps + 2) * self._weight_norm(c) if self.average else 0.0
-        moved = distance + push * _geometric(rho, self.steps) + mean
-        return min(moved * (1.0 + 2.0**-40), 2.0 * self.radius * (1.0 + 2.0**-30))
+        displacement = distance + step_error * _geometric(rho, self.steps) + mean
+        return min(displacement * (1.0 + 2.0**-40), 2.0 * self.radius * (1.0 + 2.0**-30))
 
-    def train(self, objective: Objective) -> Bounded:
-        """Run on the records.
-
-        Raises
-        ------
-        DataError
-            If there are more records than the public number.
-        """
-        check_record_count(objective)
-        return Bounded.rounding(
-            self._descend(objective),
-            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
-            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
-        )
-
-    def _descend(self, objective: Objective) -> Array:
+    def run(self, objective: Objective) -> Array:
+        """The last iterate as computed, or the mean of all."""
         w = np.zeros(objective.shape)
         total = np.zeros(objective.shape)
         for _ in range(self.steps):
@@ -286,7 +285,7 @@ def _geometric(ratio: float, terms: int) -> float:
 
 
 @dataclass(frozen=True)
-class Minimisation:
+class Minimisation(Training):
     """The minimiser of ``F(w) + extra_l2/2 ||w||^2 + <linear, w>``, to a certified gradient norm.
 
     Attributes
@@ -347,20 +346,9 @@ class Minimisation:
             gap = loss.lipschitz(c.row_norm, ball)
         return minimiser_sensitivity(c.n, gap, c.strong, self.tolerance, neighbors=relation)
 
-    def train(self, objective: Objective) -> Bounded:
-        """Run on the records.
-
-        Raises
-        ------
-        DataError
-            If there are more records than the public number.
-        """
-        check_record_count(objective)
-        return Bounded.rounding(
-            self._minimise(objective, np.zeros(objective.shape)),
-            contribution=self.sensitivity(objective, Neighbours.ADD_OR_REMOVE),
-            replacement=self.sensitivity(objective, Neighbours.REPLACE_ONE),
-        )
+    def run(self, objective: Objective) -> Array:
+        """The minimiser as computed."""
+        return self._minimise(objective, np.zeros(objective.shape))
 
     def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
         """Run on the records with a secret linear term; the bound covers the *approximation* only.
@@ -382,7 +370,7 @@ class Minimisation:
         """
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
         away = 2.0 * (self.tolerance + perturbation_error) / c.strong * (1.0 + 2.0**-40)
-        return Bounded.rounding(self._minimise(objective, linear), contribution=away, replacement=away)
+        return Bounded.rounding(self._minimise(objective, linear), add_or_remove=away, replace_one=away)
 
     def _minimise(self, objective: Objective, linear: Array) -> Array:
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
@@ -396,9 +384,11 @@ class Minimisation:
             error = c.gradient_error(float(np.linalg.norm(w)), linear_norm, load)
             return float(np.linalg.norm(g)) * (1.0 + _UNIT * (c.dimension + 8)) + error <= self.tolerance
 
-        w = _quasi_newton(gradient, certified, objective.shape, c.l2 + load * c.beta)
+        smooth = c.l2 + load * c.beta
+        w = certified_minimum.quasi_newton(gradient, certified, objective.shape, smooth)
         if w is None:
-            w = _slow_and_sure(gradient, certified, objective.shape, c, load, linear_norm)
+            steps = _sufficient_steps(c, load, linear_norm)
+            w = certified_minimum.gradient_descent(gradient, certified, objective.shape, smooth, steps)
         return w
 
 
@@ -417,95 +407,18 @@ def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load
     return c.gradient_error(weight_norm, linear_norm, load) + rounding
 
 
-Gradient = Callable[[Array], Array]
-Certified = Callable[[Array, Array], bool]
-
-_MEMORY = 20
-_QUASI_NEWTON_STEPS = 500
-
-
-def _quasi_newton(
-    gradient: Gradient, certified: Certified, shape: tuple[int, ...], smooth: float
-) -> Array | None:
-    """L-BFGS without function values, whose rounding would hide the end: slopes along the line decide.
-
-    None where the certificate was not reached in a fixed number of steps.
-    """
-    w = np.zeros(shape)
-    g = gradient(w)
-    pairs: list[tuple[Array, Array]] = []
-    for _ in range(_QUASI_NEWTON_STEPS):
-        if certified(w, g):
-            return w
-        direction = -_two_loops(g, pairs) if pairs else -g / smooth
-        candidate, g_candidate = _line_search(gradient, w, g, direction)
-        step, change = candidate - w, g_candidate - g
-        if np.vdot(step, change) > 0.0:
-            pairs = [*pairs[1 - _MEMORY :], (step, change)]
-        w, g = candidate, g_candidate
-    return None
-
-
-def _line_search(gradient: Gradient, w: Array, g: Array, direction: Array) -> tuple[Array, Array]:
-    """A point on the line, with its gradient, where the slope is at most 0.9 of what it was: bisection."""
-    slope = np.vdot(g, direction)
-    low, size, high = 0.0, 1.0, math.inf
-    for _ in range(20):
-        candidate = w + size * direction
-        g_candidate = gradient(candidate)
-        there = np.vdot(g_candidate, direction)
-        if abs(there) <= 0.9 * abs(slope):
-            break
-        if there > 0.0:
-            high = size
-        else:
-            low = size
-        size = 2.0 * size if high == math.inf else 0.5 * (low + high)
-    return candidate, g_candidate
-
-
-def _two_loops(g: Array, pairs: list[tuple[Array, Array]]) -> Array:
-    """Approximate inverse Hessian times g (Nocedal and Wright 2006, Algorithm 7.4)."""
-    q, weights = g.copy(), []
-    for s, y in reversed(pairs):
-        weights.append(np.vdot(s, q) / np.vdot(s, y))
-        q = q - weights[-1] * y
-    if pairs:
-        s, y = pairs[-1]
-        q = q * (np.vdot(s, y) / np.vdot(y, y))
-    for (s, y), weight in zip(pairs, reversed(weights), strict=True):
-        q = q + (weight - np.vdot(y, q) / np.vdot(s, y)) * s
-    return q
-
-
-def _slow_and_sure(
-    gradient: Gradient,
-    certified: Certified,
-    shape: tuple[int, ...],
-    c: PublicConstants,
-    load: float,
-    linear_norm: float,
-) -> Array:
-    """Gradient descent that reaches the tolerance within a known number of steps.
+def _sufficient_steps(c: PublicConstants, load: float, linear_norm: float) -> int:
+    """Number of gradient steps that surely reach the tolerance.
 
     With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at most
     e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It is
     below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
     ``2 e`` takes off ``3 e^2/(2 (l2 + beta))``, which can happen kappa times. The tolerance is 8 e at least.
     """
-    smooth = c.l2 + load * c.beta
-    condition = smooth / c.strong
+    condition = (c.l2 + load * c.beta) / c.strong
     error = _step_error(c, 3.0 * _minimiser_norm(c, linear_norm), linear_norm, load)
     gap = (load * c.lipschitz + linear_norm) ** 2 / (2.0 * c.strong)
-    steps = math.ceil(condition * (2.0 + max(0.0, math.log(2.0 * c.strong * gap / error**2))))
-    w = np.zeros(shape)
-    for _ in range(steps):
-        g = gradient(w)
-        if certified(w, g):
-            return w
-        w = w - g / smooth
-    # Not reached unless the secret linear term is longer than the tolerance allows for.
-    raise ArithmeticError("the minimiser could not be certified; nothing was released")
+    return math.ceil(condition * (2.0 + max(0.0, math.log(2.0 * c.strong * gap / error**2))))
 
 
 def _project(w: Array, radius: float) -> Array:

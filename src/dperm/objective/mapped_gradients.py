@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.rows import RowImages
-from dperm.errors import DataError
+from dperm.data.passes import ClippedGradientSum, ImageNorms
+from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
-
-if TYPE_CHECKING:
-    from dperm.objective.objective import Objective
 
 Array = NDArray[np.float64]
 
@@ -28,7 +25,7 @@ class MappedGradients:
 
     Parameters
     ----------
-    objective : Objective
+    objective : EmpiricalRisk
         Its loss must have one linear prediction.
     linear_map : LinearMap
         The matrix ``A``: square, public and invertible.
@@ -39,9 +36,11 @@ class MappedGradients:
         If the matrix has the wrong shape, or is too close to a singular one.
     """
 
-    def __init__(self, objective: Objective, linear_map: LinearMap) -> None:
+    def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap) -> None:
         if len(objective.shape) != 1:
             raise ValueError(f"the {objective.loss.name} loss has more than one linear prediction")
+        if not isinstance(linear_map, LinearMap):
+            raise TypeError(f"linear_map must be a LinearMap, got {type(linear_map).__name__}")
         d = objective.dimension
         if linear_map.integers.shape != (d, d):
             raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.integers.shape}")
@@ -62,43 +61,31 @@ class MappedGradients:
         grid = math.ldexp(1.0, math.frexp(objective.row_norm)[1] - 20)
         columns = np.zeros((d, -(-d // 16) * 16))
         columns[:, :d] = self.map.integers.T
-        images = RowImages(
-            row_norm=objective.row_norm,
-            grid=grid,
-            columns=columns,
-            unit=grid * self.map.grid * (1.0 + 2.0**-40),
-            moved=self._largest * 0.5 * grid * math.sqrt(d) * (1.0 + 2.0**-20),
-            largest=self._largest,
-            smallest=self._smallest,
+        return objective._run(
+            ImageNorms(
+                row_norm=objective.row_norm,
+                grid=grid,
+                matrix=columns,
+                unit=grid * self.map.grid * (1.0 + 2.0**-40),
+                displacement=self._largest * 0.5 * grid * math.sqrt(d) * (1.0 + 2.0**-20),
+                largest=self._largest,
+                smallest=self._smallest,
+            )
         )
-        return objective._rows.mapped_lengths(images, objective._threads())
 
     def clipped_sum(self, weights: Array, clip: float) -> Bounded:
-        """See :meth:`dperm.Objective.mapped_gradient_sum`.
-
-        Notes
-        -----
-        Rounding ``s_i x_i`` moves it by at most ``unit ||s_i x_i|| + grid/2 sqrt(d)``, which the matrix
-        multiplies by its norm. ``||s_i x_i||`` is at most ``clip / smallest singular value``, and at most the
-        slope of the loss allows. The kernel's clip is so much smaller.
-        """
+        """See :meth:`dperm.Objective.mapped_gradient_sum`."""
         objective = self._objective
-        slope = objective.loss.lipschitz(objective.row_norm) * (1.0 + 2.0**-18)
-        clip = min(clip, self._largest * slope)
-        longest = min(clip / self._smallest, slope)  # of a record's gradient as it is summed
-        grid = objective._gradient_grid(longest)
-        slack, unit = objective._rounding_slack()
-        moved = 0.5 * grid * math.sqrt(objective.dimension) + 2.0 * unit * longest
-        inner = (clip - self._largest * moved) / (1.0 + slack)
-        if not inner > 0.0:
-            raise ValueError("the matrix is too ill-conditioned for exact sums of so many records")
-        integers = objective._rows.clipped_gradient_sum(
-            objective.loss.kernel, weights, inner, grid, objective._threads(), clip_norms=self._clip_norms
-        )
-        mapped = Bounded(integers, grid=grid, contribution=longest).mapped(self.map, contribution=clip)
-        if objective._n_rows * (clip / mapped.grid) > 2.0**62:
-            raise DataError(
-                f"n_public = {objective.n_public} is far below the number of records: "
-                "sums could overflow. Pass a larger n_public."
+        bounds, longest = objective._exact.mapped_gradients(clip, self._largest, self._smallest)
+        objective._check_overflow(objective._exact.finest)
+        integers = objective._run(
+            ClippedGradientSum(
+                objective.loss.kernel, weights, bounds.inner_clip, bounds.grid, clip_norms=self._clip_norms
             )
+        )
+        mapped = Bounded(integers, grid=bounds.grid, add_or_remove=longest).mapped(
+            self.map, add_or_remove=bounds.clip
+        )
+        if objective._n_rows * (bounds.clip / mapped.grid) > 2.0**62:
+            raise objective._far_more_records()
         return mapped

@@ -11,7 +11,7 @@ from dperm.private_values.bounded import Bounded
 Array = NDArray[np.float64]
 
 #: Records per public record that the error bound allows for.
-MOST_RECORDS = 16
+MAX_RECORDS = 16
 
 
 def newton_direction(
@@ -44,7 +44,7 @@ def newton_direction(
 
         ``b ||g|| / (shift (N shift + b))``,
 
-    attained by ``H = 0`` and ``v`` along ``g``. Exchanging a record is a removal and an addition: twice that.
+    attained by ``H = 0`` and ``v`` along ``g``. Replacing a record is a removal and an addition: twice that.
 
     Rounding. Cholesky's solution solves a system that is off by ``4 d (3 d + 1) u ||matrix||`` (Higham 2002,
     Theorem 10.4 and (10.7)); forming the matrix adds less than as much. The error is bounded with
@@ -55,11 +55,11 @@ def newton_direction(
     matrix[np.diag_indices(d)] += penalty + shift
     direction = cho_solve(cho_factor(matrix, lower=True), gradient)
     length = math.sqrt(float(gradient @ gradient)) * (1.0 + 2.0**-40)
-    largest = MOST_RECORDS * bound + float(penalty.max()) + shift
+    largest = MAX_RECORDS * bound + float(penalty.max()) + shift
     error = 8.0 * d * (3 * d + 1) * 2.0**-53 * largest / shift * (length / shift) * 2.0
-    moved = bound * length / (shift * (n_public * shift + bound)) * (1.0 + 2.0**-40)
+    effect = bound * length / (shift * (n_public * shift + bound)) * (1.0 + 2.0**-40)
     # A gradient of length 0 gives the direction 0 on all data; the grid still needs a scale.
     tiny = 2.0**-500
     return Bounded.rounding(
-        direction, contribution=moved + 2.0 * error + tiny, replacement=2.0 * moved + 2.0 * error + tiny
+        direction, add_or_remove=effect + 2.0 * error + tiny, replace_one=2.0 * effect + 2.0 * error + tiny
     )

@@ -8,7 +8,7 @@ factor is no whole number, so the triangle is held as ``29 G_jj`` and ``41 G_jk`
 vector therefore has norm at most ``29 ||V||^2 <= 29 (B / grid)^2``; equality needs one non-zero entry.
 For two records the inner product of the vectors is
 ``841 sum_j V_j^2 U_j^2 + 1681 sum_{j<k} V_j V_k U_j U_k = 840.5 <V, U>^2 + 0.5 sum_j V_j^2 U_j^2 >= 0``,
-so exchanging one for the other moves the sum by at most sqrt(2) times as much as adding it. A target
+so replacing one by the other moves the sum by at most sqrt(2) times as much as adding it. A target
 column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm,
 and the inner product stays non-negative only up to ``41^2 <V, U> t u``: the triangle inequality is used
 there.
@@ -29,12 +29,12 @@ Array = NDArray[np.float64]
 
 DIAGONAL, OFF_DIAGONAL = 29, 41
 _SUM_BITS = 50  # n (B / grid)^2 <= 2^50, times 41 below 2^56
-_MOST_BITS = 20  # panels of 64 rows stay exact
+_MAX_BITS = 20  # panels of 64 rows stay exact
 
 
 def row_grid(bound: float, n_public: int) -> float:
     """Grid of rows no longer than ``bound``: a power of two, from public numbers alone."""
-    bits = min(_MOST_BITS, (_SUM_BITS - (n_public - 1).bit_length()) // 2)
+    bits = min(_MAX_BITS, (_SUM_BITS - (n_public - 1).bit_length()) // 2)
     if bits < 4:
         raise ValueError(f"n_public = {n_public} is too large for exact second moments")
     return math.ldexp(1.0, math.frexp(bound)[1] - bits)
@@ -74,9 +74,9 @@ def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, tar
     integers *= np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL)
     squared = DIAGONAL * bound**2 * (1.0 + 2.0**-50)
     if not target:
-        return Bounded(integers, grid=grid**2, contribution=squared, replacement=math.sqrt(2.0) * squared)
-    contribution = DIAGONAL * bound * math.sqrt(bound**2 + 2.0 * target**2) * (1.0 + 2.0**-50)
-    return Bounded(integers[:-1].copy(), grid=grid**2, contribution=contribution)
+        return Bounded(integers, grid=grid**2, add_or_remove=squared, replace_one=math.sqrt(2.0) * squared)
+    sensitivity = DIAGONAL * bound * math.sqrt(bound**2 + 2.0 * target**2) * (1.0 + 2.0**-50)
+    return Bounded(integers[:-1].copy(), grid=grid**2, add_or_remove=sensitivity)
 
 
 def symmetric_matrix(triangle: Array, target: bool = False) -> Array:
@@ -124,9 +124,9 @@ def regression_sums(
     error = 512.0 * width * 2.0**-53 * most_records * squared
     smallest = np.asarray(np.linalg.eigvalsh(matrix)[:1], dtype=np.float64)
     return (
-        Bounded.rounding(smallest, contribution=squared + 2.0 * error, replacement=squared + 2.0 * error),
-        Bounded(moments, grid=grid**2, contribution=squared),
-        Bounded(products, grid=grid**2, contribution=bound * target * (1.0 + 2.0**-50)),
+        Bounded.rounding(smallest, add_or_remove=squared + 2.0 * error, replace_one=squared + 2.0 * error),
+        Bounded(moments, grid=grid**2, add_or_remove=squared),
+        Bounded(products, grid=grid**2, add_or_remove=bound * target * (1.0 + 2.0**-50)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 from dperm._kernels.threads import threads_for
 from dperm.accounting.neighbours import Neighbours
 from dperm.data.ahead import one_ahead
+from dperm.data.passes import DescentSettings, DescentSteps
 from dperm.data.rows import Rows
 from dperm.losses import Loss
+from dperm.objective.exact_sums import SumBounds
+from dperm.private_values.bounded import check_sensitivity
+from dperm.private_values.opaque import Unchangeable
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -108,7 +112,7 @@ class CyclicBatches:
         return self._order[places].astype(np.int64), np.arange(1, steps + 1) * self._batch_size
 
 
-class StochasticDescent:
+class StochasticDescent(Unchangeable):
     """A run of stochastic gradient descent on private records that has not been made.
 
     Like :class:`dperm.Bounded` it shows nothing of the records. Only
@@ -121,51 +125,51 @@ class StochasticDescent:
         Public.
     grid : float
         The clipped gradients are rounded to multiples of it, a power of two. Public.
-    contribution, replacement : float
+    add_or_remove, replace_one : float
         Largest norm of what one record adds to a batch's sum, rounding included, and largest distance
         between what two records add. Public.
     shape : tuple of int
         Shape of the weights. Public.
     """
 
-    __slots__ = ("_batches", "_loop", "_whole_sum", "contribution", "grid", "plan", "replacement", "shape")
+    _refusal = "a StochasticDescent is private: run it through Releaser.noisy_descent"
+    __slots__ = ("_batches", "_run_of", "_whole_sum", "add_or_remove", "grid", "plan", "replace_one", "shape")
 
     scores = False
-    _loop: DescentRun
+    _run_of: DescentRun
     _batches: Batches
     _whole_sum: Callable[[], NDArray[np.int64]]
     plan: DescentPlan
     grid: float
-    contribution: float
-    replacement: float
+    add_or_remove: float
+    replace_one: float
     shape: tuple[int, ...]
 
     def __init__(
         self,
         run: DescentRun,
         batches: Batches,
+        bounds: SumBounds,
         *,
-        contribution: float,
-        replacement: float,
         whole_sum: Callable[[], NDArray[np.int64]],
     ) -> None:
-        values = {
-            "_loop": run,
-            "_batches": batches,
-            "_whole_sum": whole_sum,
-            "plan": run.plan,
-            "grid": run.grid,
-            "contribution": contribution,
-            "replacement": replacement,
-            "shape": (run.dimension,),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        check_sensitivity("add_or_remove", bounds.clip)
+        check_sensitivity("replace_one", bounds.replace_one)
+        self._set(
+            _run_of=run,
+            _batches=batches,
+            _whole_sum=whole_sum,
+            plan=run.plan,
+            grid=bounds.grid,
+            add_or_remove=bounds.clip,
+            replace_one=bounds.replace_one,
+            shape=(run.dimension,),
+        )
 
     def sensitivity(self, neighbors: Neighbours | str) -> float:
         """Largest change of the sum over a batch that contains the record."""
         replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
-        return self.replacement if replaced else self.contribution
+        return self.replace_one if replaced else self.add_or_remove
 
     @property
     def _integers(self) -> NDArray[np.int64]:
@@ -180,22 +184,10 @@ class StochasticDescent:
         every: int = 1,
     ) -> Descended:
         """Make the run, once."""
-        return self._loop.make(self._batches, draw_noise, noise, observe, every)
+        return self._run_of.make(self._batches, draw_noise, noise, observe, every)
 
     def __repr__(self) -> str:
         return f"<StochasticDescent, {self.plan.steps} steps, not released>"
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("a StochasticDescent is private: run it through Releaser.noisy_descent")
-
-    def _refuse_change(self, *_: Any) -> NoReturn:
-        raise AttributeError("a StochasticDescent cannot be changed: noise is calibrated to it")
-
-    __setattr__ = __delattr__ = _refuse_change
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
 
 
 class DescentRun:
@@ -205,14 +197,9 @@ class DescentRun:
     ----------
     rows : Rows
     plan : DescentPlan
-    clip_in : float
-        Bound on a gradient before rounding.
-    grid : float
-        To which gradients are rounded; 0 for none.
-    l2 : float
-        Strength of the ridge term.
-    dimension, n_penalized : int
-        Number of weights, and of those that the ridge term covers.
+    settings : DescentSettings
+    dimension : int
+        Number of weights.
     n_threads : int or None
         With more than one, noise and batches are drawn while the block before runs. The result does
         not depend on it.
@@ -222,17 +209,13 @@ class DescentRun:
         self,
         rows: Rows,
         plan: DescentPlan,
+        settings: DescentSettings,
         *,
-        clip_in: float,
-        grid: float,
-        l2: float,
         dimension: int,
-        n_penalized: int,
         n_threads: int | None,
     ) -> None:
-        self.rows, self.plan, self.grid, self.dimension = rows, plan, grid, dimension
+        self.rows, self.plan, self.settings, self.dimension = rows, plan, settings, dimension
         self.threads = threads_for(n_threads, plan.steps * plan.batch_size * dimension)
-        self.settings = (clip_in, grid, float(plan.batch_size), l2, n_penalized, plan.radius)
         self.w = np.zeros(dimension)
         self.w_sum = np.zeros(dimension) if plan.average else None
         self._observed = 0
@@ -274,13 +257,15 @@ class DescentRun:
     def _steps(self, first: int, order: Indices, ends: Indices, noise: Any, begin: int, end: int) -> None:
         """Steps `begin` to `end` of a block."""
         start = ends[begin - 1] if begin else 0
-        self.rows.sgd_steps(
-            self.plan.loss.kernel,
-            self.settings,
-            self.w,
-            self.w_sum,
-            order[start:],
-            ends[begin:end] - start,
-            self.plan.step_sizes(first, end - begin),
-            None if noise is None else noise[begin:end],
+        self.rows.descend(
+            DescentSteps(
+                loss_spec=self.plan.loss.kernel,
+                settings=self.settings,
+                w=self.w,
+                w_sum=self.w_sum,
+                order=order[start:],
+                batch_ends=ends[begin:end] - start,
+                step_sizes=self.plan.step_sizes(first, end - begin),
+                noise=None if noise is None else noise[begin:end],
+            )
         )

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.opaque import Unchangeable
 
-_MOST_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
+_MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
 
 
-class Bounded:
-    """A sum over records on a public grid, with a bound on one record's contribution.
+class Bounded(Unchangeable):
+    """A sum over records on a public grid, with a bound on what one record changes in it.
 
     It does not print, convert, iterate, compare, copy or pickle: the only ways to a number are the
     mechanisms of :mod:`dperm.mechanisms`, which charge a budget and add noise, and
@@ -24,24 +25,28 @@ class Bounded:
     ----------
     grid : float
         A power of two; the sum is an integer multiple of it. Public.
-    contribution : float
-        Largest contribution of one record: Euclidean norm of its vector, or, for scores, the upper
-        end of the interval ``[0, contribution]`` that each of its entries lies in. Public.
-    replacement : float
-        Largest Euclidean distance between the contributions of two records; at most twice
-        `contribution`. Public.
+    add_or_remove : float
+        Add-or-remove sensitivity: the largest Euclidean norm of what one record adds, or, for scores, the
+        upper end of the interval ``[0, add_or_remove]`` that what it adds to each entry lies in. Public.
+    replace_one : float
+        Replace-one sensitivity: the largest Euclidean distance between what two records add; at most twice
+        `add_or_remove`. Public.
     shape : tuple of int
         Shape of the sum. Public.
     scores : bool
         Whether the entries are scores of candidates (sums of non-negative losses).
     """
 
-    __slots__ = ("_integers", "contribution", "grid", "replacement", "scores")
+    _refusal = (
+        "a Bounded value is private: release it through a mechanism, or with "
+        "dperm.mechanisms.release_without_privacy where no privacy is wanted"
+    )
+    __slots__ = ("_integers", "add_or_remove", "grid", "replace_one", "scores")
 
     _integers: NDArray[np.int64]
     grid: float
-    contribution: float
-    replacement: float
+    add_or_remove: float
+    replace_one: float
     scores: bool
 
     def __init__(
@@ -49,19 +54,19 @@ class Bounded:
         integers: NDArray[np.int64],
         *,
         grid: float,
-        contribution: float,
-        replacement: float | None = None,
+        add_or_remove: float,
+        replace_one: float | None = None,
         scores: bool = False,
     ) -> None:
-        put = object.__setattr__
-        put(self, "_integers", integers)
-        put(self, "grid", grid)
-        put(self, "contribution", contribution)
-        put(self, "replacement", 2.0 * contribution if replacement is None else replacement)
-        put(self, "scores", scores)
+        replace_one = 2.0 * add_or_remove if replace_one is None else replace_one
+        for name, value in (("add_or_remove", add_or_remove), ("replace_one", replace_one), ("grid", grid)):
+            check_sensitivity(name, value)
+        self._set(
+            _integers=integers, grid=grid, add_or_remove=add_or_remove, replace_one=replace_one, scores=scores
+        )
 
     @classmethod
-    def rounding(cls, values: NDArray[np.float64], *, contribution: float, replacement: float) -> Self:
+    def rounding(cls, values: NDArray[np.float64], *, add_or_remove: float, replace_one: float) -> Self:
         """The result of a private computation, rounded to a grid that suits its sensitivity.
 
         Parameters
@@ -69,28 +74,28 @@ class Bounded:
         values : ndarray of float64
             Private numbers, such as the weights that a training on the records ends with. Those beyond
             2^61 steps of the grid are moved there, which brings no two results further apart.
-        contribution, replacement : float
+        add_or_remove, replace_one : float
             Largest Euclidean distance between the results on two neighbouring data sets, where one
-            record is null on one of them or one record is exchanged. Public, positive, and proved for
+            record is null on one of them or one record is replaced. Public, positive, and proved for
             the program that computed the values, its rounding included. The rounding here is added.
         """
-        grid, moved = result_grid(contribution, replacement, values.size)
+        grid, rounding = result_grid(add_or_remove, replace_one, values.size)
         steps = np.clip(values / grid, -(2.0**61), 2.0**61)
         return cls(
             np.rint(steps).astype(np.int64),
             grid=grid,
-            contribution=contribution + moved,
-            replacement=replacement + moved,
+            add_or_remove=add_or_remove + rounding,
+            replace_one=replace_one + rounding,
         )
 
-    def mapped(self, linear_map: LinearMap, *, contribution: float | None = None) -> "Bounded":
+    def mapped(self, linear_map: LinearMap, *, add_or_remove: float | None = None) -> "Bounded":
         """The image of a vector sum under a public matrix, exact but for one rounding at the end.
 
         Parameters
         ----------
         linear_map : LinearMap
             Has a column for every entry of the sum.
-        contribution : float, optional
+        add_or_remove : float, optional
             Largest norm of one record's image, where that is known better than from the norm of the
             matrix. The rounding here is added.
         """
@@ -98,10 +103,10 @@ class Bounded:
             raise TypeError("only a vector sum has an image under a matrix")
         integers, shift = linear_map.exact_product(self._integers)
         grid = math.ldexp(self.grid * linear_map.grid, shift)
-        if contribution is None:
-            contribution = linear_map.singular_values()[0] * self.contribution
-        moved = grid * math.sqrt(len(integers))  # each of two results moves by half of it
-        return Bounded(integers, grid=grid, contribution=contribution + moved)
+        if add_or_remove is None:
+            add_or_remove = linear_map.singular_values()[0] * self.add_or_remove
+        rounding = grid * math.sqrt(len(integers))  # each of two results moves by half of it
+        return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
     @classmethod
     def stacked(cls, parts: "Sequence[Bounded]") -> Self:
@@ -120,16 +125,16 @@ class Bounded:
             raise TypeError("only vector sums can be stacked, not scores")
         grid = min(part.grid for part in parts)
         factors = [round(part.grid / grid) for part in parts]
-        if max(factors) > _MOST_GRID_RATIO:
+        if max(factors) > _MAX_GRID_RATIO:
             raise ValueError(
                 f"the sums have no common grid: their clips differ by a factor of about {max(factors)}, "
-                f"at most {_MOST_GRID_RATIO} is possible"
+                f"at most {_MAX_GRID_RATIO} is possible"
             )
         return cls(
             np.stack([factor * part._integers for factor, part in zip(factors, parts, strict=True)]),
             grid=grid,
-            contribution=_root_of_squares(part.contribution for part in parts),
-            replacement=_root_of_squares(part.replacement for part in parts),
+            add_or_remove=_root_of_squares(part.add_or_remove for part in parts),
+            replace_one=_root_of_squares(part.replace_one for part in parts),
         )
 
     @property
@@ -144,44 +149,46 @@ class Bounded:
         bound counts the rounding to the grid.
         """
         replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
-        return self.replacement if replaced and not self.scores else self.contribution
+        return self.replace_one if replaced and not self.scores else self.add_or_remove
 
     def score_range(self, neighbors: Neighbours | str) -> float:
         """For scores: largest spread ``max_j - min_j`` of the changes between neighbours."""
         if not self.scores:
             raise TypeError("score_range is defined for scores, not for a vector sum")
-        return Neighbours.parse(neighbors).score_range_factor * self.contribution
+        return Neighbours.parse(neighbors).score_range_factor * self.add_or_remove
 
     def __repr__(self) -> str:
         kind = "scores" if self.scores else "sum"
         return f"<Bounded {kind}, shape {self.shape}, not released>"
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError(
-            "a Bounded value is private: release it through a mechanism, or with "
-            "dperm.mechanisms.release_without_privacy where no privacy is wanted"
+    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
+    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = Unchangeable._refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Unchangeable._refuse
+
+
+def check_sensitivity(name: str, value: float) -> None:
+    """Raise ValueError for what no noise can be calibrated to: a bound that is not positive and finite."""
+    if not 0.0 < value < math.inf:  # NaN is not
+        raise ValueError(
+            f"{name} of a private value must be positive and finite, got {value!r}: no noise can protect it. "
+            "Bound the rows (row_norm), the targets (target_bound) and the clip"
         )
 
-    def _refuse_change(self, *_: Any) -> NoReturn:
-        raise AttributeError("a Bounded value cannot be changed: noise is calibrated to it")
 
-    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
-    __setattr__ = __delattr__ = _refuse_change
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
-    __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
-
-
-def result_grid(contribution: float, replacement: float, size: int) -> tuple[float, float]:
+def result_grid(add_or_remove: float, replace_one: float, size: int) -> tuple[float, float]:
     """Grid of `Bounded.rounding`, and what rounding to it adds to the sensitivity.
 
     The grid is the largest power of two below a thousandth of the smaller bound per coordinate; each of
     two results moves by at most half of what is added.
+
+    Raises
+    ------
+    ValueError
+        For bounds that are not positive and finite.
     """
-    smallest = min(contribution, replacement)
+    check_sensitivity("add_or_remove", add_or_remove)
+    check_sensitivity("replace_one", replace_one)
+    smallest = min(add_or_remove, replace_one)
     grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(size)))[1] - 1)
     return grid, grid * math.sqrt(size)
 

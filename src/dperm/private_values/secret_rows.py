@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Protocol, SupportsIndex
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.samplers import PoissonDraw
 from dperm.errors import DataError
+from dperm.private_values.opaque import NotCopied
 
 #: ``draw(start, stop)``: ascending indices of the records of ``start .. stop - 1`` that are in the sample.
 Draw = Callable[[int, int], NDArray[np.integer[Any]]]
@@ -29,7 +30,7 @@ class SecretSamples(Protocol):
         """Two draws that, made again in turn, give all samples of `n` records; None where there are none."""
 
 
-class SecretRows:
+class SecretRows(NotCopied):
     """Which records take part in a sum, and how likely each was to.
 
     The guarantee of sampled sums rests on nobody knowing the sample: not its members, and not their number.
@@ -53,6 +54,7 @@ class SecretRows:
         Probability that a record is in. Public.
     """
 
+    _refusal = "a sample of records is secret: privacy amplification rests on it"
     __slots__ = ("_draw", "_draw_apart", "_drawn", "_indices", "rate")
 
     def __init__(
@@ -94,12 +96,5 @@ class SecretRows:
     def __repr__(self) -> str:
         return f"<SecretRows, rate {self.rate:g}, not for reading>"
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("a sample of records is secret: privacy amplification rests on it")
-
     __array_ufunc__ = None
-    __copy__ = __deepcopy__ = __reduce__ = __getstate__ = _refuse
-    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
+    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = NotCopied._refuse

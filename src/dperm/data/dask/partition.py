@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from operator import add
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -14,14 +16,15 @@ from numpy.typing import NDArray
 
 import dperm
 from dperm._kernels.threads import threads_for
-from dperm.data.rows import LossSpec, RowImages, Rows, RowSettings, sums_of_models
+from dperm.data.passes import Pass
+from dperm.data.rows import Rows, RowSettings
 from dperm.data.sources import rows_of
 from dperm.data.sparse import is_sparse
 from dperm.errors import DataError
 
 PartitionState = tuple[int, int]  # records, checksum
 
-_MOST_LENGTHS = 2  # kept at a time; 8 bytes a record each
+_MAX_KEPT = 2  # results per row at a time; 8 bytes a record each
 
 
 class Partition:
@@ -65,7 +68,7 @@ class Partition:
         self._settings = settings
         self._dtype = dtype
         self._X, self._y = X, _array(y)
-        self._lengths: dict[str, NDArray[np.float64]] = {}
+        self._kept: dict[str, NDArray[np.float64]] = {}
         self.rows: Rows | None = None
         self.problem: str | None = None
         self._encoded = False
@@ -98,6 +101,7 @@ class Partition:
             n_columns=0 if rows is None else rows.n_columns,
             dtype=None if rows is None else rows.dtype,
             n_entries=0 if rows is None else rows.n_entries,
+            reads_whole_rows=rows is None or rows.reads_whole_rows,
             problem=self.problem,
             checksum=self.checksum,
         )
@@ -125,35 +129,24 @@ class Partition:
             return str(error)
         return str(self.problem)
 
-    def keep_lengths(self, name: str, images: RowImages, n_threads: int) -> None:
-        """Keep the lengths of the rows' images under that name, for `KeptLengths`."""
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass over the records; fields that differ from partition to partition are looked up."""
         assert self.rows is not None
-        while len(self._lengths) >= _MOST_LENGTHS:
-            del self._lengths[next(iter(self._lengths))]
-        self._lengths[name] = self.rows.mapped_lengths(images, n_threads)
+        values = {field.name: getattr(pass_, field.name) for field in fields(pass_)}
+        own = {name: each.value(self) for name, each in values.items() if isinstance(each, PerPartition)}
+        return self.rows.run(replace(pass_, **own), n_threads)
 
-    def kept_lengths(self, name: str) -> NDArray[np.float64]:
-        """What `keep_lengths` kept; NotKept if it did not, or no longer does."""
-        if name not in self._lengths:
+    def keep(self, name: str, pass_: Pass, n_threads: int) -> None:
+        """Keep the result of a pass under that name, for `KeptResult`."""
+        while len(self._kept) >= _MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[name] = self.run(pass_, n_threads)
+
+    def kept(self, name: str) -> NDArray[np.float64]:
+        """What `keep` kept; NotKept if it did not, or no longer does."""
+        if name not in self._kept:
             raise NotKept(name)
-        return self._lengths[name]
-
-    def sums_of_models(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        clips_in: NDArray[np.float64],
-        grids: NDArray[np.float64],
-        n_threads: int,
-        left_out: NDArray[np.int32],
-    ) -> NDArray[np.int64]:
-        """Clipped gradient sums at ``w[0], w[1], ..``, one below the other."""
-        assert self.rows is not None
-        return np.stack(
-            sums_of_models(
-                self.rows, loss_spec, w, clips_in, grids, n_threads, None, left_out, self.rows.n_rows
-            )
-        )
+        return self._kept[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
         arguments = (self.number, self._X, self._y, self._settings, self._dtype, False, None, self.checksum)
@@ -189,7 +182,7 @@ def _arrays(X: Any) -> list[NDArray[Any]]:
 
 
 class NotKept(KeyError):
-    """Lengths were asked for that the partition has not, or no longer has."""
+    """A result was asked for that the partition has not, or no longer has."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +194,7 @@ class PartitionFacts:
     n_columns: int
     dtype: Any
     n_entries: int
+    reads_whole_rows: bool
     problem: str | None
     checksum: int = field(repr=False)
 
@@ -230,38 +224,37 @@ def _matrix(X: Any, dtype: Any) -> Any:
     return np.require(matrix, dtype=dtype, requirements=["C", "ALIGNED"])
 
 
-# -- arguments of passes that differ from partition to partition -----------------------------------------
+# -- fields of passes that differ from partition to partition ---------------------------------------------
 
 
 class PerPartition(ABC):
-    """An argument that a worker looks up for each partition."""
+    """What a worker looks up for each partition."""
 
     @abstractmethod
-    def value(self, partition: Partition, n_threads: int) -> Any:
-        """The argument proper; `n_threads` are the worker's."""
+    def value(self, partition: Partition) -> Any:
+        """The field proper."""
 
 
-@dataclass(frozen=True)
-class WorkerThreads(PerPartition):
-    """Threads of the worker, or fewer: all that the pass gets, as a worker makes one pass at a time."""
+@dataclass(frozen=True, eq=False)
+class KeptResult(PerPartition):
+    """A result per row that the workers keep under a name; only the name travels.
 
-    most: int | None
-
-    def value(self, partition: Partition, n_threads: int) -> int:
-        """Threads for a pass over the partition."""
-        limited = n_threads if self.most in (None, -1) else min(n_threads, self.most or 1)
-        return threads_for(limited, 0 if partition.rows is None else partition.rows.n_entries)
-
-
-@dataclass(frozen=True)
-class KeptLengths(PerPartition):
-    """Lengths that the workers keep under a name."""
+    Attributes
+    ----------
+    name : str
+    pass_ : Pass or None
+        Of which it is the result, in the process that leads.
+    """
 
     name: str
+    pass_: Pass | None = None
 
-    def value(self, partition: Partition, n_threads: int) -> NDArray[np.float64]:
-        """The partition's lengths."""
-        return partition.kept_lengths(self.name)
+    def value(self, partition: Partition) -> NDArray[np.float64]:
+        """The partition's."""
+        return partition.kept(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeptResult, (self.name,)
 
 
 class DrawnApart(Protocol):
@@ -277,51 +270,53 @@ class WorkerSample(PerPartition):
 
     samples: DrawnApart
 
-    def value(self, partition: Partition, n_threads: int) -> NDArray[np.int64]:
+    def value(self, partition: Partition) -> NDArray[np.int64]:
         """Ascending indices of the sampled records."""
         return self.samples.for_partition(partition.number, partition.n_rows)
 
 
-# -- passes ------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorkerThreads:
+    """Threads of the worker, or fewer: all that a pass gets, as a worker makes one pass at a time."""
+
+    limit: int | None
+
+    def over(self, partition: Partition, n_threads: int) -> int:
+        """Threads for a pass over the partition; `n_threads` are the worker's."""
+        limited = n_threads if self.limit in (None, -1) else min(n_threads, self.limit or 1)
+        return threads_for(limited, 0 if partition.rows is None else partition.rows.n_entries)
 
 
 @dataclass(frozen=True, repr=False)
-class Pass:
-    """A method of `Rows`, or of `Partition`, to be called on every partition.
+class Call:
+    """A method of `Partition`, to be called on every partition. It does not print: a pass may be secret.
 
     Attributes
     ----------
     method : str
-    arguments : sequence
-        Each the same for all partitions, or `PerPartition`.
-    options : mapping
-        The same by keyword.
+    arguments : tuple
+    threads : WorkerThreads or None
+        For the last argument, the number of threads; None for methods without.
     added : bool
-        Whether a worker adds up the results of its partitions, which are exact integers.
+        Whether a worker adds up the results of its partitions.
     """
 
     method: str
-    arguments: Sequence[Any] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-    added: bool = True
+    arguments: tuple[Any, ...] = ()
+    threads: WorkerThreads | None = None
+    added: bool = False
 
     def over(self, partitions: Sequence[Partition], n_threads: int) -> Any:
         """Sum of the results, or a list of them."""
-        if not self.added:
-            return [self._on(partition, n_threads) for partition in partitions]
-        total = self._on(partitions[0], n_threads)
-        for partition in partitions[1:]:
-            total = total + self._on(partition, n_threads)
-        return total
+        results = (self._on(partition, n_threads) for partition in partitions)
+        return reduce(add, results) if self.added else list(results)
 
     def _on(self, partition: Partition, n_threads: int) -> Any:
-        def value(argument: Any) -> Any:
-            return argument.value(partition, n_threads) if isinstance(argument, PerPartition) else argument
-
-        target = partition if hasattr(partition, self.method) else partition.rows
-        arguments = [value(argument) for argument in self.arguments]
-        options = {name: value(argument) for name, argument in self.options.items()}
-        return getattr(target, self.method)(*arguments, **options)
+        threads = () if self.threads is None else (self.threads.over(partition, n_threads),)
+        return getattr(partition, self.method)(*self.arguments, *threads)
 
 
 @dataclass(frozen=True, repr=False)
@@ -345,7 +340,7 @@ class Reply:
 Share = dict[int, PartitionState | None]
 
 
-async def pass_on_worker(name: str, shares: dict[str, Share], asked: Pass, *, dask_worker: Any) -> Reply:
+async def pass_on_worker(name: str, shares: dict[str, Share], call: Call, *, dask_worker: Any) -> Reply:
     """Make a pass over the partitions of a worker, in its pool of threads.
 
     It returns errors rather than raising them: a worker logs what it was asked when something is raised, and
@@ -362,7 +357,7 @@ async def pass_on_worker(name: str, shares: dict[str, Share], asked: Pass, *, da
                 partition.check_unchanged(state)
         n_threads = dask_worker.state.nthreads
         loop, pool = asyncio.get_running_loop(), dask_worker.executors["default"]
-        return Reply(await loop.run_in_executor(pool, asked.over, partitions, n_threads))
+        return Reply(await loop.run_in_executor(pool, call.over, partitions, n_threads))
     except Exception as error:
         return Reply(error=error)
 
@@ -372,16 +367,12 @@ def partition_key(name: str, number: int) -> str:
     return f"{name}-{number}"
 
 
-def predictions_of(
-    partition: Partition, state: PartitionState, w: NDArray[np.float64], threads: WorkerThreads
-) -> Any:
-    """Predictions of the rows of a partition in that state, as a task of Dask's."""
+def result_per_row(partition: Partition, state: PartitionState, pass_: Pass, threads: WorkerThreads) -> Any:
+    """Result of a pass over a partition in that state, as a task of Dask's."""
     from distributed import get_worker
 
     partition.check_unchanged(state)
-    assert partition.rows is not None
-    n_threads = threads.value(partition, get_worker().state.nthreads)
-    return partition.rows.predictions(w, n_threads)
+    return partition.run(pass_, threads.over(partition, get_worker().state.nthreads))
 
 
 async def version_of_worker() -> str:

@@ -21,25 +21,24 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dperm
 from dperm.data.dask.collections import Blocks, blocks_of
 from dperm.data.dask.partition import (
-    KeptLengths,
+    Call,
+    KeptResult,
     NotKept,
     PartitionFacts,
     PartitionState,
-    Pass,
     Reply,
     Share,
     WorkerSample,
     WorkerThreads,
     pass_on_worker,
-    predictions_of,
+    result_per_row,
     version_of_worker,
 )
 from dperm.data.dask.placement import (
@@ -49,8 +48,10 @@ from dperm.data.dask.placement import (
     NOTHING_RELEASED,
     PlacedPartitions,
 )
-from dperm.data.rows import Array, Integers, LossSpec, RowImages, RowSettings
+from dperm.data.passes import Array, Pass, PerRow
+from dperm.data.rows import RowSettings
 from dperm.errors import DataError
+from dperm.private_values.opaque import NotCopied
 from dperm.private_values.secret_rows import SecretRows
 
 # A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
@@ -59,14 +60,6 @@ _MAX_TRIES = 20
 
 # Seconds without any answer of a worker after which a pass is given up, see `placement`.
 _PATIENCE = 600.0
-
-
-@dataclass(frozen=True, eq=False)
-class MappedLengths:
-    """Lengths of images that the workers keep, and how to compute them again."""
-
-    kept: KeptLengths
-    images: RowImages
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ class EncodedCollection:
         return DistributedRows(blocks_of(self.X, y, self.encode), settings)
 
 
-class DistributedRows:
+class DistributedRows(NotCopied):
     """Records on the workers of a cluster; see :class:`dperm.data.rows.Rows` for the passes.
 
     No record leaves the workers, and no sample of them either: this process gets exact sums, which it adds
@@ -109,8 +102,10 @@ class DistributedRows:
         Without a client, or with another version of the package on the workers.
     """
 
+    _refusal = "records on a cluster belong to this process's client, and are not copied or sent"
+
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
-        if settings.counts is not None:
+        if settings.multiplicity is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")
         self._client = _client()
         self._check_versions()
@@ -118,8 +113,8 @@ class DistributedRows:
         self._name = f"dperm-partition-{uuid.uuid4().hex}"
         self._partitions = PlacedPartitions(self._client, self._name, blocks, replace(settings, n_threads=1))
         self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
-        self._images: weakref.WeakValueDictionary[str, MappedLengths] = weakref.WeakValueDictionary()
-        facts = self._each(Pass("facts", added=False))
+        self._results: weakref.WeakValueDictionary[str, KeptResult] = weakref.WeakValueDictionary()
+        facts = self._each(Call("facts"))
         self._check(facts)
         full = [each for each in facts if each.n_rows]
         self._partitions.keep(each.number for each in full)
@@ -129,132 +124,59 @@ class DistributedRows:
         self.n_columns: int = full[0].n_columns
         self.dtype: np.dtype[Any] = full[0].dtype
         self.n_entries = sum(each.n_entries for each in full)
+        self.reads_whole_rows = all(each.reads_whole_rows for each in full)
 
     # -- passes ------------------------------------------------------------------------------------------
 
-    def label_sum(self) -> int:
-        """Sum of the labels of the finite records."""
-        return int(self._sum("label_sum"))
+    def run(self, pass_: Pass, n_threads: int) -> Any:
+        """Make a pass: one call to each worker.
 
-    def class_counts(self, n_classes: int) -> Integers:
-        """Finite records of each class."""
-        return np.asarray(self._sum("class_counts", n_classes))
+        Exact sums are added up by the workers and here; sums of floating-point numbers depend on the
+        partitions, not on the workers. Results per row stay on the workers: as a Dask array in the partitions
+        of the records, or, where later passes take them, under a name.
+        """
+        if isinstance(pass_, PerRow):
+            return self._kept(pass_) if pass_.stays_with_records else self._per_row(pass_)
+        if pass_.exact:
+            call = Call("run", (pass_,), self._threads, added=True)
+            return np.asarray(reduce(add, self._call(call, self._partitions.futures).values()))
+        gradients, losses = zip(*self._each(Call("run", (pass_,), self._threads)), strict=True)
+        return compensated_sum(gradients), math.fsum(losses)
 
-    def drawn(self, sample: SecretRows, n_public: int) -> WorkerSample:
-        """What tells each worker which of its records are in the sample."""
-        return WorkerSample(sample._in_partitions())
-
-    def mapped_lengths(self, images: RowImages, n_threads: int) -> MappedLengths:
-        """Lengths of the rows' images, on the workers."""
-        lengths = MappedLengths(KeptLengths(uuid.uuid4().hex), images)
-        self._images[lengths.kept.name] = lengths
-        self._keep_lengths(lengths, self._partitions.futures)
-        return lengths
-
-    def clipped_gradient_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clip_in: float,
-        grid: float,
-        n_threads: int,
-        batch: WorkerSample | None = None,
-        clip_norms: MappedLengths | None = None,
-        keep_predictions: bool = False,
-    ) -> Integers:
-        """Clipped gradients in units of the grid; predictions are kept on the workers."""
-        options: dict[str, Any] = {"keep_predictions": True} if keep_predictions else {}
-        if batch is not None:
-            options["batch"] = batch
-        if clip_norms is not None:
-            options["clip_norms"] = clip_norms.kept
-        return np.asarray(
-            self._sum("clipped_gradient_sum", loss_spec, w, clip_in, grid, self._threads, **options)
-        )
-
-    def sums_of_models(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        clips_in: Array,
-        grids: Array,
-        n_threads: int,
-        folds: NDArray[np.int32] | None,
-        left_out: NDArray[np.int32],
-    ) -> Integers:
-        """Clipped gradients at ``w[0], w[1], ..``: one call to each worker, whatever the number of models."""
-        assert folds is None  # an objective refuses them: the workers do not know them
-        return np.asarray(self._sum("sums_of_models", loss_spec, w, clips_in, grids, self._threads, left_out))
-
-    def noisy_batch_sums(self, *arguments: Any) -> None:
-        """None: workers draw their batches."""
-
-    def gradient_sum(
-        self, loss_spec: LossSpec, w: Array, n_threads: int, with_loss: bool = True, precise: bool = False
-    ) -> tuple[Array, float]:
-        """Plain sums of gradients and losses; the last bits depend on the partitions, not on the workers."""
-        options = {"precise": True} if precise else {}
-        sums = self._each(
-            Pass("gradient_sum", (loss_spec, w, self._threads, with_loss), options, added=False)
-        )
-        return compensated_sum([gradient for gradient, _ in sums]), math.fsum(loss for _, loss in sums)
-
-    def clipped_loss_sums(
-        self,
-        loss_spec: LossSpec,
-        w: Array,
-        direction: Array,
-        steps: Array,
-        clip: float,
-        grid: float,
-        n_threads: int,
-    ) -> Integers:
-        """Clipped losses along a line."""
-        arguments = (loss_spec, w, direction, steps, clip, grid, self._threads)
-        return np.asarray(self._sum("clipped_loss_sums", *arguments))
-
-    def coordinate_loss_sums(
-        self, loss_spec: LossSpec, w: Array, stride: float, clip: float, grid: float, n_threads: int
-    ) -> Integers:
-        """Changes of the losses at the neighbours of `w` along the axes."""
-        arguments = (loss_spec, w, stride, clip, grid, self._threads)
-        return np.asarray(self._sum("coordinate_loss_sums", *arguments))
-
-    def gram_sum(
-        self,
-        loss_spec: LossSpec,
-        w: Array | None,
-        bound_in: float,
-        grid: float,
-        target_factor: float,
-        n_threads: int,
-        upper: bool = False,
-    ) -> Integers:
-        """Upper triangle of the sum of outer products."""
-        arguments = (loss_spec, w, bound_in, grid, target_factor, self._threads, upper)
-        return np.asarray(self._sum("gram_sum", *arguments))
-
-    def moment_sums(self, bound_in: float, grid: float, clip: float, n_threads: int) -> Integers:
-        """Sums of entries, and of squares clipped row by row."""
-        return np.asarray(self._sum("moment_sums", bound_in, grid, clip, self._threads))
-
-    def predictions(self, w: Array, n_threads: int) -> Any:
-        """Linear predictions, one per row: a Dask array in the partitions of the records."""
+    def _per_row(self, pass_: PerRow) -> Any:
+        """A Dask array, one entry per row."""
         import dask.array
         from dask import delayed
 
-        predict = delayed(predictions_of, pure=False, traverse=False)
+        make = delayed(result_per_row, pure=False, traverse=False)
         blocks = [
             dask.array.from_delayed(
-                predict(self._partitions.futures[number], state, w, self._threads),
-                (state[0], *w.shape[1:]),
+                make(self._partitions.futures[number], state, pass_, self._threads),
+                (state[0], *pass_.row_shape),
                 np.float64,
             )
             for number, state in self._states.items()
         ]
         return dask.array.concatenate(blocks)
 
-    def sgd_steps(self, *_: Any, **__: Any) -> NoReturn:
+    def _kept(self, pass_: PerRow) -> KeptResult:
+        """What stands for the result, which the workers keep."""
+        result = KeptResult(uuid.uuid4().hex, pass_)
+        self._results[result.name] = result
+        self._keep(result, self._partitions.futures)
+        return result
+
+    def _keep(self, result: KeptResult, numbers: Iterable[int]) -> None:
+        self._call(Call("keep", (result.name, result.pass_), self._threads), numbers)
+
+    def drawn(self, sample: SecretRows, n_public: int) -> WorkerSample:
+        """What tells each worker which of its records are in the sample."""
+        return WorkerSample(sample._in_partitions())
+
+    def noisy_batch_sums(self, *_: Any) -> None:
+        """None: workers draw their batches."""
+
+    def descend(self, *_: Any) -> NoReturn:
         """Not to be had: partitions are not read a record at a time."""
         raise DataError(
             "single steps of stochastic gradient descent do not work on data in partitions: use dp_sgd "
@@ -263,25 +185,21 @@ class DistributedRows:
 
     # -- calls -------------------------------------------------------------------------------------------
 
-    def _sum(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Exact sum over all partitions."""
-        return reduce(add, self._call(Pass(method, arguments, options), self._partitions.futures).values())
-
-    def _each(self, asked: Pass) -> list[Any]:
+    def _each(self, call: Call) -> list[Any]:
         """One result per partition, in their order."""
         results: dict[int, Any] = {}
-        for group, values in self._call(asked, self._partitions.futures).items():
+        for group, values in self._call(call, self._partitions.futures).items():
             results.update(zip(group, values, strict=True))
         return [results[number] for number in self._partitions.futures]
 
-    def _call(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
+    def _call(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """Results by groups of partitions, each of them in one group; a group is on one worker."""
         todo, results, failures, answered_at = list(numbers), {}, 0, time.monotonic()
         while todo:
             self._partitions.locate(
                 number for number in todo if self._partitions.futures[number].status != "finished"
             )
-            answers = self._ask(asked, todo)
+            answers = self._ask(call, todo)
             results.update(answers)
             answered = {number for group in answers for number in group}
             todo = [number for number in todo if number not in answered]
@@ -297,54 +215,50 @@ class DistributedRows:
                 self._partitions.locate(todo)
         return results
 
-    def _ask(self, asked: Pass, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
+    def _ask(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
         """One call to each worker; the results of those that gave one."""
         shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
             shares[self._partitions.holders[number]][number] = self._states.get(number)
-        replies = self._replies(asked, dict(shares))
+        replies = self._replies(call, dict(shares))
         results = {}
         for worker, share in shares.items():
             reply = replies.get(worker)
             if not isinstance(reply, Reply):
                 _raise_unless_broken(reply)
             elif isinstance(reply.error, NotKept):
-                self._keep_lengths(self._images[reply.error.args[0]], share)
+                self._keep(self._results[reply.error.args[0]], share)
             elif reply.error is not None:
                 raise reply.error
             elif not reply.absent:
                 results[tuple(share)] = reply.result
         return results
 
-    def _replies(self, asked: Pass, shares: dict[str, Share]) -> dict[str, Any]:
+    def _replies(self, call: Call, shares: dict[str, Share]) -> dict[str, Any]:
         """What the workers answer; nothing at all if one of them has left the cluster.
 
         To a worker that died a while ago Dask would try to connect for half a minute: so the call is made by
         a thread, which is left alone when the scheduler says that the worker is gone.
         """
-        call: Future[dict[str, Any]] = Future()
-        threading.Thread(target=self._run, args=(call, asked, shares), daemon=True).start()
+        replies: Future[dict[str, Any]] = Future()
+        threading.Thread(target=self._ask_workers, args=(replies, call, shares), daemon=True).start()
         while True:
             try:
-                return call.result(timeout=LOOK_AFTER)
+                return replies.result(timeout=LOOK_AFTER)
             except TimeoutError:
                 present = self._client.scheduler_info(n_workers=-1)["workers"]
-                if not (call.done() or set(shares) <= set(present)):
+                if not (replies.done() or set(shares) <= set(present)):
                     return {}
 
-    def _run(self, call: Future[dict[str, Any]], asked: Pass, shares: dict[str, Share]) -> None:
+    def _ask_workers(self, replies: Future[dict[str, Any]], call: Call, shares: dict[str, Share]) -> None:
         try:
-            workers = list(shares)
-            replies = self._client.run(
-                pass_on_worker, self._name, shares, asked, workers=workers, on_error="return"
+            replies.set_result(
+                self._client.run(
+                    pass_on_worker, self._name, shares, call, workers=list(shares), on_error="return"
+                )
             )
-            call.set_result(replies)
         except BaseException as error:
-            call.set_exception(error)
-
-    def _keep_lengths(self, lengths: MappedLengths, numbers: Iterable[int]) -> None:
-        asked = Pass("keep_lengths", (lengths.kept.name, lengths.images, self._threads), added=False)
-        self._call(asked, numbers)
+            replies.set_exception(error)
 
     # -- partitions --------------------------------------------------------------------------------------
 
@@ -367,8 +281,8 @@ class DistributedRows:
         first: PartitionFacts | None = None
         for each in facts:
             if each.problem is not None:
-                asked = Pass("problem_from", (first_row,), added=False)
-                ((problem,),) = self._call(asked, [each.number]).values()
+                call = Call("problem_from", (first_row,))
+                ((problem,),) = self._call(call, [each.number]).values()
                 raise DataError(f"{problem} (In partition {each.number}, which starts at row {first_row}.)")
             if each.n_rows:
                 first = each if first is None else first
@@ -380,14 +294,6 @@ class DistributedRows:
             first_row += each.n_rows
         if first is None:
             raise DataError("X must have at least one record")
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise TypeError("records on a cluster belong to this process's client, and are not copied or sent")
-
-    __copy__ = __deepcopy__ = __getstate__ = _refuse
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self._refuse()
 
 
 def compensated_sum(terms: Sequence[Array]) -> Array:

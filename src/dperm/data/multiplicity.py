@@ -12,10 +12,10 @@ from dperm.errors import DataError
 
 Integers = NDArray[np.int64]
 
-MOST_RECORDS = 1 << 50
+MAX_RECORDS = 1 << 50
 
 
-class RecordCounts:
+class Multiplicity:
     """How many identical records each row of a matrix stands for. Private, as the records are.
 
     Record by record the rows stand in place of ``np.repeat(X, counts, axis=0)``: records are numbered
@@ -72,7 +72,7 @@ def _whole_numbers(counts: ArrayLike) -> Integers:
         raise DataError(f"counts must have one number per row of X, shape (n_rows,), got shape {given.shape}")
     if given.dtype.kind not in "iuf":
         raise DataError(f"counts must hold whole numbers, got dtype {given.dtype}")
-    wrong = ~((given >= 0) & (given <= MOST_RECORDS))  # NaN is wrong, too
+    wrong = ~((given >= 0) & (given <= MAX_RECORDS))  # NaN is wrong, too
     if given.dtype.kind == "f":
         wrong |= given != np.rint(given)
     if wrong.any():
@@ -81,6 +81,6 @@ def _whole_numbers(counts: ArrayLike) -> Integers:
             f"counts must hold whole numbers from 0 to 2^50, how many records each row stands for; got "
             f"{given[row]} at row {row}. Weights are not counts: nothing here takes them."
         )
-    if not 1.0 <= float(given.sum(dtype=np.float64)) <= MOST_RECORDS:
+    if not 1.0 <= float(given.sum(dtype=np.float64)) <= MAX_RECORDS:
         raise DataError("counts must stand for at least 1 and at most 2^50 records in all")
     return np.require(given, dtype=np.int64, requirements=["C", "ALIGNED"])

@@ -1,0 +1,427 @@
+"""Passes over the records, each a value: what a record contributes, within which bounds, on which grid.
+
+A pass is made by :meth:`dperm.data.rows.Rows.run`. Its fields have the names of the compiled kernel's
+arguments; ``kernel_table.h`` documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, ``w`` has the
+shape of the weights.
+
+To add a pass, add a class here, its kernels, and the method of :class:`dperm.Objective` that offers it. The
+representations of records need no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm._kernels.samplers import GaussianDraw
+from dperm.private_values.secret_rows import SecretSamples
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+LossSpec = tuple[int, float, float]  # see Loss.kernel
+
+
+class KernelRows(Protocol):
+    """Records that this process holds in one piece, bound to the compiled kernels."""
+
+    several_models_at_once: bool
+    norms: Array
+
+    def call(self, pass_: Pass, n_threads: int) -> Any:
+        """Call the kernel of a pass over all rows, or those of its batch."""
+
+    def rows_of(self, records: Integers) -> Integers:
+        """Row of each record."""
+
+    def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
+        """A sum over the records, from sums that count each of some rows once."""
+
+    def finite_targets(self) -> tuple[Integers, Integers]:
+        """Targets of the finite rows, which are whole numbers, and how many records have them."""
+
+    @property
+    def n_stored(self) -> int:
+        """Number of rows, each of which may stand for several records."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Pass:
+    """One pass over all records. It does not print: a batch is secret.
+
+    By default its result is an exact sum: integers, which results of parts of the records add up to in any
+    order.
+    """
+
+    #: Name of the compiled kernel.
+    kernel: ClassVar[str]
+    #: Whether results of parts add up in any order; else they are combined in the order of the parts.
+    exact: ClassVar[bool] = True
+    #: What cannot be had of wide sparse rows, as this pass makes rows dense; empty for a pass that does not.
+    makes_rows_dense: ClassVar[str] = ""
+
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        """Names of the kernel's arguments."""
+        return _field_names(cls)  # type: ignore[arg-type]
+
+    def over_part(self, here: slice) -> Self:
+        """The same pass over consecutive records alone."""
+        return self
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Any:
+        """Make the pass over rows in memory."""
+        return rows.call(self, n_threads)
+
+    def combined(self, results: Iterator[Any]) -> Any:
+        """The result, from those of consecutive parts of the records."""
+        total = next(results)
+        for each in results:
+            total += each
+        return total
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClippedGradientSum(Pass):
+    """Clipped gradients in units of the grid.
+
+    Attributes
+    ----------
+    inner_clip : float
+        Bound on a gradient's norm before rounding.
+    batch : ascending indices of records, or what workers of a cluster take for them; None for all.
+    clip_norms : what the pass `ImageNorms` returned, in place of the norms of the rows; or None.
+    keep_predictions : bool
+        Keep the products of `w` and the rows for line searches.
+    """
+
+    kernel = "clipped_gradient_sum"
+    loss_spec: LossSpec
+    w: Array
+    inner_clip: float
+    grid: float
+    batch: Any = None
+    clip_norms: Any = None
+    keep_predictions: bool = False
+
+    def over_part(self, here: slice) -> ClippedGradientSum:
+        """The same over consecutive records, which do not live long enough to keep predictions."""
+        batch = None if self.batch is None else share_of(self.batch, here)
+        clip_norms = None if self.clip_norms is None else self.clip_norms[here]
+        return replace(self, batch=batch, clip_norms=clip_norms, keep_predictions=False)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClippedGradientSums(Pass):
+    """Clipped gradients at ``w[0], w[1], ..``; record i is not in sum k if ``folds[i] == left_out[k]``."""
+
+    kernel = "clipped_gradient_sums"
+    loss_spec: LossSpec
+    w: Array
+    inner_clips: Array
+    grids: Array
+    folds: NDArray[np.int32] | None
+    left_out: NDArray[np.int32]
+
+    def over_part(self, here: slice) -> ClippedGradientSums:
+        """The same over consecutive records."""
+        return self if self.folds is None else replace(self, folds=self.folds[here])
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """One pass where rows have one for several models and a fold for each row; else model by model."""
+        several = len(self.w) > 1 or self.folds is not None
+        a_fold_each = self.folds is None or self.folds.size == rows.n_stored
+        if rows.several_models_at_once and several and a_fold_each:
+            sums: Integers = rows.call(self, n_threads)
+            return sums
+        return np.stack([self._of_model(k, rows).over_rows(rows, n_threads) for k in range(len(self.w))])
+
+    def _of_model(self, k: int, rows: KernelRows) -> ClippedGradientSum:
+        seen = None if self.folds is None else np.flatnonzero(self.folds != self.left_out[k])
+        batch = None if seen is None else rows.rows_of(seen)
+        return ClippedGradientSum(
+            self.loss_spec, self.w[k], float(self.inner_clips[k]), float(self.grids[k]), batch
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GradientSum(Pass):
+    """Plain sums of gradients and losses, in floating point: the last bits depend on the parts.
+
+    Attributes
+    ----------
+    with_loss : bool
+        Else the loss is 0.
+    precise : bool
+        In double precision for rows of float32, too; for losses of one prediction.
+    """
+
+    kernel = "gradient_sum"
+    exact = False
+    loss_spec: LossSpec
+    w: Array
+    with_loss: bool = True
+    precise: bool = False
+
+    def combined(self, results: Iterator[tuple[Array, float]]) -> tuple[Array, float]:
+        """Sums in the order of the parts."""
+        gradients, losses = zip(*results, strict=True)
+        return np.sum(gradients, axis=0), sum(losses)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClippedLossSums(Pass):
+    """Clipped losses along a line."""
+
+    kernel = "clipped_loss_sums"
+    loss_spec: LossSpec
+    w: Array
+    direction: Array
+    steps: Array
+    clip: float
+    grid: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CoordinateLossSums(Pass):
+    """Changes of the losses at the neighbours of `w` along the axes."""
+
+    kernel = "coordinate_loss_sums"
+    makes_rows_dense = "losses at the neighbours of the weights along all axes"
+    loss_spec: LossSpec
+    w: Array
+    stride: float
+    clip: float
+    grid: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowsCountedOnce(Pass):
+    """A pass whose kernel counts each row, or each of a batch, once, whatever its multiplicity."""
+
+    batch: Integers | None = field(default=None, kw_only=True)
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """Sums over batches of rows, by the binary digits of their multiplicities."""
+        return rows.sum_over_records(lambda batch: rows.call(replace(self, batch=batch), n_threads))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GramSum(RowsCountedOnce):
+    """Upper triangle of the sum of outer products; ``w`` None for plain rows."""
+
+    kernel = "gram_sum"
+    makes_rows_dense = "the matrix of second moments, or of second derivatives,"
+    loss_spec: LossSpec
+    w: Array | None
+    inner_bound: float
+    grid: float
+    target_factor: float
+    upper: bool = False
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MomentSums(RowsCountedOnce):
+    """Sums of entries, and of squares clipped row by row."""
+
+    kernel = "moment_sums"
+    makes_rows_dense = "sums of entries and their squares"
+    inner_bound: float
+    grid: float
+    clip: float
+
+
+class PerRow(Pass):
+    """A pass with a result for each row."""
+
+    exact = False
+    #: Whether workers of a cluster keep the result for later passes over their records.
+    stays_with_records: ClassVar[bool] = False
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of a row's result."""
+        return ()
+
+    def combined(self, results: Iterator[Array]) -> Array:
+        """All results, in the order of the parts."""
+        return np.concatenate(list(results))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Predictions(PerRow):
+    """Linear predictions."""
+
+    kernel = "predictions"
+    w: Array
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """One prediction, or one for each class."""
+        return self.w.shape[1:]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ImageNorms(PerRow):
+    """At least ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private.
+
+    Attributes
+    ----------
+    row_norm, grid : float
+        Rows are scaled onto ``row_norm`` and rounded to ``grid``.
+    matrix : ndarray
+        ``A`` as whole numbers, as ``norms_through`` of ``kernel_table.h`` wants it.
+    unit : float
+        One unit of the integer products, room for the error of their norm included.
+    displacement : float
+        By how much rounding a row may move its image.
+    largest, smallest : float
+        Singular values of ``A``.
+    """
+
+    kernel = "norms_through"
+    makes_rows_dense = "gradients mapped by a square matrix"
+    stays_with_records = True
+    row_norm: float
+    grid: float
+    matrix: Array
+    unit: float
+    displacement: float
+    largest: float
+    smallest: float
+
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        """Names of the kernel's arguments."""
+        return "inner_bound", "grid", "matrix"
+
+    @property
+    def inner_bound(self) -> float:
+        """Bound on the norm of a row before rounding."""
+        return 2.0 * self.row_norm
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
+        """Norms of the integer products, enlarged by what rounding and scaling may have taken off."""
+        norms: Array = rows.call(self, n_threads)
+        norms *= self.unit
+        norms += self.displacement
+        # Rows so long that the factor that scales them loses digits: the bound that needs none.
+        norms[rows.norms > self.row_norm * 2.0**900] = self.largest * self.row_norm * (1.0 + 2.0**-20)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite do not count
+            norms *= np.maximum(1.0, rows.norms / self.row_norm)
+            return np.maximum(norms, self.smallest * rows.norms)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LabelSum(Pass):
+    """Sum of the labels of the finite records, shape ``(1,)``."""
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """Labels times multiplicities."""
+        return np.array([np.dot(*rows.finite_targets())], dtype=np.int64)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClassCounts(Pass):
+    """Finite records of each class."""
+
+    n_classes: int
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """Multiplicities, class by class."""
+        codes, counts = rows.finite_targets()
+        return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53
+
+
+# -- what reads the records in an order of its own ---------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DescentSettings:
+    """What all steps of stochastic gradient descent have in common; ``sgd_settings`` of ``sgd_steps.h``.
+
+    Attributes
+    ----------
+    inner_clip, grid : float
+        Bound on a gradient before rounding, and what it is rounded to; 0 for no rounding.
+    divisor : float
+        Of the sum over a batch.
+    l2 : float
+    n_penalized : int
+        Number of weights that the ridge term covers.
+    radius : float
+        Of the ball that iterates are projected onto.
+    """
+
+    inner_clip: float
+    grid: float
+    divisor: float
+    l2: float
+    n_penalized: int
+    radius: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DescentSteps:
+    """Steps of stochastic gradient descent on ``w``, in place; ``sgd_block`` of ``sgd_steps.h``.
+
+    Attributes
+    ----------
+    w_sum : ndarray or None
+        To which the iterates are added.
+    order, batch_ends : ndarray of int64
+        Records of the batches one after the other, and where each batch ends.
+    step_sizes : ndarray
+    noise : ndarray or None
+        Integers in units of the grid, or doubles; shape (steps, dimension).
+    """
+
+    loss_spec: LossSpec
+    settings: DescentSettings
+    w: Array
+    w_sum: Array | None
+    order: Integers
+    batch_ends: Integers
+    step_sizes: Array
+    noise: Integers | Array | None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class NoisyBatches:
+    """Clipped gradient sums over one secret batch after the other, with noise; see ``NoisyBatchSums``.
+
+    Attributes
+    ----------
+    batches : SecretSamples
+    n_public : int
+    noise : GaussianDraw
+        Made again for each sum.
+    steps : int
+        Number of sums.
+    longest : float
+        Bound on the norm of weights.
+    """
+
+    loss_spec: LossSpec
+    inner_clip: float
+    grid: float
+    batches: SecretSamples
+    n_public: int
+    noise: GaussianDraw
+    steps: int
+    longest: float
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
+def share_of(indices: Integers, here: slice) -> Integers:
+    """Those of ascending indices that lie in a part, counted from its start."""
+    first, last = np.searchsorted(indices, [here.start, here.stop])
+    return np.asarray(indices[first:last] - here.start)

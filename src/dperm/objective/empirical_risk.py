@@ -1,0 +1,214 @@
+"""Records, a loss and a ridge term: the mean loss, its gradient, and what every pass over them needs."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm._kernels.threads import check_n_threads, threads_for
+from dperm.data.inputs import rows_of_input
+from dperm.data.multiplicity import Multiplicity
+from dperm.data.passes import GradientSum, Pass
+from dperm.data.rows import RowSettings, RowSource
+from dperm.data.targets import Targets
+from dperm.errors import DataError
+from dperm.losses import Loss, get_loss
+from dperm.objective.arguments import (
+    MAX_ROW_NORM,
+    MIN_ROW_NORM,
+    clip_bound,
+    flag,
+    number,
+    number_from,
+    public_number_of_records,
+    real_array,
+    upper_bound,
+)
+from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
+
+Array = NDArray[np.float64]
+
+_MAX_KNOWN_BOUNDS = 1024
+INSIDE_BALL = 1.0 + 1e-12  # rounding of a projection
+
+
+class EmpiricalRisk:
+    """``F(w)`` over records; :class:`dperm.Objective` documents the parameters."""
+
+    def __init__(
+        self,
+        loss: str | Loss,
+        X: ArrayLike | RowSource,
+        y: ArrayLike | None = None,
+        l2: float = 0.0,
+        row_norm: float = 1.0,
+        fit_intercept: bool = False,
+        n_threads: int | None = None,
+        *,
+        penalize_intercept: bool = False,
+        non_finite: str = "raise",
+        n_public: int | None = None,
+        n_classes: int | None = None,
+        counts: ArrayLike | None = None,
+    ) -> None:
+        self.loss = get_loss(loss, n_classes)
+        self.l2 = number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")
+        self.row_norm = number_from(
+            "row_norm", row_norm, MIN_ROW_NORM, MAX_ROW_NORM,
+            "positive, between 2^-256 and 2^1000 (scale the columns)",
+        )  # fmt: skip
+        if n_public is not None:
+            n_public = public_number_of_records(n_public)
+        check_n_threads(n_threads)
+        self.fit_intercept = flag("fit_intercept", fit_intercept)
+        self.penalize_intercept = flag("penalize_intercept", penalize_intercept)
+        self.non_finite = non_finite
+        self.n_threads = n_threads
+        settings = RowSettings(
+            self.fit_intercept,
+            self.row_norm,
+            non_finite,
+            n_threads,
+            Targets(self.loss.target_bound, self.loss.classification, self.loss.n_classes),
+            None if counts is None else Multiplicity(counts),
+        )
+        self._rows = rows_of_input(X, y, settings)
+        self._n_rows: int = self._rows.n_rows
+        self.n_columns: int = self._rows.n_columns
+        self.n_public: int = self._n_rows if n_public is None else n_public
+        self._use(self.loss)
+        self._exact.check()
+
+    def _use(self, loss: Loss) -> None:
+        """Forget what was computed for another loss."""
+        self.loss = loss
+        self._exact = ExactSums(loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
+        # Bounds for (clip, radius): an iterative algorithm asks for the same ones at each step.
+        self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
+
+    @property
+    def dimension(self) -> int:
+        """Number of weights: columns, and the intercept if there is one, for each class of a softmax."""
+        return math.prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights: ``(d,)``, or ``(d, n_classes)`` for softmax; ``d`` counts the intercept.
+
+        Algorithms that never ask for more serve every kind of loss.
+        """
+        per_class = self.n_columns + self.fit_intercept
+        return (per_class,) if self.loss.n_classes is None else (per_class, self.loss.n_classes)
+
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether passes that make rows dense can be had: not of sparse data with very many columns."""
+        return self._rows.reads_whole_rows
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions that workers of a cluster hold; 0 for records that this process reads."""
+        return self._rows.n_partitions
+
+    def with_loss(self, loss: str | Loss) -> Any:
+        """The same records under another loss for the same targets; nothing is copied.
+
+        Raises
+        ------
+        ValueError
+            For a loss of another kind of target, or with another ``target_bound``.
+        """
+        other = copy.copy(self)
+        other._use(get_loss(loss))
+        targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
+        if targets[0] != targets[1]:
+            raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
+
+    # -- not private: for tests and non-private fits -------------------------------------------------
+
+    def value(self, w: ArrayLike) -> float:
+        """``F(w)``. Exact and therefore NOT private."""
+        return self.value_and_gradient(w)[0]
+
+    def gradient(self, w: ArrayLike) -> Array:
+        """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
+
+        For losses of one linear prediction in double precision, whatever the dtype of the rows.
+        """
+        if len(self.shape) != 1:
+            return self.value_and_gradient(w)[1]
+        weights = self._weights(w, "w")
+        total, _ = self._run(GradientSum(self.loss.kernel, weights, with_loss=False, precise=True))
+        return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
+
+    def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
+        """``F(w)`` and its gradient in one pass over the data. NOT private."""
+        weights = self._weights(w, "w")
+        gradient, total = self._run(GradientSum(self.loss.kernel, weights))
+        value = total / self.n_public + self.penalty(weights)
+        return value, gradient / self.n_public + self.penalty_gradient(weights)
+
+    # -- the ridge term: public ----------------------------------------------------------------------
+
+    def penalty(self, w: Array) -> float:
+        """``l2/2 ||w||^2``, without the intercept unless ``penalize_intercept``."""
+        return 0.5 * float(np.vdot(self.penalty_gradient(w), w))
+
+    def penalty_gradient(self, w: Array) -> Array:
+        """Gradient of the ridge term."""
+        gradient = self.l2 * w
+        if self.fit_intercept and not self.penalize_intercept:
+            gradient[-1] = 0.0
+        return gradient
+
+    # -- passes --------------------------------------------------------------------------------------
+
+    def _run(self, pass_: Pass, n_models: int = 1) -> Any:
+        """Make a pass over all records."""
+        return self._rows.run(pass_, self._threads(n_models))
+
+    def _threads(self, n_models: int = 1) -> int:
+        return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1) * n_models)
+
+    def _threads_of_sample(self, rate: float) -> int:
+        return threads_for(self.n_threads, int(rate * self.n_public * self.dimension))
+
+    def _weights(self, w: ArrayLike, name: str) -> Array:
+        weights = real_array(name, w)
+        if weights.shape != self.shape:
+            raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
+        # A finite sum tells it in less time; that of finite weights may overflow. No product of
+        # linear algebra: its threads would spin on, and take a core from the pass that follows.
+        if not (math.isfinite(np.add.reduce(weights, axis=None)) or np.isfinite(weights).all()):
+            raise ValueError(f"{name} must be finite")
+        return weights
+
+    def _bounds(self, clip: float, radius: float = math.inf, w: Array | None = None) -> SumBounds:
+        """Bounds of clipped gradient sums, kept from call to call; ValueError for `w` outside the ball."""
+        clip, radius = number("clip", clip), number("radius", radius)
+        known = self._gradient_bounds.get((clip, radius))
+        if known is None:
+            known = self._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
+            self._check_overflow(self._exact.finest)
+            if len(self._gradient_bounds) >= _MAX_KNOWN_BOUNDS:
+                self._gradient_bounds.clear()
+            self._gradient_bounds[clip, radius] = known
+        if w is not None and radius < math.inf and not np.linalg.norm(w) <= radius * INSIDE_BALL:
+            raise ValueError(f"w must be in the ball of the public radius {radius!r}")
+        return known
+
+    def _check_overflow(self, finest: int) -> None:
+        """DataError where sums of clipped contributions could overflow."""
+        if (self._n_rows - 1).bit_length() + sum_bits(self.n_public, finest) > OVERFLOW_BITS:
+            raise self._far_more_records()
+
+    def _far_more_records(self) -> DataError:
+        return DataError(
+            f"n_public = {self.n_public} is far below the number of records: "
+            "sums could overflow. Pass a larger n_public."
+        )

@@ -1,0 +1,258 @@
+"""Private sums of outer products: second moments, Hessians, and what is computed from them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm.data.passes import GramSum, MomentSums
+from dperm.errors import DataError
+from dperm.objective.arguments import check_memory, clip_bound, flag, number, number_from
+from dperm.objective.empirical_risk import EmpiricalRisk
+from dperm.objective.newton_direction import MAX_RECORDS, newton_direction
+from dperm.objective.second_moments import (
+    DIAGONAL,
+    bound_before_rounding,
+    bounded_triangle,
+    diagonal,
+    mean_weight,
+    regression_sums,
+    row_grid,
+    symmetric_matrix,
+)
+from dperm.private_values.bounded import Bounded
+
+Array = NDArray[np.float64]
+
+_MAX_ROW_NORM = 2.0**500  # squares on a grid are doubles
+
+
+class SecondMomentSums(EmpiricalRisk):
+    """The sums of an objective that matrices are made of."""
+
+    def gram_sum(self, *, target_factor: float = 0.0) -> Bounded:
+        """``sum_i z_i z_i^T``, see :func:`dperm.objective.second_moments.symmetric_matrix`.
+
+        Parameters
+        ----------
+        target_factor : float
+            Above 0: a last column holds ``target_factor y_i``, for the products of rows and targets; its
+            square is left out. The loss must have a finite ``target_bound``, or be a classification.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``. Its norm
+            is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
+        """
+        target = self._target_column(target_factor)
+        return self._second_moments(None, self.row_norm, target_factor, target)
+
+    def regression_sums(self, target_factor: float) -> tuple[Bounded, Bounded, Bounded]:
+        """The smallest eigenvalue of ``sum_i z_i z_i^T``, its plain triangle, and ``sum_i z_i f y_i``.
+
+        Three private values, each with its own sensitivity: about ``row_norm^2`` twice, and ``row_norm``
+        times the bound on ``f y_i``.
+
+        Parameters
+        ----------
+        target_factor : float
+            f, positive. The loss must be of real targets, with a finite ``target_bound``.
+
+        Returns
+        -------
+        tuple of Bounded
+            Shapes ``(1,)``, ``(d (d + 1) / 2,)`` and ``(d,)`` for ``d = dimension``.
+        """
+        target = self._target_column(target_factor)
+        if self.loss.classification or not target:
+            raise ValueError(
+                "the sums of a regression need a positive target_factor, and a loss of real targets with a "
+                f"finite target_bound; got target_factor = {target_factor!r} and the {self.loss.name} loss"
+            )
+        self._check_records()
+        integers, grid = self._triangle(None, self.row_norm, target_factor, target)
+        target = target * (1.0 + 2.0**-50) + grid
+        return regression_sums(integers, grid, self.row_norm, target, MAX_RECORDS * self.n_public)
+
+    def moment_sums(self, clip: float) -> Bounded:
+        """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
+
+        ``f_i = min(1, clip / ||(z_ij^2)_j||)``; ``K`` is :func:`dperm.objective.second_moments.mean_weight`,
+        about ``clip / row_norm``: both halves have about the same bound.
+
+        Parameters
+        ----------
+        clip : float
+            Positive bound on the norm of one record's vector of squares; at most ``row_norm^2`` is used.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
+        """
+        clip, grid, inner, inner_clip = self._moment_bounds(clip)
+        self._check_room(self.row_norm / grid)
+        integers = self._run(MomentSums(inner, grid, inner_clip))
+        # K row_norm <= clip, so that a record's first half is no longer than its second may be.
+        integers[0] *= round(mean_weight(clip, self.row_norm, grid) / grid)
+        sensitivity = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
+        return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
+
+    def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
+        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
+        ``clip``.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        clip : float
+            Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
+        upper : bool
+            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies
+            above it everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the
+            logistic loss, ``tanh(p/2) / (2p)``).
+
+        Returns
+        -------
+        Bounded
+            A triangle like that of `gram_sum`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        bound = self._hessian_bound(clip)
+        return self._second_moments(self._weights(w, "w"), bound, upper=flag("upper", upper))
+
+    def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
+        """Trace of the matrix whose triangle `hessian_sum` is, shape ``(1,)``; one record adds up to
+        ``clip``.
+        """
+        triangle = self.hessian_sum(w, clip, upper=upper)
+        integers = diagonal(triangle._integers).sum(keepdims=True) // DIAGONAL
+        bound = triangle.add_or_remove / DIAGONAL * (1.0 + 2.0**-50)
+        return Bounded(integers, grid=triangle.grid, add_or_remove=bound, replace_one=bound)
+
+    def newton_direction(
+        self, w: ArrayLike, gradient: ArrayLike, shift: float, *, upper: bool = False
+    ) -> Bounded:
+        """``(Hessian of F at w + shift I)^-1 gradient``, rounded, with one record's effect on it.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        gradient : (dimension,) array_like
+            Public, such as a released gradient.
+        shift : float
+            Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
+        upper : bool
+            With the upper bound of the Hessian, see `hessian_sum`.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(dimension,)``; see :func:`dperm.objective.newton_direction.newton_direction`.
+
+        Raises
+        ------
+        TypeError
+            If the loss has no second derivative.
+        """
+        shift = number_from("shift", shift, 2.0**-256, 2.0**256, "positive, between 2^-256 and 2^256")
+        self._check_records()
+        towards = self._weights(gradient, "gradient")
+        penalty = self.penalty_gradient(np.ones(self.dimension))
+        private = self.hessian_sum(w, upper=upper)
+        hessian = symmetric_matrix(np.asarray(private._integers * private.grid, dtype=np.float64))
+        bound = private.add_or_remove / DIAGONAL
+        return newton_direction(hessian, bound, self.n_public, penalty, shift, towards)
+
+    # -- bounds --------------------------------------------------------------------------------------
+
+    def _check_second_moments(
+        self, gram: bool, target_factor: float, hessian_clip: float | None, moment_clip: float | None
+    ) -> None:
+        """ValueError unless these sums can be formed; from public numbers."""
+        if gram:
+            self._triangle_bounds(self.row_norm, self._target_column(target_factor))
+        if hessian_clip is not None:
+            self._triangle_bounds(self._hessian_bound(hessian_clip), 0.0)
+        if moment_clip is not None:
+            clip, grid, *_ = self._moment_bounds(moment_clip)
+            mean_weight(clip, self.row_norm, grid)
+
+    def _target_column(self, target_factor: float) -> float:
+        """Bound on the entries of the target column; 0 for none."""
+        factor = number("target_factor", target_factor)
+        if factor == 0.0:
+            return 0.0
+        bound = factor * (1.0 if self.loss.classification else self.loss.target_bound)
+        if not 0.0 < bound <= _MAX_ROW_NORM:
+            raise ValueError(
+                "sums of rows times targets need a positive target_factor and a loss with a finite "
+                f"target_bound, got {target_factor!r} and {self.loss.target_bound!r}"
+            )
+        return bound
+
+    def _hessian_bound(self, clip: float) -> float:
+        """Bound on the row whose outer product is a record's Hessian."""
+        self.loss.second_derivative(0.0, 1.0)  # refuses where there is none
+        smoothness = self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40)
+        return math.sqrt(clip_bound(min(number("clip", clip), smoothness)))
+
+    def _moment_bounds(self, clip: float) -> tuple[float, float, float, float]:
+        """Clip, grid of the rows, and bounds before rounding of a row and of its squares."""
+        clip = clip_bound(min(number("clip", clip), self.row_norm**2))
+        grid = row_grid(self.row_norm, self.n_public)
+        inner = bound_before_rounding(self.row_norm, grid, self.dimension)
+        return clip, grid, inner, bound_before_rounding(clip, grid**2, self.dimension) / grid**2
+
+    def _triangle_bounds(self, bound: float, target: float) -> tuple[float, float]:
+        """Grid of the rows of a triangle, and the bound on a row before rounding."""
+        if bound > _MAX_ROW_NORM:
+            raise ValueError(
+                f"second moments need rows of norm at most 2^500, got {bound!r}: scale columns and row_norm"
+            )
+        width = self.shape[0] + (target > 0.0)
+        # The triangle, its noise and the parts of threads; the matrix, and a factor of it.
+        n_bytes = 4.0 * width * (width + 1) * (2 + self._threads()) + 16.0 * width**2
+        check_memory(n_bytes, f"the matrix of second moments of {width} columns")
+        grid = row_grid(max(bound, target), self.n_public)
+        return grid, bound_before_rounding(bound, grid, self.dimension)
+
+    def _second_moments(
+        self,
+        w: Array | None,
+        bound: float,
+        target_factor: float = 0.0,
+        target: float = 0.0,
+        upper: bool = False,
+    ) -> Bounded:
+        integers, grid = self._triangle(w, bound, target_factor, target, upper)
+        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
+
+    def _triangle(
+        self, w: Array | None, bound: float, target_factor: float, target: float, upper: bool = False
+    ) -> tuple[NDArray[np.int64], float]:
+        """The kernel's triangle, and the grid of its rows."""
+        grid, inner = self._triangle_bounds(bound, target)
+        self._check_room(max(bound, target) / grid)
+        gram = GramSum(self.loss.kernel, w, inner, grid, float(target_factor), upper)
+        return self._run(gram), grid
+
+    def _check_records(self) -> None:
+        if self._n_rows > MAX_RECORDS * self.n_public:
+            raise DataError(
+                f"n_public = {self.n_public} is far below the number of records. Pass a larger n_public."
+            )
+
+    def _check_room(self, steps: float) -> None:
+        """Sums of products of integers up to ``steps`` must fit, 64 times over."""
+        if self._n_rows * (steps + 1.0) ** 2 * 64.0 > 2.0**62:
+            raise self._far_more_records()
