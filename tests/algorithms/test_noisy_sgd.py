@@ -32,7 +32,6 @@ from dperm.algorithms import (
     rrpsgd,
 )
 from dperm.algorithms.sgd_settings import fresh_batches
-from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.noise import gaussian_integers
@@ -180,17 +179,6 @@ def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
     assert set(kinds[1:]) == {"draw"}
     budget = events[0][1]
     assert budget.spent_units == budget.total_units == result.n_iter
-
-
-@ALGORITHMS
-def test_ledger_is_charged_before_the_data_are_touched(algorithm, monkeypatch):
-    ledger = Ledger(1.0, 1e-3)
-    obj = objective(n=300)
-    algorithm(obj, 1.0, 1e-3, ledger=ledger, **SHORT[algorithm])
-    assert ledger.spent == 1.0
-    monkeypatch.setattr(obj, "stochastic_descent", pytest.fail)
-    with pytest.raises(BudgetExceededError):
-        algorithm(obj, 1.0, 1e-3, ledger=ledger, **SHORT[algorithm])
 
 
 @ALGORITHMS

@@ -13,7 +13,7 @@ from dperm import Objective
 from dperm.accounting import Ledger, gaussian_sigma
 from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
 from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
-from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+from dperm.errors import DataError, PrivacyWarning
 from dperm.losses import Hinge, Huber
 from reference import numpy_algorithms as twin
 
@@ -100,17 +100,6 @@ def test_without_noise_it_reaches_the_optimum(algorithm):
 
 
 @by_name
-def test_seeded_runs_repeat_on_any_number_of_threads(algorithm):
-    settings = {"steps": 10} if algorithm is output_perturbation_gd else {}
-    coefs = [
-        algorithm(strong(n=30_000, n_threads=threads), 1.0, 1e-6, random_state=seed, **settings).coef
-        for threads, seed in ((1, 3), (2, 3), (2, 4))
-    ]
-    np.testing.assert_array_equal(coefs[0], coefs[1])
-    assert np.all(coefs[2] != coefs[0])
-
-
-@by_name
 @pytest.mark.parametrize(("delta", "mechanism"), [(1e-6, "gaussian"), (0.0, "auto"), (1e-6, "auto")])
 def test_one_release_uses_the_budget_up(algorithm, delta, mechanism, releases):
     result = algorithm(strong(), 0.7, delta, mechanism=mechanism)
@@ -135,17 +124,6 @@ def test_scale_of_the_noise_as_measured():
     assert runs[0].privacy.noise_scale == pytest.approx(expected, rel=1e-8)
 
 
-@by_name
-def test_ledger_is_charged_once_and_before_the_data_are_touched(algorithm, monkeypatch):
-    ledger = Ledger(1.0, 1e-6)
-    obj = strong()
-    algorithm(obj, 1.0, 1e-6, ledger=ledger, mechanism="gaussian")
-    assert ledger.spent == 1.0
-    monkeypatch.setattr(obj, "gradient", pytest.fail)
-    with pytest.raises(BudgetExceededError):
-        algorithm(obj, 1.0, 1e-6, ledger=ledger, mechanism="gaussian")
-
-
 def test_a_pure_fit_charges_no_delta():
     ledger = Ledger(1.0, 1e-6)
     output_perturbation_gd(strong(), 0.1, 0.0, ledger=ledger)
@@ -168,8 +146,7 @@ def test_a_pure_fit_charges_no_delta():
 )
 def test_bad_settings_fail_before_the_charge(settings):
     ledger = Ledger(1.0, 1e-6)
-    match = "eta" if settings == {"step_size": 1e3} else next(iter(settings))
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ValueError, match=next(iter(settings))):
         output_perturbation_gd(objective(), 1.0, 1e-6, ledger=ledger, **settings)
     assert ledger.spent == 0.0
 

@@ -28,7 +28,7 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
+from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite, real
 from dperm.errors import PrivacyWarning
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
@@ -130,7 +130,9 @@ class Fit:
     ) -> None:
         given = _DEFAULTS | terms
         self.objective = objective
-        self.epsilon, self.delta = check_target(positive_or_infinite("epsilon", epsilon), delta)
+        self.epsilon, self.delta = check_target(
+            positive_or_infinite("epsilon", epsilon), real("delta", delta, "a number from 0 to below 1")
+        )
         self.neighbors = Neighbours.parse(given["neighbors"])
         self._calibration: str | None = terms.get("calibration")
         self.as_published = one_of("tight", "paper")("calibration", given["calibration"]) == "paper"

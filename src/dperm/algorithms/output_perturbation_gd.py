@@ -192,6 +192,10 @@ def output_perturbation_gd(
     else:
         default = OutputPerturbationSchedule(steps, step_size, radius, output)
     schedule = default.replaced(steps=steps, step_size=step_size, output=output)
+    c = PublicConstants.of(objective, radius=radius)
+    if schedule.step_size * (c.l2 + c.beta) > 2.0:
+        limit = 2.0 / (c.l2 + c.beta)
+        raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
     training = GradientDescent(schedule.steps, schedule.step_size, radius, schedule.output == "average")
     check_record_count(objective)
     moved = ResultSensitivity.of_training(fit, training)

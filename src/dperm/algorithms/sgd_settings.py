@@ -12,7 +12,7 @@ from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.objective.stochastic_descent import DescentPlan
 
-_LARGEST_EPSILON = 1e4
+_LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
 
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
@@ -41,12 +41,15 @@ def check_batch_size(batch_size: int, n: int) -> None:
 def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:
     """Raise ValueError where a search for the noise of so many batches would not end.
 
-    That is where delta allows for every record that is used, and where hardly any noise is asked for.
+    That is where delta allows for every record that is used, where hardly any noise is asked for, and where
+    delta is next to nothing.
     """
     if _LARGEST_EPSILON < fit.epsilon < math.inf:
         raise ValueError(
             f"epsilon must be at most {_LARGEST_EPSILON:g}, or infinite for no noise, got {fit.epsilon:g}"
         )
+    if 0.0 < fit.delta < _SMALLEST_DELTA:
+        raise ValueError(f"delta must be at least {_SMALLEST_DELTA:g}, got {fit.delta:g}")
     if fit.epsilon < math.inf and steps * batch_size <= fit.delta * fit.n:
         raise ValueError(
             f"delta = {fit.delta:g} is no less than the probability that a record is used at all, "
