@@ -14,8 +14,9 @@ from dperm.mechanisms.hooks import watch_releases
 # Passes over the data, by the names that an objective has for them.
 PASSES = [
     name
-    for name in vars(Objective)
-    if name.endswith(("_sum", "_sums", "_trace", "newton_direction", "sgd_weights", "class_counts"))
+    for name in dir(Objective)
+    if not name.startswith("check")
+    and name.endswith(("_sum", "_sums", "_trace", "newton_direction", "sgd_weights", "class_counts"))
 ]
 
 
@@ -70,7 +71,9 @@ def test_the_statement_tells_the_last_release(name, neighbors):
 def test_seeded_runs_repeat_on_any_number_of_threads(name):
     def coef(seed, threads):
         objective = problem_for(name, 20_000, n_threads=threads)
-        return small_fit(name, objective, epsilon=1e-3, random_state=seed).coef
+        # So little budget that noise shows in every weight, but for weights that stay zero unless they stand out.
+        epsilon = 0.5 if name == "preconditioned_gd" else 1e-3
+        return small_fit(name, objective, epsilon=epsilon, random_state=seed).coef
 
     first = coef(3, 1)
     np.testing.assert_array_equal(first, coef(3, 3))

@@ -326,7 +326,7 @@ def endless_run(noise, threads):
     obj = Objective("logistic", X, y, row_norm=1.0, n_threads=threads)
     plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
     if noise == "none":
-        return lambda: obj.sgd_weights(plan, np.arange(2000), contribution=1.0, replacement=1.0)
+        return lambda: obj.sgd_weights(plan, np.arange(2000), add_or_remove=1.0, replace_one=1.0)
     source = random_source(0)
     bits = random_bits(source.spawn(1)[0])
     door = release.Releaser(

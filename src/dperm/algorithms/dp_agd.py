@@ -268,6 +268,7 @@ class _Plan:
 
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
+        fit.objective.check_sums(loss_clip=schedule.loss_clip)
         units = _further_units(schedule, self.gradient_units)
         for cost in (self.gradient_units, units):
             fit.check_gradient_noise(schedule.clip, gaussian_noise_multiplier(cost, self.budget.accountant))

@@ -154,6 +154,7 @@ def dp_newton(
     by_trace = fit.as_published and shift is None
     costs = _published_costs(fit, schedule) if fit.as_published else _costs(fit, schedule)
     fit.check_gradient_noise(schedule.clip, costs.gradient)
+    objective.check_sums(hessian_clip=math.inf)
     facts = {"shift": "by a noisy trace"} if by_trace else {}
     release = fit.open("dp_newton", costs.budget, schedule, **facts)
 

@@ -222,6 +222,7 @@ class Fit:
 
     def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
         """Raise ValueError unless sums of gradients with that clip and noise can be made and drawn."""
+        self.objective.check_sums(clip, radius)
         contribution, grid = self.objective.batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 

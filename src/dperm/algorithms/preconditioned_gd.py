@@ -208,6 +208,7 @@ def preconditioned_gd(
         threshold=threshold,
         tail=tail,
     )
+    objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
     typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):

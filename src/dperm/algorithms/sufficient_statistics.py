@@ -87,6 +87,7 @@ def sufficient_statistics(
     amplifying it.
     """
     fit = Fit(objective, epsilon, delta, **terms)
+    objective.check_sums(gram=True)
     target_bound = objective.loss.target_bound
     if target_bound == math.inf:
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
