@@ -71,7 +71,7 @@ def test_the_statement_tells_the_last_release(name, neighbors):
 def test_seeded_runs_repeat_on_any_number_of_threads(name):
     def coef(seed, threads):
         objective = problem_for(name, 20_000, n_threads=threads)
-        # So little budget that noise shows in every weight; weights that stay zero until they stand out need more.
+        # Noise shows in every weight; those that stay zero until they stand out need more budget.
         epsilon = 0.5 if name == "preconditioned_gd" else 1e-3
         return small_fit(name, objective, epsilon=epsilon, random_state=seed).coef
 
