@@ -56,7 +56,8 @@ class Objective(SecondMomentSums, Descents):
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
-        Public bound ``R > 0`` on the norm of a row, intercept included; longer rows are scaled onto it.
+        Public bound ``R``, from 2^-256 to 2^1000, on the norm of a row, intercept included; longer rows are
+        scaled onto it.
     fit_intercept : bool
         Append an implicit column of ones. Weights then have ``n_columns + 1`` rows, intercept last.
     n_threads : int, optional
