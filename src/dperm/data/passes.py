@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -67,7 +66,7 @@ class Pass:
     @classmethod
     def arguments(cls) -> tuple[str, ...]:
         """Names of the kernel's arguments."""
-        return _field_names(cls)  # type: ignore[arg-type]
+        return tuple(each.name for each in fields(cls))
 
     def over_part(self, here: slice) -> Self:
         """The same pass over consecutive records alone."""
@@ -414,11 +413,6 @@ class NoisyBatches:
     noise: GaussianDraw
     steps: int
     longest: float
-
-
-@cache
-def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
 
 
 def share_of(indices: Integers, here: slice) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any, Protocol, TypeGuard, cast
@@ -154,11 +155,11 @@ class RowsInMemory:
 
     def call(self, pass_: Pass, n_threads: int) -> Any:
         """Call the kernel of a pass over all rows, or those of its batch."""
-        kind, arguments = type(pass_), {}
-        for name in pass_.arguments():
+        arguments = {}
+        for name, kernel_name, default in _kernel_arguments(type(pass_)):  # type: ignore[arg-type]
             value = getattr(pass_, name)
-            if value is not getattr(kind, name, _NO_DEFAULT):  # not every kernel has every option
-                arguments[_KERNEL_NAMES.get(name, name)] = value
+            if value is not default:  # not every kernel has every option
+                arguments[kernel_name] = value
         return getattr(self, pass_.kernel)(**arguments, n_threads=n_threads)
 
     def finite_targets(self) -> tuple[Integers, Integers]:
@@ -216,4 +217,9 @@ class RowsInMemory:
 
 # What the kernels still call the arguments that passes name otherwise.
 _KERNEL_NAMES = {"inner_clip": "clip_in", "inner_clips": "clips_in", "inner_bound": "bound_in"}
-_NO_DEFAULT = object()
+
+
+@functools.cache
+def _kernel_arguments(kind: Any) -> list[tuple[str, str, Any]]:
+    """Name of each argument in the pass and in the kernel, and its default."""
+    return [(name, _KERNEL_NAMES.get(name, name), getattr(kind, name, ...)) for name in kind.arguments()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,7 +56,8 @@ class Objective(SecondMomentSums, Descents):
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
-        Public bound ``R > 0`` on the norm of a row, intercept included; longer rows are scaled onto it.
+        Public bound ``R``, from 2^-256 to 2^1000, on the norm of a row, intercept included; longer rows are
+        scaled onto it.
     fit_intercept : bool
         Append an implicit column of ones. Weights then have ``n_columns + 1`` rows, intercept last.
     n_threads : int, optional
@@ -183,11 +183,13 @@ class Objective(SecondMomentSums, Descents):
         """
         weights = self._weights(w, "w")
         bounds = self._bounds(clip, radius, weights)
-        sums = ClippedGradientSum(self.loss.kernel, weights, bounds.inner_clip, bounds.grid)
+        batch = None if rows is None else self._rows.drawn(rows, self.n_public)
+        keeps = keep_predictions and rows is None and weights.ndim == 1
+        sums = ClippedGradientSum(
+            self.loss.kernel, weights, bounds.inner_clip, bounds.grid, batch, keep_predictions=keeps
+        )
         if rows is None:
-            sums = replace(sums, keep_predictions=keep_predictions and weights.ndim == 1)
             return _bounded(self._run(sums), bounds)
-        sums = replace(sums, batch=self._rows.drawn(rows, self.n_public))
         integers = self._rows.run(sums, self._threads_of_sample(rows.rate))
         return Bounded(integers, grid=bounds.grid, add_or_remove=bounds.clip)
 

@@ -155,16 +155,18 @@ class StochasticDescent(Unchangeable):
     ) -> None:
         check_sensitivity("add_or_remove", bounds.clip)
         check_sensitivity("replace_one", bounds.replace_one)
-        self._set(
-            _run_of=run,
-            _batches=batches,
-            _whole_sum=whole_sum,
-            plan=run.plan,
-            grid=bounds.grid,
-            add_or_remove=bounds.clip,
-            replace_one=bounds.replace_one,
-            shape=(run.dimension,),
-        )
+        values = {
+            "_run_of": run,
+            "_batches": batches,
+            "_whole_sum": whole_sum,
+            "plan": run.plan,
+            "grid": bounds.grid,
+            "add_or_remove": bounds.clip,
+            "replace_one": bounds.replace_one,
+            "shape": (run.dimension,),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def sensitivity(self, neighbors: Neighbours | str) -> float:
         """Largest change of the sum over a batch that contains the record."""

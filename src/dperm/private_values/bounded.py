@@ -59,11 +59,15 @@ class Bounded(Unchangeable):
         scores: bool = False,
     ) -> None:
         replace_one = 2.0 * add_or_remove if replace_one is None else replace_one
-        for name, value in (("add_or_remove", add_or_remove), ("replace_one", replace_one), ("grid", grid)):
-            check_sensitivity(name, value)
-        self._set(
-            _integers=integers, grid=grid, add_or_remove=add_or_remove, replace_one=replace_one, scores=scores
-        )
+        check_sensitivity("add_or_remove", add_or_remove)
+        check_sensitivity("replace_one", replace_one)
+        check_sensitivity("grid", grid)
+        put = object.__setattr__
+        put(self, "_integers", integers)
+        put(self, "grid", grid)
+        put(self, "add_or_remove", add_or_remove)
+        put(self, "replace_one", replace_one)
+        put(self, "scores", scores)
 
     @classmethod
     def rounding(cls, values: NDArray[np.float64], *, add_or_remove: float, replace_one: float) -> Self:

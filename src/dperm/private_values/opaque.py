@@ -30,7 +30,3 @@ class Unchangeable(NotCopied):
         raise AttributeError(f"a {type(self).__name__} cannot be changed: noise is calibrated to it")
 
     __setattr__ = __delattr__ = _refuse_change
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
