@@ -108,6 +108,22 @@ def test_numbers_of_other_types_are_their_doubles(name):
     assert repr(found) == repr(expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "extreme"),
+    [
+        ("paper.holder_constants", {"holder": 1e308}),
+        ("paper.noisy_gd", {"epsilon": math.inf}),
+        ("paper.objective_perturbation", {"row_norm": 1e-308}),
+        ("paper.objective_perturbation_pure", {"epsilon": 5e-324}),
+        ("paper.output_perturbation", {"epsilon": math.inf}),
+        ("paper.sgd_output", {"eta": 1e308}),
+    ],
+)
+def test_extreme_numbers_are_refused(name, extreme):
+    with pytest.raises(ValueError, match=r"beyond double precision|must be"):
+        function_of(name)(**(CALLS[name] | extreme))
+
+
 def test_the_table_is_complete():
     public = [*accounting.__all__, *(f"paper.{name}" for name in paper.__all__)]
     functions = {name for name in public if inspect.isfunction(function_of(name))}

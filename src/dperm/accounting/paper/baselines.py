@@ -12,7 +12,13 @@ from dperm.accounting.objective_perturbation import (
     logistic_threshold,
     pure_objective_scale,
 )
-from dperm.accounting.paper.comparison import PaperComparison, check_claim, compared, published
+from dperm.accounting.paper.comparison import (
+    PaperComparison,
+    check_claim,
+    compared,
+    published,
+    within_doubles,
+)
 from dperm.accounting.paper.full_batch import _refuse_replace_one
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
@@ -59,6 +65,7 @@ class PureObjective(NamedTuple):
     extra_l2: float
 
 
+@within_doubles
 def dp_agd(
     epsilon: float,
     delta: float,
@@ -166,6 +173,7 @@ def objective_perturbation(
     return PaperComparison("objective_perturbation", noise, tight, epsilon, delta, true, "add_or_remove")
 
 
+@within_doubles
 def objective_perturbation_pure(
     epsilon: float, *, n_samples: int, l2: float, curvature: float = 0.25
 ) -> PureObjective:

@@ -8,12 +8,13 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from dperm.accounting._checks import check_delta, check_real, shown
 from dperm.errors import PrivacyWarning
 
 Settings = ParamSpec("Settings")
+Result = TypeVar("Result")
 
 # Rounding of the certified epsilon to the safe side must not turn an equality into a refusal.
 _SLACK = 1e-9
@@ -65,12 +66,28 @@ _COMPARISONS: dict[str, Callable[..., PaperComparison]] = {}
 Comparer = Callable[Settings, PaperComparison]
 
 
+def within_doubles(formula: Callable[Settings, Result]) -> Callable[Settings, Result]:
+    """Make a formula raise ValueError for numbers so extreme that its terms are no doubles."""
+
+    @functools.wraps(formula)
+    def evaluate(*args: Settings.args, **settings: Settings.kwargs) -> Result:
+        try:
+            return formula(*args, **settings)
+        except ArithmeticError as error:
+            given = ", ".join([*map(shown, args), *(f"{k}={shown(v)}" for k, v in settings.items())])
+            raise ValueError(
+                f"{formula.__name__}({given}) is beyond double precision: choose less extreme numbers."
+            ) from error
+
+    return evaluate
+
+
 def compared(algorithm: str) -> Callable[[Comparer[Settings]], Comparer[Settings]]:
     """Make a function known to `compare_with_paper` under this name."""
 
     def register(compare: Comparer[Settings]) -> Comparer[Settings]:
-        _COMPARISONS[algorithm] = compare
-        return compare
+        _COMPARISONS[algorithm] = within_doubles(compare)
+        return within_doubles(compare)
 
     return register
 
@@ -79,11 +96,11 @@ def published(algorithm: str) -> Callable[[Comparer[Settings]], Callable[Setting
     """Turn a comparison, known to `compare_with_paper`, into a function that returns the verified noise."""
 
     def decorate(compare: Comparer[Settings]) -> Callable[Settings, float]:
-        compared(algorithm)(compare)
+        checked = compared(algorithm)(compare)
 
         @functools.wraps(compare)
         def noise(*args: Settings.args, **settings: Settings.kwargs) -> float:
-            return verified_noise(compare(*args, **settings))
+            return verified_noise(checked(*args, **settings))
 
         signature = inspect.signature(compare).replace(return_annotation="float")
         noise.__signature__ = signature  # type: ignore[attr-defined]

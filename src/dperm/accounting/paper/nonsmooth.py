@@ -27,6 +27,7 @@ from dperm.accounting.paper.comparison import (
     compared,
     published,
     verified_noise,
+    within_doubles,
 )
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, holder_kappa
 from dperm.accounting.sgd_calibration import noise_multiplier
@@ -49,6 +50,7 @@ class BetaChoice(NamedTuple):
     sigma: float
 
 
+@within_doubles
 def holder_constants(
     alpha: float, holder: float, gradient_at_zero: float, loss_at_zero: float
 ) -> HolderConstants:
@@ -118,6 +120,7 @@ class HolderRun:
         return self.gradient_at_zero + self.holder * math.pow(reach, self.alpha)
 
 
+@within_doubles
 def sgd_output_sensitivity(gamma: float, **run: Any) -> float:
     """Published sensitivity of the average, with probability 1 - gamma over the indices.
 
