@@ -58,7 +58,7 @@ def passes(name: str, table: TabularMatrix, y, row_norm: float, w, rounds: int) 
 
         for _ in range(3):  # the second one finds the live columns that later ones read
             gradient()
-        live = objective._rows.x.live_bytes
+        live = objective._rows.x.nonzero_bytes
         show(f"{name}, {kind}: memory of live columns (bytes a row)", live / objective._rows.x.shape[0])
         show(f"{name}, {kind}: gradient pass (ms)", 1e3 * min(seconds(gradient) for _ in range(9)))
         show(f"{name}, {kind}: best numpy / gradient pass", ratio(numpy_best, gradient, rounds))

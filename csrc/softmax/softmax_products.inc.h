@@ -51,8 +51,8 @@ ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first
     for (int b = 0; b < 2; b++) {
         const int at = b * ROWS_PER_BLOCK;
         struct NAME(block) block;
-        group->counted |=
-            NAME(read_counts)(rows, first + at, end, ROWS_PER_BLOCK, group->count + at) != NULL;
+        group->counted |= NAME(read_multiplicity)(rows, first + at, end, ROWS_PER_BLOCK,
+                                                  group->count + at) != NULL;
         NAME(read_block)(rows, first + at, end - first - at, layout, &scratch->block[b], &block);
         memcpy(group->row + at, block.row, sizeof block.row);
         memcpy(group->y + at, block.y, sizeof block.y);

@@ -87,7 +87,7 @@ struct read_ahead {
 };
 
 /* What is asked for while a row is multiplied. */
-enum asking { ASK_NOTHING, ASK_ALL_ROWS, ASK_BATCH };
+enum prefetching { PREFETCH_NOTHING, PREFETCH_ROWS, PREFETCH_BATCH };
 
 ALWAYS_INLINE void read_ahead(struct read_ahead *ahead) {
     for (int64_t line = 0; line < ahead->lines_per_call; line++)

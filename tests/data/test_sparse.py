@@ -325,7 +325,7 @@ def test_passes_over_wide_data_need_no_dense_rows(threads):
         for _ in range(11):
             made.clipped_gradient_sum(w, 0.5)
         made.clipped_loss_sums(w, np.ones(d), [0.0, 1.0], 1.0)
-        print(1024 * (status("VmHWM:") - before), made._rows.x.n_strips)
+        print(1024 * (status("VmHWM:") - before), made._rows.x.n_panels)
     """
     made = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True

@@ -20,7 +20,7 @@
 #include "dense/row_blocks.h"
 #include "sgd/sgd_steps.h"
 
-enum { MOST = 96, ARENA_PAGES = 288, N_STEPS = 6 };
+enum { MAX_ARENAS = 160, ARENA_PAGES = 288, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -29,13 +29,13 @@ struct arena {
     size_t bytes;
 };
 
-static struct arena arenas[MOST];
+static struct arena arenas[MAX_ARENAS];
 static int arenas_used;
 static size_t page;
 
 static void open_arenas(void) {
     page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX_ARENAS; i++) {
         char *all =
             mmap(NULL, (ARENA_PAGES + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (all == MAP_FAILED || mprotect(all + page, ARENA_PAGES * page, PROT_READ | PROT_WRITE))
@@ -46,7 +46,7 @@ static void open_arenas(void) {
 
 /* Memory of exactly `bytes` bytes that starts or ends at an unmapped page. */
 static void *guarded(size_t bytes, enum place place) {
-    if (arenas_used == MOST || bytes > arenas[arenas_used].bytes)
+    if (arenas_used == MAX_ARENAS || bytes > arenas[arenas_used].bytes)
         exit(3);
     const struct arena arena = arenas[arenas_used++];
     return place == AT_START ? arena.first : arena.first + arena.bytes - bytes;
@@ -108,7 +108,7 @@ static void run_second_moments(const struct kernel_table *kernels, enum real_typ
     for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
         const struct integer_rows form = {.loss = {(enum loss_kind)kind, 0.5, INFINITY},
                                           .w = kind ? w : NULL,
-                                          .bound_in = 1.0,
+                                          .inner_clip = 1.0,
                                           .grid = 0x1p-18,
                                           .target_factor = kind % 2 ? 0.5 : 0.0,
                                           .upper = kind / 2 % 2};
@@ -181,7 +181,7 @@ static void run_counts(const struct kernel_table *kernels, enum real_type type,
     int64_t *counts = guarded(rows.n_rows * sizeof(int64_t), place);
     for (int64_t i = 0; i < rows.n_rows; i++)
         counts[i] = 1 + i * i % 3;
-    rows.counts = counts;
+    rows.multiplicity = counts;
     kernels->clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24, integers,
                                         workspace);
     kernels->precise_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, sum, total, workspace);

@@ -25,12 +25,12 @@
 #include "random/poisson_sample.h"
 #include "random/rounded_gaussian.h"
 #include "dense/row_blocks.h"
-#include "passes/row_ranges.h"
+#include "passes/run_pass.h"
 #include "sgd/sgd_steps.h"
 #include "random/uniform_integers.h"
 
-enum { ROWS = 3 * 512 + 77, MOST_COLUMNS = 131, MOST_CLASSES = 7, N_STEPS = 11 };
-enum { MOST_SIZE = (MOST_COLUMNS + 2) * (MOST_COLUMNS + 3) / 2 };
+enum { ROWS = 3 * 512 + 77, MAX_COLUMNS = 131, MAX_CLASSES = 7, N_STEPS = 11 };
+enum { MAX_SIZE = (MAX_COLUMNS + 2) * (MAX_COLUMNS + 3) / 2 };
 
 static const struct kernel_table *kernels;
 static const struct bulk_table *table;
@@ -95,12 +95,12 @@ static void check(int status) {
 
 /* -- kernels -- */
 
-static float x_f32[ROWS * MOST_COLUMNS], y_f32[ROWS];
-static double x_f64[ROWS * MOST_COLUMNS], y_f64[ROWS];
-static double norms[ROWS], kept[ROWS], lengths[ROWS], scores[ROWS * MOST_CLASSES];
-static double w[MOST_SIZE], direction[MOST_SIZE], steps[N_STEPS], reals[MOST_SIZE];
-static double matrix[(MOST_COLUMNS + 1) * (MOST_COLUMNS + 16)];
-static int64_t integers[MOST_SIZE], batch[ROWS];
+static float x_f32[ROWS * MAX_COLUMNS], y_f32[ROWS];
+static double x_f64[ROWS * MAX_COLUMNS], y_f64[ROWS];
+static double norms[ROWS], kept[ROWS], lengths[ROWS], scores[ROWS * MAX_CLASSES];
+static double w[MAX_SIZE], direction[MAX_SIZE], steps[N_STEPS], reals[MAX_SIZE];
+static double matrix[(MAX_COLUMNS + 1) * (MAX_COLUMNS + 16)];
+static int64_t integers[MAX_SIZE], batch[ROWS];
 
 /* Entries with more digits than the grid has, rows of many lengths, and some that break rules. */
 static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept, int n_classes) {
@@ -119,7 +119,7 @@ static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept
         x_f32[i] = (float)x_f64[i];
     for (int64_t i = 0; i < ROWS; i++)
         y_f32[i] = (float)y_f64[i];
-    for (int64_t j = 0; j < MOST_SIZE; j++)
+    for (int64_t j = 0; j < MAX_SIZE; j++)
         w[j] = number(), direction[j] = number();
     for (int j = 0; j < N_STEPS; j++)
         steps[j] = number() * 3.0;
@@ -180,9 +180,9 @@ static void run_batch(enum real_type type, struct dense_rows rows) {
 
 /* The same matrix column by column. */
 static void run_columns(enum real_type type, struct dense_rows rows) {
-    static float columns_f32[ROWS * MOST_COLUMNS];
-    static double columns_f64[ROWS * MOST_COLUMNS];
-    const void *columns[MOST_COLUMNS];
+    static float columns_f32[ROWS * MAX_COLUMNS];
+    static double columns_f64[ROWS * MAX_COLUMNS];
+    const void *columns[MAX_COLUMNS];
     for (int64_t j = 0; j < rows.n_columns; j++) {
         for (int64_t i = 0; i < ROWS; i++) {
             columns_f32[j * ROWS + i] = x_f32[i * rows.n_columns + j];
@@ -215,7 +215,7 @@ static void run_second_moments(enum real_type type, struct dense_rows rows) {
     for (int variant = 0; variant < 8; variant++) {
         const struct integer_rows form = {.loss = {LOSS_LOGISTIC, 0.0, INFINITY},
                                           .w = variant & 1 ? w : NULL,
-                                          .bound_in = 1.5,
+                                          .inner_clip = 1.5,
                                           .grid = 0x1p-19,
                                           .target_factor = variant & 2 ? 0.5 : 0.0,
                                           .upper = variant >> 2};
@@ -260,8 +260,8 @@ static void run_softmax(enum real_type type, int64_t d, int intercept, int64_t n
 
 static void run_sgd(enum real_type type, struct dense_rows rows) {
     enum { SGD_STEPS = 400 };
-    static int64_t order[ROWS], ends[SGD_STEPS], noise[SGD_STEPS * (MOST_COLUMNS + 1)];
-    static double sizes[SGD_STEPS], floats[SGD_STEPS * (MOST_COLUMNS + 1)], sum[MOST_COLUMNS + 1];
+    static int64_t order[ROWS], ends[SGD_STEPS], noise[SGD_STEPS * (MAX_COLUMNS + 1)];
+    static double sizes[SGD_STEPS], floats[SGD_STEPS * (MAX_COLUMNS + 1)], sum[MAX_COLUMNS + 1];
     const int64_t dimension = rows.n_columns + rows.intercept;
     for (int64_t i = 0; i < ROWS; i++)
         order[i] = (int64_t)(word() % ROWS);
@@ -309,7 +309,7 @@ static void run_smoothing(int64_t length) {
 }
 
 static void run_kernels(void) {
-    static const int64_t widths[] = {1, 3, 17, MOST_COLUMNS};
+    static const int64_t widths[] = {1, 3, 17, MAX_COLUMNS};
     for (int type = REAL_F32; type < N_REAL_TYPES; type++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
             const struct dense_rows rows = make_rows((enum real_type)type, widths[i], i % 2, 0);

@@ -56,7 +56,7 @@ def live_rows(table, y, intercept=True, **keywords):
     )
     rows = bound(source, y, intercept, **keywords)
     for _ in range(2):
-        assert source.live_bytes == 0
+        assert source.nonzero_bytes == 0
         rows.predictions(weights(table, intercept), 1)
     return rows
 
@@ -78,7 +78,7 @@ def passes(rows, loss, w, direction, threads=1):
 
 
 def assert_same_passes(live, dense, *arguments, **keywords):
-    assert live.x.live_bytes > 0
+    assert live.x.nonzero_bytes > 0
     expected = passes(dense, *arguments, **keywords)
     for name, result in passes(live, *arguments, **keywords).items():
         np.testing.assert_array_equal(result, expected[name], err_msg=name, strict=True)
@@ -125,7 +125,7 @@ def test_random_layouts(parts, dtype, n_rows, intercept, row_norm, scale, seed):
     table = spoil(runs(n_rows, parts, dtype, seed), seed)
     y = targets(n_rows, seed)
     live = live_rows(table, y, intercept, row_norm=row_norm)
-    assume(live.x.live_bytes > 0)
+    assume(live.x.nonzero_bytes > 0)
     w, direction = (weights(table, intercept, seed + k, scale) for k in (0, 1))
     dense = bound(one_hot(table), y, intercept, row_norm=row_norm)
     assert_same_passes(live, dense, "logistic", w, direction)
@@ -158,7 +158,7 @@ def test_a_table_that_is_not_short_by_live_columns_is_read_as_it_is():
         for _ in range(3):
             sums = rows.clipped_gradient_sum(spec("huber"), w, CLIP, GRID, 2)
             np.testing.assert_array_equal(sums, expected)
-        assert rows.x.live_bytes == 0
+        assert rows.x.nonzero_bytes == 0
 
 
 def test_batches_alone_make_no_live_columns():
@@ -170,13 +170,13 @@ def test_batches_alone_make_no_live_columns():
     rows = bound(source, targets(400))
     for _ in range(5):
         rows.clipped_gradient_sum(spec("logistic"), weights(table), CLIP, GRID, 1, np.arange(0, 400, 3))
-    assert source.live_bytes == 0
+    assert source.nonzero_bytes == 0
 
 
 def test_memory_is_less_than_an_eighth_of_the_dense_matrix():
     table = runs(20_000, LAYOUTS["KDD"])
     rows = live_rows(table, targets(20_000))
-    assert 0 < rows.x.live_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
+    assert 0 < rows.x.nonzero_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
 
 
 def test_passes_of_several_threads_at_once_agree():
@@ -203,4 +203,4 @@ def test_passes_of_several_threads_at_once_agree():
     assert len(results) == 24
     for result in results:
         np.testing.assert_array_equal(result, expected)
-    assert source.live_bytes > 0
+    assert source.nonzero_bytes > 0

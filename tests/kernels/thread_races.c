@@ -10,7 +10,7 @@
 
 #include "records/distinct_records.h"
 #include "kept_rows.h"
-#include "passes/row_ranges.h"
+#include "passes/run_pass.h"
 
 static _Thread_local int thread_number;
 static int threads_in_team = 1;
@@ -66,7 +66,7 @@ static void race(void *data) {
 }
 
 enum { N_ROWS = 5 * 4096 + 77, N_COLUMNS = 3, N_STEPS = 5, DIMENSION = N_COLUMNS + 1 };
-enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES, N_MODELS = 3, N_ERRANDS = 3 };
+enum { N_CLASSES = 2, SIZE = DIMENSION * N_CLASSES, N_MODELS = 3, N_SIDE_TASKS = 3 };
 
 static double x[N_ROWS * N_COLUMNS], y[N_ROWS], norms[N_ROWS], p[N_ROWS * N_CLASSES];
 
@@ -76,10 +76,10 @@ struct sums {
     double plain[DIMENSION], loss, last_prediction;
     int64_t class_gradient[SIZE], class_scores[N_STEPS];
     double class_plain[SIZE], class_loss, last_score;
-    int64_t errands_done[N_ERRANDS];
+    int64_t side_tasks_done[N_SIDE_TASKS];
 };
 
-static void do_errand(void *done) {
+static void do_side_task(void *done) {
     ++*(int64_t *)done;
 }
 
@@ -89,7 +89,7 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct dense_rows rows = {.x = x,
                               .y = y,
                               .norms = norms,
-                              .counts = counts,
+                              .multiplicity = counts,
                               .n_rows = N_ROWS,
                               .n_columns = N_COLUMNS,
                               .intercept = 1,
@@ -99,23 +99,23 @@ static struct sums run(const struct kernel_table *kernels, int n_threads) {
     struct sums sums;
     memset(&sums, 0, sizeof sums);
     int failed = all_row_norms(kernels, REAL_F64, &rows, n_threads, norms);
-    struct errand errands[N_ERRANDS];
-    for (int i = 0; i < N_ERRANDS; i++)
-        errands[i] = (struct errand){do_errand, &sums.errands_done[i]};
-    struct dense_rows with_errands = rows;
-    with_errands.errands = errands;
-    with_errands.n_errands = N_ERRANDS;
-    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_errands, n_threads, loss, w, 0.5,
+    struct side_task side_tasks[N_SIDE_TASKS];
+    for (int i = 0; i < N_SIDE_TASKS; i++)
+        side_tasks[i] = (struct side_task){do_side_task, &sums.side_tasks_done[i]};
+    struct dense_rows with_side_tasks = rows;
+    with_side_tasks.side_tasks = side_tasks;
+    with_side_tasks.n_side_tasks = N_SIDE_TASKS;
+    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_side_tasks, n_threads, loss, w, 0.5,
                                        0x1p-30, sums.gradient);
-    with_errands.batch = batch;
-    with_errands.counts = NULL;
-    with_errands.n_rows = 0;
+    with_side_tasks.batch = batch;
+    with_side_tasks.multiplicity = NULL;
+    with_side_tasks.n_rows = 0;
     for (int64_t i = 0; i < N_ROWS; i += 1 + i % 2)
-        batch[with_errands.n_rows++] = i;
-    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_errands, n_threads, loss, w, 0.5,
+        batch[with_side_tasks.n_rows++] = i;
+    failed |= all_clipped_gradient_sum(kernels, REAL_F64, &with_side_tasks, n_threads, loss, w, 0.5,
                                        0x1p-30, sums.of_batch);
-    for (int i = 0; i < N_ERRANDS; i++)
-        failed |= sums.errands_done[i] != 2;
+    for (int i = 0; i < N_SIDE_TASKS; i++)
+        failed |= sums.side_tasks_done[i] != 2;
     const double models_w[N_MODELS * DIMENSION] = {0.5, -1.0, 2.0, 0.1, 3.0, 0.3},
                                      clips[N_MODELS] = {0.5, 0.25, 0.5},
                                      grids[N_MODELS] = {0x1p-30, 0x1p-31, 0x1p-30};

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
@@ -299,17 +300,11 @@ class RowsInMemory:
         """Clipped gradients of one batch after the other with noise."""
         own_rows = self._counts is None
         samples = batches._draws_in_turn(max(self.n_rows, n_public)) if own_rows else None
-        return NoisyBatchSums(
-            cast(DenseRows, self),
-            loss_spec,
-            clip_in,
-            grid,
-            n_threads,
-            samples or (self.drawn(rows, n_public) for rows in batches),
-            noise,
-            steps,
-            longest,
+        sums = SimpleNamespace(
+            loss_spec=loss_spec, inner_clip=clip_in, grid=grid, noise=noise, steps=steps, longest=longest
         )
+        in_turn = samples or (self.drawn(rows, n_public) for rows in batches)
+        return NoisyBatchSums(cast(DenseRows, self), sums, n_threads, in_turn)
 
     def mapped_lengths(self, images: RowImages, n_threads: int) -> Array:
         """Lengths of the rows' images."""
