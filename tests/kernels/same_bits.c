@@ -16,7 +16,7 @@
 #include "random/discrete_laplace.h"
 #include "random/exponential_mechanism.h"
 #include "random/half_normal.h"
-#include "kept_rows.h"
+#include "kept_passes.h"
 #include "kernel_table.h"
 #include "random/noisy_selection.h"
 #include "random/norm_laplace.h"
@@ -130,52 +130,73 @@ static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept
                               .n_columns = d,
                               .intercept = intercept,
                               .row_norm = 1.5};
-    check(all_row_norms(kernels, type, &rows, n_threads, norms));
+    const struct pass pass = {.kind = PASS_row_norms};
+    check(run_pass(kernels, type, &rows, &pass, n_threads, norms));
     return rows;
+}
+
+/* With the arguments that most passes read. */
+static struct pass usual(enum pass_kind kind) {
+    struct pass pass = {.kind = kind, .loss = LOGISTIC, .w = w, .with_loss = 1};
+    pass.direction = direction;
+    pass.steps = steps;
+    pass.n_steps = N_STEPS;
+    pass.inner_clip = 0.5;
+    pass.clip = 0.75;
+    pass.grid = 0x1p-22;
+    return pass;
+}
+
+static void run_integers(const char *what, enum real_type type, const struct dense_rows *rows,
+                         const struct pass *pass) {
+    const struct result result = result_of_pass(rows, pass);
+    check(run_pass(kernels, type, rows, pass, n_threads, integers));
+    print_integers(what, integers, result_size(&result));
+}
+
+static void run_plain_sum(enum real_type type, const struct dense_rows *rows,
+                          const struct pass *pass, const char *what) {
+    const struct result result = result_of_pass(rows, pass);
+    const int64_t last = result_size(&result) - 1;
+    check(run_pass(kernels, type, rows, pass, n_threads, reals));
+    print_reals(what, reals, last);
+    print_reals("its loss", reals + last, 1);
 }
 
 static void run_losses(enum real_type type, struct dense_rows rows) {
     static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0, 2, 3};
-    const int64_t dimension = rows.n_columns + rows.intercept;
     for (int variant = 0; variant < 2 * N_LOSS_KINDS; variant++) {
-        const struct loss loss = {(enum loss_kind)(variant / 2), parameters[variant / 2],
+        struct pass pass = usual(PASS_clipped_gradient_sum);
+        pass.loss = (struct loss){(enum loss_kind)(variant / 2), parameters[variant / 2],
                                   variant % 2 ? 3.0 : INFINITY};
-        double total;
         snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld loss %d%s ", type ? 64 : 32,
-                 (long long)rows.n_columns, loss.kind, variant % 2 ? " smoothed" : "");
+                 (long long)rows.n_columns, pass.loss.kind, variant % 2 ? " smoothed" : "");
         rows.predictions = kept;
-        check(all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22,
-                                       integers));
-        print_integers("gradient", integers, dimension);
+        run_integers("gradient", type, &rows, &pass);
         print_reals("kept predictions", kept, ROWS);
-        check(all_clipped_loss_sums(kernels, type, &rows, n_threads, loss, w, direction, steps,
-                                    N_STEPS, 0.75, 0x1p-22, integers));
-        print_integers("line from them", integers, N_STEPS);
+        pass.kind = PASS_clipped_loss_sums;
+        run_integers("line from them", type, &rows, &pass);
         rows.predictions = NULL;
-        check(all_clipped_loss_sums(kernels, type, &rows, n_threads, loss, w, direction, steps,
-                                    N_STEPS, 0.75, 0x1p-22, integers));
-        print_integers("line", integers, N_STEPS);
-        check(all_coordinate_loss_sums(kernels, type, &rows, n_threads, loss, w, 0.25, 0.5, 0x1p-40,
-                                       integers));
-        print_integers("axes", integers, 2 * dimension + 1);
-        for (int precise = 0; precise < 2; precise++) {
-            check(
-                all_gradient_sum(kernels, type, &rows, n_threads, loss, w, precise, reals, &total));
-            print_reals(precise ? "precise sum" : "plain sum", reals, dimension);
-            print_reals("its loss", &total, 1);
-        }
+        run_integers("line", type, &rows, &pass);
+        struct pass axes = pass;
+        axes.kind = PASS_coordinate_loss_sums;
+        axes.stride = 0.25;
+        axes.clip = 0.5;
+        axes.grid = 0x1p-40;
+        run_integers("axes", type, &rows, &axes);
+        pass.kind = PASS_gradient_sum;
+        for (pass.precise = 0; pass.precise < 2; pass.precise++)
+            run_plain_sum(type, &rows, &pass, pass.precise ? "precise sum" : "plain sum");
     }
 }
 
 static void run_batch(enum real_type type, struct dense_rows rows) {
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+    const struct pass pass = usual(PASS_clipped_gradient_sum);
     rows.batch = batch;
     rows.n_rows = 0;
     for (int64_t i = 0; i < ROWS; i += 1 + (int64_t)(word() % 3))
         batch[rows.n_rows++] = i;
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient of a batch", integers, rows.n_columns + rows.intercept);
+    run_integers("gradient of a batch", type, &rows, &pass);
 }
 
 /* The same matrix column by column. */
@@ -193,18 +214,18 @@ static void run_columns(enum real_type type, struct dense_rows rows) {
     const struct columns_matrix matrix = {columns, rows.n_columns};
     const struct row_source source = {.matrix = &matrix,
                                       .expand = kernels->expand_columns[type],
-                                      .columns = &matrix,
-                                      .find_norms = kernels->row_norms[type]};
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+                                      .representation = COLUMN_ROWS,
+                                      .find_norms =
+                                          kernels->routes[DENSE_ROWS][PASS_row_norms].kernel[type]};
+    struct pass pass = usual(PASS_clipped_gradient_sum);
     rows.x = NULL;
     rows.norms = NULL;
     rows.source = &source;
     rows.predictions = kept;
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient of columns", integers, rows.n_columns + rows.intercept);
+    run_integers("gradient of columns", type, &rows, &pass);
     print_reals("their predictions", kept, ROWS);
-    check(all_predictions(kernels, type, &rows, n_threads, w, kept));
+    pass.kind = PASS_predictions;
+    check(run_pass(kernels, type, &rows, &pass, n_threads, kept));
     print_reals("predictions of columns", kept, ROWS);
 }
 
@@ -213,48 +234,44 @@ static void run_second_moments(enum real_type type, struct dense_rows rows) {
     for (int64_t i = 0; i < dimension * n_out; i++)
         matrix[i] = (double)(int64_t)(word() >> 44) - 0x1p19;
     for (int variant = 0; variant < 8; variant++) {
-        const struct integer_rows form = {.loss = {LOSS_LOGISTIC, 0.0, INFINITY},
-                                          .w = variant & 1 ? w : NULL,
-                                          .inner_clip = 1.5,
-                                          .grid = 0x1p-19,
-                                          .target_factor = variant & 2 ? 0.5 : 0.0,
-                                          .upper = variant >> 2};
-        const int64_t width = dimension + (form.target_factor > 0.0);
-        check(all_gram_sum(kernels, type, &rows, n_threads, &form, integers));
-        print_integers("products", integers, width * (width + 1) / 2);
-        if (variant == 0) {
-            check(all_moment_sums(kernels, type, &rows, n_threads, &form, 0x1p38, integers));
-            print_integers("moments", integers, 2 * dimension);
-            check(
-                all_norms_through(kernels, type, &rows, n_threads, &form, matrix, n_out, lengths));
-            print_reals("lengths", lengths, ROWS);
-        }
+        struct pass pass = usual(PASS_gram_sum);
+        pass.w = variant & 1 ? w : NULL;
+        pass.inner_clip = 1.5;
+        pass.grid = 0x1p-19;
+        pass.target_factor = variant & 2 ? 0.5 : 0.0;
+        pass.upper = variant >> 2;
+        run_integers("products", type, &rows, &pass);
+        if (variant > 0)
+            continue;
+        pass.kind = PASS_moment_sums;
+        pass.clip = 0x1p38;
+        run_integers("moments", type, &rows, &pass);
+        pass.kind = PASS_norms_through;
+        pass.matrix = matrix;
+        pass.n_out = n_out;
+        check(run_pass(kernels, type, &rows, &pass, n_threads, lengths));
+        print_reals("lengths", lengths, ROWS);
     }
     for (int64_t i = 0; i < ROWS; i++)
         lengths[i] *= 0x1p-36; /* about as long as the rows */
     rows.clip_norms = lengths;
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient clipped by them", integers, dimension);
+    const struct pass pass = usual(PASS_clipped_gradient_sum);
+    run_integers("gradient clipped by them", type, &rows, &pass);
 }
 
 static void run_softmax(enum real_type type, int64_t d, int intercept, int64_t n_classes) {
     const struct dense_rows rows = make_rows(type, d, intercept, (int)n_classes);
-    const int64_t size = (d + intercept) * n_classes;
-    double total;
+    struct pass pass = usual(PASS_clipped_gradient_sum);
+    pass.n_classes = n_classes;
     snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld softmax ", type ? 64 : 32,
              (long long)d);
-    check(all_clipped_softmax_gradient_sum(kernels, type, &rows, n_threads, n_classes, w, 0.5,
-                                           0x1p-22, integers));
-    print_integers("gradient", integers, size);
-    check(all_softmax_gradient_sum(kernels, type, &rows, n_threads, n_classes, w, reals, &total));
-    print_reals("plain sum", reals, size);
-    print_reals("its loss", &total, 1);
-    check(all_clipped_softmax_loss_sums(kernels, type, &rows, n_threads, n_classes, w, direction,
-                                        steps, N_STEPS, 0.75, 0x1p-22, integers));
-    print_integers("line", integers, N_STEPS);
-    check(all_class_scores(kernels, type, &rows, n_threads, n_classes, w, scores));
+    run_integers("gradient", type, &rows, &pass);
+    pass.kind = PASS_gradient_sum;
+    run_plain_sum(type, &rows, &pass, "plain sum");
+    pass.kind = PASS_clipped_loss_sums;
+    run_integers("line", type, &rows, &pass);
+    pass.kind = PASS_predictions;
+    check(run_pass(kernels, type, &rows, &pass, n_threads, scores));
     print_reals("scores", scores, ROWS * n_classes);
 }
 
@@ -273,7 +290,9 @@ static void run_sgd(enum real_type type, struct dense_rows rows) {
         const struct sgd_settings settings = {
             {LOSS_LOGISTIC, 0.0, INFINITY}, 0.5, variant ? 0x1p-24 : 0.0, 2.0, 0.01, rows.n_columns,
             variant == 2 ? INFINITY : 2.0};
-        const struct sgd_block block = {.n_steps = SGD_STEPS,
+        const struct sgd_block block = {.w = reals,
+                                        .w_sum = sum,
+                                        .n_steps = SGD_STEPS,
                                         .order = order,
                                         .batch_ends = ends,
                                         .step_sizes = sizes,
@@ -281,7 +300,7 @@ static void run_sgd(enum real_type type, struct dense_rows rows) {
                                         .noise = variant ? NULL : floats};
         memset(reals, 0, sizeof reals);
         memset(sum, 0, sizeof sum);
-        check(one_sgd_block(kernels, type, &rows, &settings, &block, reals, sum));
+        check(run_sgd_block(kernels, type, &rows, &settings, &block));
         print_reals("descent", reals, dimension);
         print_reals("its sum", sum, dimension);
     }
@@ -316,7 +335,8 @@ static void run_kernels(void) {
             snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld ", type ? 64 : 32,
                      (long long)widths[i]);
             print_reals("norms", norms, ROWS);
-            check(all_predictions(kernels, (enum real_type)type, &rows, n_threads, w, kept));
+            const struct pass pass = usual(PASS_predictions);
+            check(run_pass(kernels, (enum real_type)type, &rows, &pass, n_threads, kept));
             print_reals("predictions", kept, ROWS);
             run_batch((enum real_type)type, rows);
             run_columns((enum real_type)type, rows);
