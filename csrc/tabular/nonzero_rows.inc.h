@@ -99,10 +99,11 @@ ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum n
 /* sums[j] += lane by lane, the integers round(s_i (x_i, 1)_j / grid), each count_i times unless
  * count is NULL; see add_rounded_rows(). */
 ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                       int64_t number_bytes, double step, const double *s,
-                                       const int64_t *count, int64_t n_columns, double shift,
+                                       int64_t number_bytes, const struct tabular_matrix *table,
+                                       const double *s, const int64_t *count, double shift,
                                        wide_u64 *sums) {
     const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
+    const double step = table->step;
     wide_f64 factor[BLOCK_WIDES];
     wide_u64 times[BLOCK_WIDES], ones = {0};
     for (int v = 0; v < BLOCK_WIDES; v++) {
@@ -114,7 +115,7 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
             integers *= times[v];
         ones += integers;
     }
-    sums[n_columns] += ones;
+    sums[table->n_columns] += ones;
     while (cursor.column < cursor.end) {
         wide_u64 *sum = &sums[cursor.column->column];
         wide_u64 total = *sum;
@@ -131,7 +132,7 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
 }
 
 /* One loop per type of numbers: it is a constant inside. */
-#define FOR_LIVE_TYPE(CALL)                                                                        \
+#define FOR_NUMERIC_TYPE(CALL)                                                                     \
     switch (table->numeric_type) {                                                                 \
     case NUMERIC_F32:                                                                              \
         CALL(NUMERIC_F32, sizeof(float)) break;                                                    \
@@ -149,7 +150,7 @@ static __attribute__((noinline)) void multiply_nonzero_block(const struct tabula
                                                              double *p) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
 #define MULTIPLY(TYPE, BYTES) multiply_nonzero_numbers(cursor, TYPE, BYTES, table->step, w, p);
-    FOR_LIVE_TYPE(MULTIPLY)
+    FOR_NUMERIC_TYPE(MULTIPLY)
 #undef MULTIPLY
 }
 
@@ -159,14 +160,13 @@ static __attribute__((noinline)) void add_nonzero_block(const struct tabular_mat
                                                         const int64_t *count, double shift,
                                                         wide_u64 *sums) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define ADD(TYPE, BYTES)                                                                           \
-    add_nonzero_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
+#define ADD(TYPE, BYTES) add_nonzero_numbers(cursor, TYPE, BYTES, table, s, NULL, shift, sums);
 #define ADD_MULTIPLES(TYPE, BYTES)                                                                 \
-    add_nonzero_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
+    add_nonzero_numbers(cursor, TYPE, BYTES, table, s, count, shift, sums);
     if (count)
-        FOR_LIVE_TYPE(ADD_MULTIPLES)
+        FOR_NUMERIC_TYPE(ADD_MULTIPLES)
     else
-        FOR_LIVE_TYPE(ADD)
+        FOR_NUMERIC_TYPE(ADD)
 #undef ADD
 #undef ADD_MULTIPLES
 }

@@ -438,6 +438,16 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
 
+cdef tuple argument_names():
+    cdef list names = []
+    while pass_arguments[len(names)].name != NULL:
+        names.append(pass_arguments[len(names)].name.decode())
+    return tuple(names)
+
+
+cdef tuple ARGUMENT_NAMES = argument_names()
+
+
 cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
     """Fills `value` from the attributes of `pass_`; returns the arrays that it points into."""
     cdef list alive = []
@@ -449,10 +459,10 @@ cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
         raise ValueError(f"there is no pass {pass_.kernel!r}")
     value.kind = <pass_kind>kind
     loss_spec = getattr(pass_, "loss_spec", None)
-    if loss_spec is not None and loss_spec[0] != SOFTMAX:
+    if loss_spec and loss_spec[0] != SOFTMAX:
         value.loss = loss_of(loss_spec)
-    while argument.name != NULL:
-        given = getattr(pass_, argument.name.decode(), None)
+    for name in ARGUMENT_NAMES:
+        given = getattr(pass_, name, None)
         place = <char *>value + argument.offset
         if given is None:
             pass
