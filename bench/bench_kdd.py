@@ -56,10 +56,10 @@ def passes(name: str, table: TabularMatrix, y, row_norm: float, w, rounds: int) 
         def line_search(objective: dperm.Objective = objective) -> object:
             return objective.clipped_loss_sums(w, w, STEPS, LOSS_CLIP)
 
-        for _ in range(3):  # the second one finds the live columns that later ones read
+        for _ in range(3):  # the second one finds the nonzero columns that later ones read
             gradient()
-        live = objective._rows.x.nonzero_bytes
-        show(f"{name}, {kind}: memory of live columns (bytes a row)", live / objective._rows.x.shape[0])
+        nonzero = objective._rows.x.nonzero_bytes
+        show(f"{name}, {kind}: memory of nonzero columns (bytes a row)", nonzero / objective._rows.x.shape[0])
         show(f"{name}, {kind}: gradient pass (ms)", 1e3 * min(seconds(gradient) for _ in range(9)))
         show(f"{name}, {kind}: best numpy / gradient pass", ratio(numpy_best, gradient, rounds))
         show(f"{name}, {kind}: materialising numpy / gradient pass", ratio(numpy_materialised, gradient, 3))

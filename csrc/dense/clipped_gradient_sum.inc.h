@@ -1,7 +1,9 @@
 /* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h.
  *
- * A block of rows is added up while the next one is multiplied and memory is asked for the one
- * after: a few lines at a time throughout, which keeps the bus busy. */
+ * A block of rows is added up while the next one is multiplied and memory is prefetched for the one
+ * after: a few lines at a time throughout, which keeps the bus busy.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
 /* s_i = loss'(p_i) * scale_i; on return s_i (x_i, 1) is the record's gradient. */
 ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * block, struct loss loss,
@@ -97,7 +99,7 @@ ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first,
                     block);
 }
 
-/* The first block, and what its rows make with the packed weights. Asks for rows of a batch up to
+/* The first block, and what its rows make with the packed weights. Prefetches rows of a batch up to
  * where add_and_multiply() begins to. */
 static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                  const struct NAME(layout) * layout,

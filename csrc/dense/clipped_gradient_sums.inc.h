@@ -1,6 +1,8 @@
 /* Clipped gradient sums at several weight vectors: a block of rows is read from memory once, and
  * from the cache for every model. Each sum has the bits of clipped_gradient_sum(): the same units,
- * in the same order. */
+ * in the same order.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h. */
 
 enum { NAME(wides_per_unit) = UNIT_BYTES / WIDE_BYTES };
 

@@ -1,4 +1,7 @@
-/* Clipped losses along a line, and predictions. See kernel_table.h. */
+/* Clipped losses along a line, and predictions. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/logistic_line.inc.h,
+ * loss/loss_values.inc.h. */
 
 /* Sum over a block of round(min(value, clip) / grid), each count_i times unless count is NULL. A
  * NaN, which no comparison lets pass, counts 0; an overflow to infinity counts as clip. */

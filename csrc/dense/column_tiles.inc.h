@@ -2,7 +2,10 @@
  * tiles of ROWS_PER_BLOCK rows are copied out of the columns, in which entry i of column j is
  * tile[j * ROWS_PER_BLOCK + i], and a lane of a vector is a row. Whatever is computed of a row is
  * computed in the order of the kernels for dense rows: the bits are theirs. Included once per
- * element type. */
+ * element type.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h,
+ * dense/row_norms.inc.h. */
 
 enum {
     NAME(TILE_VECTORS) = ROWS_PER_BLOCK / WIDE_LANES,
@@ -54,7 +57,7 @@ ALWAYS_INLINE uintptr_t NAME(column_ahead)(const struct columns_matrix *matrix, 
 }
 
 /* Rows first .. first + count - 1 of every column, in tiles; a last one is filled up with zeros.
- * Asks for what comes next: no hardware foresees where another column is. */
+ * Prefetches what comes next: no hardware foresees where another column is. */
 static void NAME(copy_tiles)(const struct columns_matrix *matrix, int64_t first, int64_t count,
                              REAL *tiles) {
     enum { BYTES = ROWS_PER_BLOCK * sizeof(REAL) };

@@ -1,4 +1,6 @@
-/* Changes of the losses at the neighbours of w along the axes. See kernel_table.h. */
+/* Changes of the losses at the neighbours of w along the axes. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
 /* sum_out[k] += times * round(change_k / grid) with change_k = value[k] - base + clip/2 kept in
  * [0, clip]. A NaN, which no comparison lets pass, counts 0. */

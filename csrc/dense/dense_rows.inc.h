@@ -1,5 +1,7 @@
 /* Blocks of dense rows: reading them, their dot products with a weight vector, and
- * adding multiples of them up. Included once per element type. */
+ * adding multiples of them up. Included once per element type.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 /* How the columns are cut into units of LANES. When the width is not a multiple of
  * LANES, a last unit covers the last LANES columns again; weights of the columns it
@@ -8,7 +10,7 @@
 struct NAME(layout) {
     int64_t n_columns, width; /* width = max(n_columns, LANES) */
     int64_t full_units, units;
-    /* From a row of a batch that is multiplied to those asked for: see prefetched_of_batch(). */
+    /* From a row of a batch that is multiplied to those prefetched: see prefetched_of_batch(). */
     int64_t rows_near, rows_far;
 };
 
@@ -153,7 +155,7 @@ ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t 
             block->norm[i] = rows->clip_norms[rows->batch ? rows->batch[first + i] : first + i];
 }
 
-/* Ask for row i of a batch, if there is one: no hardware foresees where it lies. */
+/* Prefetches row i of a batch, if there is one: no hardware foresees where it lies. */
 ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) {
     if (!rows->batch || i >= rows->n_rows)
         return;
@@ -166,14 +168,14 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* Rows to be asked for while another is multiplied: `near` into the nearest cache and, of a batch,
+/* Rows to prefetch while another is multiplied: `near` into the nearest cache and, of a batch,
  * `far` into the next one, which takes more lines at once. */
 struct NAME(prefetched) {
     const REAL *near, *far;
 };
 
 /* Rows `near` and `far` of a batch while one at `there` is multiplied, which stands for those
- * past the last. Asks for a norm and a target here: for those of a whole block at once the
+ * past the last. Prefetches a norm and a target here: for those of a whole block at once the
  * processor would have to wait. */
 ALWAYS_INLINE struct NAME(prefetched)
     NAME(prefetched_of_batch)(const struct dense_rows *rows, int64_t near, int64_t far,
@@ -191,8 +193,9 @@ ALWAYS_INLINE struct NAME(prefetched)
     return prefetched;
 }
 
-/* Where the n rows from `next` on lie, to be asked for while those of a block are multiplied; where
- * these lie, which are there already, if there are no more. Of a batch see prefetched_of_batch().
+/* Where the n rows from `next` on lie, to be prefetched while those of a block are multiplied;
+ * where these lie, which are there already, if there are no more. Of a batch see
+ * prefetched_of_batch().
  */
 ALWAYS_INLINE void NAME(rows_to_prefetch)(const struct dense_rows *rows, int64_t next, int64_t end,
                                           int n, const struct NAME(block) * block,
@@ -243,7 +246,7 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #endif
 }
 
-/* Asks for the lines where a unit of the rows begins. */
+/* Prefetches the lines where a unit of the rows begins. */
 ALWAYS_INLINE void NAME(prefetch_unit)(enum prefetching prefetching,
                                        struct NAME(prefetched) prefetched, int64_t unit) {
     if (prefetching != PREFETCH_NOTHING)
@@ -252,8 +255,8 @@ ALWAYS_INLINE void NAME(prefetch_unit)(enum prefetching prefetching,
         __builtin_prefetch(prefetched.far + unit * LANES, 0, 2);
 }
 
-/* <x, w> for packed w, four units at a time, each with its own partial sums. Asks for other rows
- * meanwhile as evenly as it reads: a processor that is asked for much at once has to wait.
+/* <x, w> for packed w, four units at a time, each with its own partial sums. Prefetches other rows
+ * meanwhile as evenly as it reads: a processor that gets many requests at once has to wait.
  * `prefetching` is a constant. */
 ALWAYS_INLINE REAL NAME(dot_prefetching)(enum prefetching prefetching, const REAL *restrict x,
                                          const REAL *restrict w, const struct NAME(layout) * layout,
@@ -318,7 +321,7 @@ ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w
     *with_v = NAME(fold)(sum[1][0]);
 }
 
-/* p[i] = <x_i, w>, asking for the first half of a batch's block from `next` on meanwhile. */
+/* p[i] = <x_i, w>, prefetching the first half of a batch's block from `next` on meanwhile. */
 static __attribute__((noinline)) void
 NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct NAME(block) * block,
                      const REAL *w, const struct NAME(layout) * layout, double *p) {
@@ -329,7 +332,7 @@ NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct N
     }
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */
+/* p[i] = scale_i * (<x_i, w> + intercept). Prefetches rows of a batch from `next` on meanwhile. */
 ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,

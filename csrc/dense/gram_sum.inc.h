@@ -1,4 +1,6 @@
-/* Sums of outer products of rows, and norms of rows seen through a matrix. See kernel_table.h. */
+/* Sums of outer products of rows, and norms of rows seen through a matrix. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h. */
 
 /* Column of the panel = round(factor * (x, 1)), and round(target) in the column after it. */
 ALWAYS_INLINE void NAME(put_row)(const REAL *restrict x, int64_t n_columns, int intercept,

@@ -1,6 +1,8 @@
 /* The plain gradient sum of float rows in double arithmetic, for trainings whose proof counts
  * every rounding error: a few rows at a time are converted into the workspace, where the
- * kernel for doubles reads them. Double rows need nothing of the kind. */
+ * kernel for doubles reads them. Double rows need nothing of the kind.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h. */
 enum { ROWS_CONVERTED = 32 };
 
 static int64_t converted_bytes(int64_t n_columns) {

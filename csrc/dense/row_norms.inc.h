@@ -1,4 +1,6 @@
-/* Euclidean norms of rows, in double, and the plain sum of entries. */
+/* Euclidean norms of rows, in double, and the plain sum of entries.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 /* The norm where a plain sum of squares is of no use: NaN if an entry is not finite; else from
  * entries scaled by a power of two, as their squares overflowed or lost digits to underflow.

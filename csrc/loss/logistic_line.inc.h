@@ -4,7 +4,9 @@
  *
  * Only for rows whose margins stay within +-LINE_LIMIT, where neither exp(m) nor exp(-m)
  * overflows; whether a row does is a matter of that row and the arguments alone. After n steps
- * the relative error of the sequence is below (n + 8) roundings. */
+ * the relative error of the sequence is below (n + 8) roundings.
+ *
+ * Needs: vector/real_types.inc.h. */
 #undef LINE_LIMIT
 #undef LINE_BLOCKS_PER_FLUSH
 #undef WIDES_PER_BLOCK

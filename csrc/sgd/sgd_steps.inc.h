@@ -1,5 +1,8 @@
 /* Steps of stochastic gradient descent without leaving C; see sgd_steps.h. Rows of either type, all
- * arithmetic in double. */
+ * arithmetic in double.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h,
+ * sgd/sgd_update.inc.h. */
 
 /* What one call works with: vectors of `width` doubles, the dimension rounded up to whole units;
  * places past the dimension are and stay 0. */

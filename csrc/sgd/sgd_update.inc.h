@@ -1,5 +1,7 @@
 /* What the steps of stochastic gradient descent do to vectors of doubles, padded with 0 to whole
- * units (see sgd_steps.inc.h). Included where the double templates are in force. */
+ * units (see sgd_steps.inc.h). Included where the double templates are in force.
+ *
+ * Needs: dense/dense_rows.inc.h. */
 
 enum {
     SGD_LANES = UNIT_BYTES / sizeof(double),

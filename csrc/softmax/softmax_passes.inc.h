@@ -1,4 +1,7 @@
-/* Passes over the data for softmax losses. See kernel_table.h. */
+/* Passes over the data for softmax losses. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
+ * softmax/softmax_products.inc.h, softmax/softmax_scores.inc.h. */
 
 /* sum_out[k] += sum over a group of round(factor_ik / grid): the intercepts. */
 ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_classes, REAL shift,

@@ -1,6 +1,8 @@
 /* From the scores p_k of a row, one per class, to its residuals and its loss. Scores of a group of
  * rows are kept class by class, so that every loop runs over rows and a row's sums over classes
- * are added in the order of the classes. In double; elementary operations only. */
+ * are added in the order of the classes. In double; elementary operations only.
+ *
+ * Needs: loss/loss_values.inc.h. */
 #ifndef DPERM_SOFTMAX_SCORES_H
 #define DPERM_SOFTMAX_SCORES_H
 

@@ -49,7 +49,7 @@ static void rows_of_row_panel(const struct sparse_matrix *matrix,
         *end = matrix->n_rows;
 }
 
-/* Once per type of indices: the entries on every line of sums, and those of a row_panel in every
+/* Once per type of indices: the entries on every line of sums, and those of a row panel in every
  * panel, where panel[] has the panel of every line. */
 #define COUNT_ENTRIES(INDEX)                                                                       \
     static void count_lines_##INDEX(const struct sparse_matrix *matrix,                            \
@@ -70,7 +70,7 @@ static void rows_of_row_panel(const struct sparse_matrix *matrix,
 COUNT_ENTRIES(int32_t)
 COUNT_ENTRIES(int64_t)
 
-/* Once per type of values and indices: puts the entries of a row_panel where they belong; next[t]
+/* Once per type of values and indices: puts the entries of a row panel where they belong; next[t]
  * is where the next one of panel t goes. */
 #define PLACE_ENTRIES(REAL, INDEX, MOST)                                                           \
     static void place_##REAL##_##INDEX(const struct sparse_matrix *matrix,                         \
@@ -161,7 +161,7 @@ static void free_column_panels(struct column_panels *panels) {
     free(panels);
 }
 
-/* Tiles follow each other panel by panel: starts from the counts of each row_panel, which become
+/* Tiles follow each other panel by panel: starts from the counts of each row panel, which become
  * the places of its next entries. */
 static void start_tiles(struct column_panels *panels, int64_t *count) {
     int64_t before = 0;

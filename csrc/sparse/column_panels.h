@@ -1,9 +1,9 @@
 /* The entries of a sparse matrix a second time, in tiles: panels of neighbouring columns, cut into
- * row_panels of neighbouring rows.
+ * row panels of neighbouring rows.
  *
  * Row by row, nearly every entry of a wide matrix leads to a weight and to a sum that no cache near
- * the core holds. A panel is so narrow that its weights and sums stay there, and a row_panel so
- * short that its products do. Strips share no sums and row_panels share no products: any thread may
+ * the core holds. A panel is so narrow that its weights and sums stay there, and a row panel so
+ * short that its products do. Panels share no sums and row panels share no products: any thread may
  * take any of them. Columns are neighbours in the order of column_permutation.h. */
 #ifndef DPERM_COLUMN_PANELS_H
 #define DPERM_COLUMN_PANELS_H
@@ -18,11 +18,11 @@ struct column_panels {
     enum reading reading; /* of entries and values */
     int64_t n_panels, n_row_panels;
     int64_t rows_per_row_panel; /* at most 2^16: rows of an entry count from the first of its
-                                   row_panel */
+                                   row panel */
     int64_t *first_place;       /* n_panels + 1: panel t is places first_place[t] .. [t + 1] - 1 */
     int64_t *first_panel;       /* n_slots + 1: panels of a leaf */
-    int64_t *starts;   /* n_panels * n_row_panels + 1: entries of a panel, row_panel by row_panel */
-    uint32_t *entries; /* row in the row_panel * 2^16 + place in the panel */
+    int64_t *starts;   /* n_panels * n_row_panels + 1: entries of a panel, row panel by row panel */
+    uint32_t *entries; /* row in the row panel * 2^16 + place in the panel */
     /* n_entries, of the matrix's type. 0 for a value that is not finite: its row never counts. */
     void *values;
 };

@@ -2,14 +2,14 @@
 #include "sparse/sparse_rows.h"
 
 enum {
-    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between asking for a weight and its product */
-    SPARSE_ENTRIES_AHEAD = 512,    /* between asking for an entry and reading it */
-    SPARSE_ROWS_AHEAD = 64,        /* between asking for what is known of a row and reading it */
+    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between prefetching a weight and its product */
+    SPARSE_ENTRIES_AHEAD = 512,    /* between prefetching an entry and reading it */
+    SPARSE_ROWS_AHEAD = 64,        /* between prefetching what is known of a row and reading it */
     SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
     SPARSE_SGD_VECTORS = 4
 };
 
-/* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
+/* Prefetches `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
  * the hardware does not foresee that an array is read from end to end. */
 ALWAYS_INLINE void prefetch_beyond(const void *at, int64_t distance, int64_t bytes,
                                    enum reading reading) {

@@ -18,7 +18,7 @@ struct sparse_matrix {
     struct panel_store *store; /* see column_panels.h; or NULL */
 };
 
-/* What becomes of memory that is asked for: it is read again near; or once, and leaves the nearest
+/* What becomes of memory that is prefetched: it is read again soon; or once, and leaves the nearest
  * cache, or all of them, to others. */
 enum reading { READ_AGAIN, READ_ONCE, READ_ONCE_PAST_CACHES };
 

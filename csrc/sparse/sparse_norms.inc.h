@@ -1,4 +1,6 @@
-/* Norms of sparse rows, with the bits of row_norms. Once per type of values and columns. */
+/* Norms of sparse rows, with the bits of row_norms. Once per type of values and columns.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/row_norms.inc.h. */
 
 static double SPARSE(norm_of)(const VALUE *x, const INDEX *column, int64_t count, int intercept) {
     double partial[16] = {0}, total = 0.0;

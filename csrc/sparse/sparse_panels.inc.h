@@ -1,5 +1,6 @@
 /* Products of rows with weights, and exact sums, over panels of columns. Once per type of values.
- */
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h. */
 
 ALWAYS_INLINE void NAME(add_entry)(uint32_t entry, REAL x, const REAL *restrict factors, REAL shift,
                                    int64_t *restrict sums) {

@@ -1,7 +1,10 @@
 /* Plain gradient sums over sparse rows, with the bits of gradient_sum: first the factors of the
  * rows, then the columns, each of which adds up its entries in the order of rows. Whoever adds a
  * column needs no other, so that columns are shared out to threads. Once per type of values, of
- * columns and of the arithmetic. */
+ * columns and of the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
 static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
                             const struct pass *pass, double *factor_out, double *sums) {

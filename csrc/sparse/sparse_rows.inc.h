@@ -1,5 +1,8 @@
 /* Blocks of sparse rows: reading them, their products with weights, and adding multiples of them
- * up. Once per type of values, of columns and of the arithmetic. */
+ * up. Once per type of values, of columns and of the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/dense_rows.inc.h,
+ * sparse/sparse_lane_sums.inc.h. */
 
 struct SPARSE(row) {
     const VALUE *x;
@@ -27,8 +30,8 @@ ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *spar
     return row;
 }
 
-/* Places that a row's columns lead to, asked for before they are needed: no hardware foresees them.
- * The weights of a line search are pairs. */
+/* Places that a row's columns lead to, prefetched before they are needed: no hardware foresees
+ * them. The weights of a line search are pairs. */
 struct SPARSE(ahead) {
     const REAL *weights;
     int width;           /* reals a weight: 1 or 2 */
@@ -55,7 +58,7 @@ ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse, int64
            matrix->n_entries - matrix->starts[first + ROWS_PER_BLOCK] >= SPARSE_WEIGHTS_AHEAD;
 }
 
-/* A block asks for what is known of rows to come. */
+/* Prefetches what is known of rows to come. */
 ALWAYS_INLINE void SPARSE(prefetch_rows)(const struct sparse_rows *sparse, int64_t first) {
     const struct dense_rows *rows = &sparse->rows;
     const VALUE *y = rows->y;
@@ -67,7 +70,7 @@ ALWAYS_INLINE void SPARSE(prefetch_rows)(const struct sparse_rows *sparse, int64
                     sparse->reading);
 }
 
-/* A row asks for as many entries of the rows to come, which are read again when they are added to
+/* A row prefetches as many entries of the rows to come, which are read again when they are added to
  * sums. */
 ALWAYS_INLINE void SPARSE(prefetch_entries)(const struct SPARSE(row) * row,
                                             const struct SPARSE(ahead) * ahead, enum reading once) {
@@ -78,8 +81,8 @@ ALWAYS_INLINE void SPARSE(prefetch_entries)(const struct SPARSE(row) * row,
                     reading);
 }
 
-/* A batch asks for what its rows need some rows ahead, in three stages, each of which needs what
- * the one before it asked for. */
+/* A batch prefetches what its rows need some rows ahead, in three stages, each of which needs what
+ * the one before it fetched. */
 static __attribute__((noinline)) void SPARSE(prefetch_batch_row)(const struct sparse_rows *sparse,
                                                                  const struct SPARSE(ahead) * ahead,
                                                                  int64_t i) {

@@ -1,6 +1,9 @@
 /* Steps of stochastic gradient descent on sparse rows, with the bits of sgd_steps.inc.h. The
  * rows of a batch cost what they store; the step itself, like the noise, costs the dimension. All
- * arithmetic in double. Once per type of values and columns. */
+ * arithmetic in double. Once per type of values and columns.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/dense_rows.inc.h, sgd/sgd_update.inc.h, sparse/sparse_lane_sums.inc.h. */
 
 struct SPARSE(sgd_scratch) {
     struct layout_f64 layout;

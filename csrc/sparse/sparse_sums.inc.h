@@ -1,5 +1,8 @@
 /* Predictions of sparse rows and exact sums over them. Once per type of values, of columns and of
- * the arithmetic. */
+ * the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h, sparse/sparse_rows.inc.h. */
 
 static void SPARSE(predictions)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out) {

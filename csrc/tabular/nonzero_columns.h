@@ -1,6 +1,6 @@
 /* The rows of a table (tabular_matrix.h) in blocks, each a list of the dense columns that are not 0
  * in all of its rows. Passes read this in place of the table where it is short: of many columns few
- * are live in neighbouring rows, and of these most hold one value, which is kept once. */
+ * are nonzero in neighbouring rows, and of these most hold one value, which is kept once. */
 #ifndef DPERM_NONZERO_COLUMNS_H
 #define DPERM_NONZERO_COLUMNS_H
 
@@ -16,7 +16,7 @@ enum {
 
 /* The columns of a block come in an order in which the products with weights can be added up on a
  * stack and give the bits of dense rows: the columns of a slot in their own order, and slots as the
- * tree says in which dot() and fold() of dense_rows.inc.h add them up. A slot without live
+ * tree says in which dot() and fold() of dense_rows.inc.h add them up. A slot without nonzero
  * columns holds 0, and is left out. */
 struct nonzero_column {
     double value;       /* of the rows in `rows`; the others are 0 */

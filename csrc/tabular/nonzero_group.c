@@ -15,7 +15,7 @@ enum {
 };
 _Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
 
-/* A column that is live in the block at hand. */
+/* A column that is nonzero in the block at hand. */
 struct found_column {
     struct nonzero_column entry;
     int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
@@ -76,7 +76,7 @@ void close_group_finder(struct group_finder *finder) {
     free(finder->numbers);
 }
 
-/* The live column at dense column `column`, new if it was not live before. */
+/* The nonzero column at dense column `column`, new if it was zero before. */
 static struct found_column *find_column(struct group_finder *finder, int64_t column) {
     const int32_t rank = finder->order->rank[column];
     const uint64_t bit = UINT64_C(1) << (rank & 63);

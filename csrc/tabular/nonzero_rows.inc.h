@@ -1,6 +1,8 @@
 /* Blocks of tabular rows by their nonzero columns (nonzero_columns.h): products with weights, and
  * adding multiples of the rows up. Rows stand side by side in the lanes of vectors. Included where
- * the double templates are in force. */
+ * the double templates are in force.
+ *
+ * Needs: tabular/number_vectors.inc.h. */
 
 _Static_assert(ROWS_PER_NONZERO_BLOCK == ROWS_PER_BLOCK, "blocks are those of the passes");
 

@@ -101,7 +101,7 @@ const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *ta
     return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
 }
 
-/* Ask for a row that lies anywhere. */
+/* Prefetches a row that lies anywhere. */
 static void prefetch_tabular(const struct tabular_matrix *table, int64_t place) {
     const int64_t bytes = table->n_numeric * table->number_bytes;
     const char *numeric = (const char *)table->numeric + place * bytes;

@@ -20,7 +20,7 @@ struct number_piece {
     int accumulator, first_lane, n_lanes;
 };
 
-/* A stretch of dense columns: pieces of numbers, then categorical columns. */
+/* A run of dense columns: pieces of numbers, then categorical columns. */
 struct tabular_segment {
     int64_t end_piece, end_category; /* they begin where the last segment ends */
 };
@@ -63,7 +63,7 @@ static inline const struct tabular_matrix *table_of(const struct dense_rows *row
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the live
+/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the nonzero
  * columns, as a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
 

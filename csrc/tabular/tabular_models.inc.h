@@ -1,6 +1,8 @@
 /* Clipped gradient sums at several weight vectors over tabular rows as they are. A group of models
  * shares a unit, a lane for each: what a category adds to a product, or gets from a row, is a
- * vector for all of them. The bits are those of as many single passes. */
+ * vector for all of them. The bits are those of as many single passes.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
 
 /* Models in a group, and rows whose slots are filled together. */
 enum { GROUP = UNIT_DOUBLES, ROWS_TOGETHER = 4 };

@@ -1,5 +1,8 @@
 /* Passes over tabular rows as they are. See kernel_table.h: the contracts, and the bits, are those
- * of the kernels for dense rows of doubles. */
+ * of the kernels for dense rows of doubles.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
+ * tabular/tabular_rows.inc.h. */
 
 static int64_t tabular_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     (void)pass;

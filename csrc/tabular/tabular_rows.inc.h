@@ -1,6 +1,8 @@
 /* Blocks of tabular rows (tabular_matrix.h) for passes that never expand them: reading them, their
  * dot products with weights, and adding multiples of them up. Included where the double templates
- * are in force; the bits are those of dense_rows.inc.h on the dense matrix. */
+ * are in force; the bits are those of dense_rows.inc.h on the dense matrix.
+ *
+ * Needs: dense/dense_rows.inc.h. */
 
 enum { MAX_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
 
@@ -112,7 +114,7 @@ CONVERT_NUMBERS(u16, uint16_t, TIMES)
 #undef TIMES
 
 /* The numbers of rows `first` on, to be read ahead; nothing where a block would pass `end`, or of a
- * batch. What else belongs to these rows is asked for at once. */
+ * batch. What else belongs to these rows is prefetched at once. */
 ALWAYS_INLINE struct read_ahead table_ahead(const struct dense_rows *rows, int64_t first,
                                             int64_t end, int64_t calls) {
     const struct tabular_matrix *table = table_of(rows);

@@ -129,7 +129,7 @@ static void make_sparse(const struct program *program, enum real_type type, enum
     set_shape(kept, type, n, d);
 }
 
-/* So wide that gradients are added up by panels of columns, in 16 row_panels of rows. Columns jump
+/* So wide that gradients are added up by panels of columns, in 16 row panels of rows. Columns jump
  * by up to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
 enum { WIDE_ROWS = 16 * 1024 + 9, WIDE_COLUMNS = (1 << 14) + 77, WIDE_PER_ROW = 8 };
 
