@@ -21,6 +21,7 @@ struct passes {
     struct dense_rows rows;
     int64_t dimension;
     double *w, *direction, *steps, *p;
+    int64_t n_steps;
 };
 
 /* Makes a pass, and tells the program what came out. */
@@ -43,7 +44,7 @@ static struct pass usual_pass(const struct passes *passes, enum pass_kind kind) 
     struct pass pass = {.kind = kind, .loss = LOGISTIC, .w = passes->w, .with_loss = 1};
     pass.direction = passes->direction;
     pass.steps = passes->steps;
-    pass.n_steps = KEPT_STEPS;
+    pass.n_steps = passes->n_steps;
     pass.inner_clip = 0.5;
     pass.clip = 0.75;
     pass.grid = 0x1p-22;
@@ -176,6 +177,7 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
                             .w = random_doubles(program, d),
                             .direction = random_doubles(program, d),
                             .steps = random_doubles(program, KEPT_STEPS),
+                            .n_steps = KEPT_STEPS,
                             .p = random_doubles(program, n)};
     passes.rows = (struct dense_rows){.y = y,
                                       .n_rows = n,

@@ -29,7 +29,7 @@
 #include "sgd/sgd_steps.h"
 #include "random/uniform_integers.h"
 
-enum { ROWS = 3 * 512 + 77, MAX_COLUMNS = 131, MAX_CLASSES = 7, N_STEPS = 11 };
+enum { ROWS = 3 * 512 + 77, MAX_COLUMNS = 131, N_STEPS = 11 };
 enum { MAX_SIZE = (MAX_COLUMNS + 2) * (MAX_COLUMNS + 3) / 2 };
 
 static const struct kernel_table *kernels;
@@ -95,12 +95,24 @@ static void check(int status) {
 
 /* -- kernels -- */
 
+static char memory[1 << 24];
+static size_t memory_used;
+
+static void *room(size_t bytes) {
+    void *array = memory + memory_used;
+    memory_used += (bytes + 63) / 64 * 64;
+    check(memory_used > sizeof memory);
+    return array;
+}
+
+static const struct program same_bits = {room, number, print_integers, print_reals};
+
 static float x_f32[ROWS * MAX_COLUMNS], y_f32[ROWS];
 static double x_f64[ROWS * MAX_COLUMNS], y_f64[ROWS];
-static double norms[ROWS], kept[ROWS], lengths[ROWS], scores[ROWS * MAX_CLASSES];
+static double norms[ROWS], kept[ROWS];
 static double w[MAX_SIZE], direction[MAX_SIZE], steps[N_STEPS], reals[MAX_SIZE];
 static double matrix[(MAX_COLUMNS + 1) * (MAX_COLUMNS + 16)];
-static int64_t integers[MAX_SIZE], batch[ROWS];
+static int64_t batch[ROWS];
 
 /* Entries with more digits than the grid has, rows of many lengths, and some that break rules. */
 static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept, int n_classes) {
@@ -135,72 +147,61 @@ static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept
     return rows;
 }
 
-/* With the arguments that most passes read. */
-static struct pass usual(enum pass_kind kind) {
-    struct pass pass = {.kind = kind, .loss = LOGISTIC, .w = w, .with_loss = 1};
-    pass.direction = direction;
-    pass.steps = steps;
-    pass.n_steps = N_STEPS;
-    pass.inner_clip = 0.5;
-    pass.clip = 0.75;
-    pass.grid = 0x1p-22;
-    return pass;
-}
-
-static void run_integers(const char *what, enum real_type type, const struct dense_rows *rows,
-                         const struct pass *pass) {
-    const struct result result = result_of_pass(rows, pass);
-    check(run_pass(kernels, type, rows, pass, n_threads, integers));
-    print_integers(what, integers, result_size(&result));
-}
-
-static void run_plain_sum(enum real_type type, const struct dense_rows *rows,
-                          const struct pass *pass, const char *what) {
-    const struct result result = result_of_pass(rows, pass);
-    const int64_t last = result_size(&result) - 1;
-    check(run_pass(kernels, type, rows, pass, n_threads, reals));
-    print_reals(what, reals, last);
-    print_reals("its loss", reals + last, 1);
+/* For the rows that make_rows() makes. */
+static struct passes passes_over(enum real_type type) {
+    memory_used = 0;
+    const struct passes passes = {.program = &same_bits,
+                                  .kernels = kernels,
+                                  .type = type,
+                                  .n_threads = n_threads,
+                                  .w = w,
+                                  .direction = direction,
+                                  .steps = steps,
+                                  .n_steps = N_STEPS};
+    return passes;
 }
 
 static void run_losses(enum real_type type, struct dense_rows rows) {
+    const struct passes passes = passes_over(type);
     static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0, 2, 3};
     for (int variant = 0; variant < 2 * N_LOSS_KINDS; variant++) {
-        struct pass pass = usual(PASS_clipped_gradient_sum);
+        struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
         pass.loss = (struct loss){(enum loss_kind)(variant / 2), parameters[variant / 2],
                                   variant % 2 ? 3.0 : INFINITY};
         snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld loss %d%s ", type ? 64 : 32,
                  (long long)rows.n_columns, pass.loss.kind, variant % 2 ? " smoothed" : "");
         rows.predictions = kept;
-        run_integers("gradient", type, &rows, &pass);
+        run_one(&passes, &rows, "gradient", pass);
         print_reals("kept predictions", kept, ROWS);
         pass.kind = PASS_clipped_loss_sums;
-        run_integers("line from them", type, &rows, &pass);
+        run_one(&passes, &rows, "line from them", pass);
         rows.predictions = NULL;
-        run_integers("line", type, &rows, &pass);
+        run_one(&passes, &rows, "line", pass);
         struct pass axes = pass;
         axes.kind = PASS_coordinate_loss_sums;
         axes.stride = 0.25;
         axes.clip = 0.5;
         axes.grid = 0x1p-40;
-        run_integers("axes", type, &rows, &axes);
+        run_one(&passes, &rows, "axes", axes);
         pass.kind = PASS_gradient_sum;
         for (pass.precise = 0; pass.precise < 2; pass.precise++)
-            run_plain_sum(type, &rows, &pass, pass.precise ? "precise sum" : "plain sum");
+            run_one(&passes, &rows, pass.precise ? "precise sum" : "plain sum", pass);
     }
 }
 
 static void run_batch(enum real_type type, struct dense_rows rows) {
-    const struct pass pass = usual(PASS_clipped_gradient_sum);
+    const struct passes passes = passes_over(type);
+    const struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
     rows.batch = batch;
     rows.n_rows = 0;
     for (int64_t i = 0; i < ROWS; i += 1 + (int64_t)(word() % 3))
         batch[rows.n_rows++] = i;
-    run_integers("gradient of a batch", type, &rows, &pass);
+    run_one(&passes, &rows, "gradient of a batch", pass);
 }
 
 /* The same matrix column by column. */
 static void run_columns(enum real_type type, struct dense_rows rows) {
+    const struct passes passes = passes_over(type);
     static float columns_f32[ROWS * MAX_COLUMNS];
     static double columns_f64[ROWS * MAX_COLUMNS];
     const void *columns[MAX_COLUMNS];
@@ -217,62 +218,62 @@ static void run_columns(enum real_type type, struct dense_rows rows) {
                                       .representation = COLUMN_ROWS,
                                       .find_norms =
                                           kernels->routes[DENSE_ROWS][PASS_row_norms].kernel[type]};
-    struct pass pass = usual(PASS_clipped_gradient_sum);
+    struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
     rows.x = NULL;
     rows.norms = NULL;
     rows.source = &source;
     rows.predictions = kept;
-    run_integers("gradient of columns", type, &rows, &pass);
+    run_one(&passes, &rows, "gradient of columns", pass);
     print_reals("their predictions", kept, ROWS);
     pass.kind = PASS_predictions;
-    check(run_pass(kernels, type, &rows, &pass, n_threads, kept));
-    print_reals("predictions of columns", kept, ROWS);
+    run_one(&passes, &rows, "predictions of columns", pass);
 }
 
 static void run_second_moments(enum real_type type, struct dense_rows rows) {
+    const struct passes passes = passes_over(type);
     const int64_t dimension = rows.n_columns + rows.intercept, n_out = (dimension + 15) / 16 * 16;
+    double *lengths = NULL;
     for (int64_t i = 0; i < dimension * n_out; i++)
         matrix[i] = (double)(int64_t)(word() >> 44) - 0x1p19;
     for (int variant = 0; variant < 8; variant++) {
-        struct pass pass = usual(PASS_gram_sum);
+        struct pass pass = usual_pass(&passes, PASS_gram_sum);
         pass.w = variant & 1 ? w : NULL;
         pass.inner_clip = 1.5;
         pass.grid = 0x1p-19;
         pass.target_factor = variant & 2 ? 0.5 : 0.0;
         pass.upper = variant >> 2;
-        run_integers("products", type, &rows, &pass);
+        run_one(&passes, &rows, "products", pass);
         if (variant > 0)
             continue;
         pass.kind = PASS_moment_sums;
         pass.clip = 0x1p38;
-        run_integers("moments", type, &rows, &pass);
+        run_one(&passes, &rows, "moments", pass);
         pass.kind = PASS_norms_through;
         pass.matrix = matrix;
         pass.n_out = n_out;
-        check(run_pass(kernels, type, &rows, &pass, n_threads, lengths));
-        print_reals("lengths", lengths, ROWS);
+        lengths = run_one(&passes, &rows, "lengths", pass);
     }
     for (int64_t i = 0; i < ROWS; i++)
         lengths[i] *= 0x1p-36; /* about as long as the rows */
     rows.clip_norms = lengths;
-    const struct pass pass = usual(PASS_clipped_gradient_sum);
-    run_integers("gradient clipped by them", type, &rows, &pass);
+    const struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
+    run_one(&passes, &rows, "gradient clipped by them", pass);
 }
 
 static void run_softmax(enum real_type type, int64_t d, int intercept, int64_t n_classes) {
     const struct dense_rows rows = make_rows(type, d, intercept, (int)n_classes);
-    struct pass pass = usual(PASS_clipped_gradient_sum);
+    const struct passes passes = passes_over(type);
+    struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
     pass.n_classes = n_classes;
     snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld softmax ", type ? 64 : 32,
              (long long)d);
-    run_integers("gradient", type, &rows, &pass);
+    run_one(&passes, &rows, "gradient", pass);
     pass.kind = PASS_gradient_sum;
-    run_plain_sum(type, &rows, &pass, "plain sum");
+    run_one(&passes, &rows, "plain sum", pass);
     pass.kind = PASS_clipped_loss_sums;
-    run_integers("line", type, &rows, &pass);
+    run_one(&passes, &rows, "line", pass);
     pass.kind = PASS_predictions;
-    check(run_pass(kernels, type, &rows, &pass, n_threads, scores));
-    print_reals("scores", scores, ROWS * n_classes);
+    run_one(&passes, &rows, "scores", pass);
 }
 
 static void run_sgd(enum real_type type, struct dense_rows rows) {
@@ -335,9 +336,8 @@ static void run_kernels(void) {
             snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld ", type ? 64 : 32,
                      (long long)widths[i]);
             print_reals("norms", norms, ROWS);
-            const struct pass pass = usual(PASS_predictions);
-            check(run_pass(kernels, (enum real_type)type, &rows, &pass, n_threads, kept));
-            print_reals("predictions", kept, ROWS);
+            const struct passes passes = passes_over((enum real_type)type);
+            run_one(&passes, &rows, "predictions", usual_pass(&passes, PASS_predictions));
             run_batch((enum real_type)type, rows);
             run_columns((enum real_type)type, rows);
             run_second_moments((enum real_type)type, rows);
@@ -350,18 +350,6 @@ static void run_kernels(void) {
 }
 
 /* -- rows that are not kept dense, and records -- */
-
-static char memory[1 << 24];
-static size_t memory_used;
-
-static void *room(size_t bytes) {
-    void *array = memory + memory_used;
-    memory_used += (bytes + 63) / 64 * 64;
-    check(memory_used > sizeof memory);
-    return array;
-}
-
-static const struct program same_bits = {room, number, print_integers, print_reals};
 
 static struct kept_rows kept_rows;
 
