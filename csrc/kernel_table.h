@@ -53,8 +53,8 @@ struct loss {
     double curvature; /* of the ramp in place of a kink; infinite for the kink itself */
 };
 
-/* The passes. To add one: a line here, its contract below, its result in passes/pass_results.c, and
- * its kernels and routes in dispatch/kernel_instances.c. */
+/* The passes. To add one: a line here, its contract below, its result in passes/pass_arguments.c,
+ * and its kernels and routes in dispatch/kernel_instances.c. */
 #define FOR_EACH_PASS(PASS)                                                                        \
     PASS(row_norms)                                                                                \
     PASS(entry_sum)                                                                                \

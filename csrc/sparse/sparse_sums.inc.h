@@ -53,7 +53,7 @@ SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL sh
     }
 }
 
-/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum_fn for its rows, which will be added
+/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum for its rows, which will be added
  * to `sums` next. */
 ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t first, int64_t end,
                                       const struct pass *pass, const int64_t *sums,

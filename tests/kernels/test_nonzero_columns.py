@@ -149,7 +149,7 @@ def test_rows_with_counts_are_rows_repeated(instruction_set, dtype, most):
         np.testing.assert_array_equal(call(by_columns), call(dense), strict=True)
 
 
-def test_a_table_that_is_not_short_by_live_columns_is_read_as_it_is():
+def test_a_table_that_is_not_short_by_nonzero_columns_is_read_as_it_is():
     for parts in [(0,) * 38, (300, 5, 300), (0,) * 10 + (70, 11), (5000,)]:
         table = random_table(2000, parts)
         rows = rows_by_nonzero_columns(table, targets(2000))
@@ -161,7 +161,7 @@ def test_a_table_that_is_not_short_by_live_columns_is_read_as_it_is():
         assert rows.x.nonzero_bytes == 0
 
 
-def test_batches_alone_make_no_live_columns():
+def test_batches_alone_make_no_nonzero_columns():
     table = runs(400, LAYOUTS["KDD"])
     layout = table.layout
     source = row_kernels.TabularSource(

@@ -161,13 +161,13 @@ def test_the_test_data_are_sparse_and_uneven():
     assert 0 < (norms > 1.5).sum() < 100
 
 
-# -- strips of columns -------------------------------------------------------------------------------
+# -- column panels ----------------------------------------------------------------------------------
 
 PASSES_BEFORE_STRIPS = 8
 
 
 def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
-    """Columns and entries enough for strips. By Zipf's law a few columns get most entries."""
+    """Columns and entries enough for panels. By Zipf's law a few columns get most entries."""
     rng = np.random.default_rng([n_rows, width])
     size = (n_rows, per_row)
     columns = rng.integers(0, width, size) if law == "uniform" else (rng.zipf(1.3, size) - 1) % width
@@ -182,7 +182,7 @@ def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
 
 
 def gradient_before_and_after(matrix, y, w, *, intercept=True, threads=2, loss="logistic", **options):
-    """The same sum from the first pass and from one by strips, and how many strips there are."""
+    """The same sum from the first pass and from one by panels, and how many panels there are."""
     rows = bind_sparse(matrix, y, intercept, 1.5, threads)
     arguments = spec(loss), weights(w, matrix, intercept), CLIP, GRID, threads
     passes = [rows.clipped_gradient_sum(*arguments, **options) for _ in range(PASSES_BEFORE_STRIPS + 2)]
@@ -195,7 +195,7 @@ def gradient_before_and_after(matrix, y, w, *, intercept=True, threads=2, loss="
 @intercepts
 @pytest.mark.parametrize("law", ["uniform", "Zipf"])
 @pytest.mark.parametrize("width", [20_000, 65_537, 200_003])
-def test_sums_by_strips_are_those_of_rows(instruction_set, dtype, intercept, law, width):
+def test_sums_by_panels_are_those_of_rows(instruction_set, dtype, intercept, law, width):
     index = (np.int32, np.int64)[width % 2]
     matrix, y, w = wide_problem(2000, width, 60, dtype, index, law)
     first, last, n_panels = gradient_before_and_after(matrix, y, w, intercept=intercept)
@@ -206,7 +206,7 @@ def test_sums_by_strips_are_those_of_rows(instruction_set, dtype, intercept, law
 
 @dtypes
 @pytest.mark.parametrize("beyond", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 71, 95, 127, 511])
-def test_strips_know_the_last_columns(dtype, beyond):
+def test_panels_know_the_last_columns(dtype, beyond):
     """Which partial sum a column belongs to depends on how the width is cut into units of lanes."""
     width = 2**14 + beyond
     matrix, y, w = wide_problem(1500, width, 40, dtype)
@@ -218,7 +218,7 @@ def test_strips_know_the_last_columns(dtype, beyond):
 
 
 @dtypes
-def test_infinite_weights_are_known_to_strips(dtype):
+def test_infinite_weights_are_known_to_panels(dtype):
     """A weight beyond the largest float makes predictions of every record that does not store 0 there NaN."""
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     w[matrix.indices[5]] = 1e300
@@ -229,8 +229,8 @@ def test_infinite_weights_are_known_to_strips(dtype):
 
 @dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_strips_of_several_slabs(dtype, threads):
-    """Threads make them and read them, a slab and a strip each; their number does not matter."""
+def test_panels_of_several_row_panels(dtype, threads):
+    """Threads make them and read them, a row panel and a column panel each; their number does not matter."""
     matrix, y, w = wide_problem(150_000, 20_000, 3, dtype)
     first, last, n_panels = gradient_before_and_after(matrix, y, w, threads=threads)
     assert n_panels > 1
@@ -238,7 +238,7 @@ def test_strips_of_several_slabs(dtype, threads):
 
 
 @dtypes
-def test_strips_leave_out_rows_that_do_not_count(dtype):
+def test_panels_leave_out_rows_that_do_not_count(dtype):
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     matrix.data[matrix.indptr[3]] = np.nan
     matrix.data[matrix.indptr[5]] = np.inf
@@ -255,7 +255,7 @@ def test_strips_leave_out_rows_that_do_not_count(dtype):
 
 
 @dtypes
-def test_strips_heed_norms_given_for_clipping_and_keep_predictions(dtype):
+def test_panels_heed_norms_given_for_clipping_and_keep_predictions(dtype):
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     norms = bind_sparse(matrix, y, True, 1.5).norms * 1.25 + 0.1
     first, last, n_panels = gradient_before_and_after(matrix, y, w, clip_norms=norms)
@@ -272,7 +272,7 @@ def test_strips_heed_norms_given_for_clipping_and_keep_predictions(dtype):
 
 
 def test_batches_and_counts_stay_with_rows():
-    """They neither use nor cause strips; with strips for whole passes, they give what they gave before."""
+    """They neither use nor cause panels; with panels for whole passes, they give what they gave before."""
     matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
     batch = np.arange(0, 2000, 3)
     rows = bind_sparse(matrix, y, True, 1.5, 2)
@@ -291,15 +291,15 @@ def test_batches_and_counts_stay_with_rows():
 
 
 @pytest.mark.parametrize(("n_rows", "width", "per_row"), [(4000, 16_000, 60), (5, 10**6, 2)])
-def test_matrices_that_strips_would_not_help_have_none(n_rows, width, per_row):
-    """Few columns, or hardly more entries than strips."""
+def test_matrices_that_panels_would_not_help_have_none(n_rows, width, per_row):
+    """Few columns, or hardly more entries than panels."""
     matrix, y, w = wide_problem(n_rows, width, per_row, np.float64)
     first, last, n_panels = gradient_before_and_after(matrix, y, w)
     assert n_panels == 0
     np.testing.assert_array_equal(last, first)
 
 
-def test_threads_that_pass_together_make_strips_once():
+def test_threads_that_pass_together_make_panels_once():
     matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
     rows = bind_sparse(matrix, y, True, 1.5)
     arguments = spec("logistic"), weights(w, matrix, True), CLIP, GRID, 1
