@@ -38,9 +38,10 @@ def compare(table: TabularMatrix, y: np.ndarray, row_norm: float, w: np.ndarray,
     show(f"{name}: memory of dense float64 / table", dense.nbytes / table.nbytes)
     for kind, objective in kinds.items():
         gradient, line_search = passes(objective, w, w)
-        for _ in range(3):  # the second one finds the live columns that later ones read
+        for _ in range(3):  # the second one finds the nonzero columns that later ones read
             gradient()
-        what = f"{name}, {kind}"
+        what, stored = f"{name}, {kind}", objective._rows.x
+        show(f"{what}: memory of nonzero columns (bytes a row)", stored.nonzero_bytes / stored.shape[0])
         show(f"{what}: gradient pass (ms)", milliseconds(gradient, 9))
         show_ratios({f"{what}: best numpy / gradient pass": (best, gradient)}, rounds)
         show_ratios({f"{what}: materialising numpy / gradient pass": (materialised, gradient)}, 3)

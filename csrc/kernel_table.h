@@ -1,9 +1,9 @@
 /* The compute kernels on one page.
  *
- * A kernel works on one range of rows, in one thread, and adds to the caller's
- * buffers; row_ranges.h runs it over threads. Every kernel exists for float and
- * double rows and once per instruction set, and computes the same bits in each
- * of them: all arithmetic is IEEE +, -, *, / in a fixed order, never
+ * A pass over the data is a value, struct pass. Its kernel works on one range of rows, in one
+ * thread, and adds to the caller's buffers; run_pass() (passes/run_pass.h) runs it over all rows in
+ * many threads. Every kernel exists for float and double rows and once per instruction set, and
+ * computes the same bits in each of them: all arithmetic is IEEE +, -, *, / in a fixed order, never
  * contracted.
  *
  * Conventions. A design matrix has n rows x_i of d columns, C order. With
@@ -53,175 +53,202 @@ struct loss {
     double curvature; /* of the ramp in place of a kink; infinite for the kink itself */
 };
 
+/* The passes. To add one: a line here, its contract below, its result in passes/pass_arguments.c,
+ * and its kernels and routes in dispatch/kernel_instances.c. */
+#define FOR_EACH_PASS(PASS)                                                                        \
+    PASS(row_norms)                                                                                \
+    PASS(entry_sum)                                                                                \
+    PASS(predictions)                                                                              \
+    PASS(clipped_gradient_sum)                                                                     \
+    PASS(clipped_gradient_sums)                                                                    \
+    PASS(gradient_sum)                                                                             \
+    PASS(clipped_loss_sums)                                                                        \
+    PASS(coordinate_loss_sums)                                                                     \
+    PASS(gram_sum)                                                                                 \
+    PASS(moment_sums)                                                                              \
+    PASS(norms_through)
+
+enum pass_kind {
+#define PASS(name) PASS_##name,
+    FOR_EACH_PASS(PASS)
+#undef PASS
+        N_PASSES
+};
+
+/* A pass: what each record contributes, and on which grid. Every pass reads some of the arguments;
+ * passes/pass_arguments.c knows them by name. */
+struct pass {
+    enum pass_kind kind;
+    struct loss loss;
+    int64_t n_classes; /* of the softmax loss, which is none of enum loss_kind; 0 for the others */
+    const double *w;
+    double inner_clip; /* bound of a contribution's norm before it is rounded */
+    double grid;       /* a power of two */
+
+    /* Several models: w is (n_models, n_columns + intercept). */
+    int64_t n_models;
+    const double *inner_clips, *grids; /* n_models */
+    const int32_t *folds;              /* n_rows: the row's fold; or NULL */
+    const int32_t *left_out;           /* n_models: the fold whose rows add nothing to the model */
+
+    const double *direction, *steps; /* steps: n_steps */
+    int64_t n_steps;
+    double clip;
+    double stride;
+
+    /* Rows as integers, see below. */
+    double target_factor;
+    int upper;            /* loss'' is replaced by an upper bound, see loss_curvatures.h */
+    const double *matrix; /* of n_out columns */
+    int64_t n_out;
+
+    int with_loss, precise;
+};
+
 struct row_source;
 
 struct dense_rows {
     const void *x;       /* n_rows * n_columns reals, C order; unused with a source */
     const void *y;       /* n_rows reals */
-    const double *norms; /* n_rows, from row_norms(); NULL for a source that finds them */
+    const double *norms; /* n_rows, from the pass row_norms; NULL for a source that finds them */
     int64_t n_rows, n_columns;
     int intercept; /* 0 or 1 */
     double row_norm;
     /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
-     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. A kernel asks
-     * for the memory of rows up to n_rows ahead of time, beyond the end of its range, too. */
+     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. A kernel
+     * prefetches rows up to n_rows, beyond the end of its range, too. */
     const int64_t *batch;
     /* NULL, or n_rows numbers above 0, and no batch: sums of gradients and of losses hold row i
-     * counts[i] times, and sums of integers are those of a matrix with as many equal rows. The
-     * other kernels do not look here. */
-    const int64_t *counts;
+     * multiplicity[i] times, and sums of integers are those of a matrix with as many equal rows.
+     * The other kernels do not look here. */
+    const int64_t *multiplicity;
     const double *clip_norms; /* n_rows lengths that stand for norms when clipping, or NULL */
     double *predictions; /* n_rows: clipped_gradient_sum leaves its p_i here, and clipped_loss_sums
                           * at the same weights takes them from here; or NULL */
     /* NULL, or what makes these rows, see row_blocks.h. Kernels for dense rows never see it. */
     const struct row_source *source;
-    /* Done by the threads of a pass of row_ranges.h meanwhile; one over sparse rows leaves them. */
-    const struct errand *errands;
-    int n_errands;
+    /* Done by the threads of run_pass() meanwhile; a pass over sparse rows leaves them undone. */
+    const struct side_task *side_tasks;
+    int n_side_tasks;
 };
 
-/* Rows on their way to integers: V_ij = round(a_i (x_i, 1)_j / grid), where
- * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most bound_in / norms[i]. Without w the
+/* A kernel: adds what rows [begin, end) contribute to `out`, or writes a result for each of them
+ * from `out` on. `workspace` is scratch of the size that the route tells, 64-byte aligned.
+ *
+ * row_norms: out[i - begin] = norm of row i, the intercept's 1 included, in double. Robust to
+ * overflow and underflow of the squares; NaN for a row with a non-finite entry, infinity for a norm
+ * above DBL_MAX, at least DBL_MIN for any row but 0. Relative error at most (n_columns + 8) *
+ * 2^-52. Reads no argument: the pass may be NULL.
+ *
+ * entry_sum: *out += sum of the entries: what reading them costs at least.
+ *
+ * predictions: out[i - begin] = p_i.
+ *
+ * clipped_gradient_sum: out[j] += sum over rows of round(s_i * (x_i, 1)_j / grid): integers.
+ *
+ *     s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-inner_clip / norms[i] (to
+ *     +-inner_clip / clip_norms[i] where given), so that the vector before rounding is no longer
+ *     than inner_clip (1 + 2^-22) for float and inner_clip (1 + 2^-50) for double rows. A subnormal
+ *     s_i counts as 0. inner_clip / grid <= 2^22 (float), 2^50 (double). n_columns + intercept
+ *     numbers.
+ *
+ * clipped_gradient_sums: the same for every model: out[k, j], row k as clipped_gradient_sum gives
+ * it for the rows that the model sees. No batch, no clip_norms.
+ *
+ * gradient_sum: the same sum without clip or grid, in floating point, for non-private use:
+ * out += sum_i loss'(p_i) z_i, and with_loss one number more, sum_i loss(p_i). `precise`: in double
+ * arithmetic for float rows, too.
+ *
+ * clipped_loss_sums: out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) /
+ * grid). Losses are evaluated in the precision of the rows. One read of each row serves all n_steps
+ * candidates. clip is a multiple of the grid with clip / grid <= 2^22 (float), 2^50 (double).
+ *
+ * coordinate_loss_sums: changes of the losses at the neighbours of w along the axes, each kept in
+ * [-clip/2, clip/2]: with D = n_columns + intercept, j < D and a = clip/2
+ *
+ *     out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) / grid),
+ *     out[D + j] += the same at w - stride e_j,   out[2 D] += the same at w.
+ *
+ *     Losses are evaluated in double at predictions in the precision of the rows. clip is a
+ *     multiple of the grid with clip / grid <= 2^50.
+ *
+ * Second moments see rows as integers: V_ij = round(a_i (x_i, 1)_j / grid), where
+ * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most inner_clip / norms[i]. Without w the
  * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
- * Before rounding V_i without that column is no longer than bound_in / grid (1 + 2^-50 + (n_columns
- * + 16) 2^-52). grid is a power of two, bound_in / grid and target_factor y_i / grid are at most
- * 2^22. */
-struct integer_rows {
-    struct loss loss;
-    const double *w; /* or NULL */
-    double bound_in, grid, target_factor;
-    int upper; /* loss'' is replaced by an upper bound, see loss_curvatures.h */
-};
-
-/* Several models of the same loss: clipped gradient sums that are made together. */
-struct models {
-    int64_t n_models;
-    const double *w;         /* n_models * (n_columns + intercept) */
-    const double *clips_in;  /* n_models */
-    const double *grids;     /* n_models */
-    const int32_t *folds;    /* n_rows: the row's fold; or NULL */
-    const int32_t *left_out; /* n_models: the fold whose rows add nothing to the model */
-};
-
-/* Norms of rows [begin, end), the intercept's 1 included, in double. Robust to
- * overflow and underflow of the squares; NaN for a row with a non-finite entry, infinity
- * for a norm above DBL_MAX, at least DBL_MIN for any row but 0. Relative error at
- * most (n_columns + 8) * 2^-52. */
-typedef void row_norms_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                          double *norms_out);
-
-/* Workspace of the two sums below, in bytes, 64-byte aligned. */
-typedef int64_t workspace_bytes_fn(int64_t n_columns);
-
-/* sum_out[j] += sum over rows of round(s_i * (x_i, 1)_j / grid): integers.
+ * Before rounding V_i without that column is no longer than inner_clip / grid (1 + 2^-50 +
+ * (n_columns + 16) 2^-52). inner_clip / grid and target_factor y_i / grid are at most 2^22.
  *
- * s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-clip_in / norms[i] (to
- * +-clip_in / clip_norms[i] where given), so that the vector before rounding is no longer than
- * clip_in (1 + 2^-22) for float and clip_in (1 + 2^-50) for double rows. A subnormal s_i counts as
- * 0. grid is a power of two with clip_in / grid <= 2^22 (float), 2^50 (double). sum_out has
- * n_columns + intercept entries. workspace is scratch. */
-typedef void clipped_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     struct loss loss, const double *w, double clip_in, double grid,
-                                     int64_t *sum_out, void *workspace);
-
-/* The same for every model: sum_out[k, j], n_models * (n_columns + intercept) integers, row k as
- * clipped_gradient_sum gives it for the rows that the model sees. No batch, no clip_norms. */
-typedef void clipped_gradient_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                      struct loss loss, const struct models *models,
-                                      int64_t *sum_out, void *workspace);
-typedef int64_t models_workspace_bytes_fn(int64_t n_columns, int64_t n_models);
-
-/* The same sum without clip or grid, in floating point, for non-private use:
- * sum_out += sum_i loss'(p_i) z_i and, unless loss_out is NULL, *loss_out += sum_i loss(p_i). */
-typedef void gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                             struct loss loss, const double *w, double *sum_out, double *loss_out,
-                             void *workspace);
-
-/* sum_out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) / grid).
- * Losses are evaluated in the precision of the rows. One read of each row serves all n_steps
- * candidates. grid is a power of two,
- * clip a multiple of it with clip / grid <= 2^22 (float), 2^50 (double). */
-typedef void clipped_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                  struct loss loss, const double *w, const double *direction,
-                                  const double *steps, int64_t n_steps, double clip, double grid,
-                                  int64_t *sum_out, void *workspace);
-
-/* Changes of the losses at the neighbours of w along the axes, each kept in [-clip/2, clip/2]: with
- * D = n_columns + intercept, j < D and a = clip/2
+ * gram_sum: out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper
+ * triangle. At most 2^40 rows.
  *
- *     sum_out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) /
- * grid), sum_out[D + j] += the same at w - stride e_j,   sum_out[2 D] += the same at w.
- *
- * Losses are evaluated in double at predictions in the precision of the rows. grid is a power of
- * two, clip a multiple of it with clip / grid <= 2^50. */
-typedef void coordinate_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     struct loss loss, const double *w, double stride, double clip,
-                                     double grid, int64_t *sum_out, void *workspace);
-
-/* sum_out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper triangle. At
- * most 2^40 rows. */
-typedef void gram_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                         const struct integer_rows *form, int64_t *sum_out, void *workspace);
-
-/* sum_out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
+ * moment_sums: out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
  * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before
- * rounding. clip is at most 2^44. */
-typedef void moment_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                            const struct integer_rows *form, double clip, int64_t *sum_out,
-                            void *workspace);
-
-/* norms_out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has n_columns +
- * intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column times V_i sum to
- * at most 2^52. */
-typedef void norms_through_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                              const struct integer_rows *form, const double *matrix, int64_t n_out,
-                              double *norms_out, void *workspace);
-
-/* Workspace of these three for rows of `width` integers, in bytes. */
-typedef int64_t gram_workspace_bytes_fn(int64_t n_columns, int64_t width);
-
-/* p_out[i - begin] = p_i. */
-typedef void predictions_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                            const double *w, double *p_out, void *workspace);
-
-/* Softmax. Targets are classes 0 .. n_classes - 1, weights w_k the columns of a matrix of
- * (n_columns + intercept, n_classes), C order, and so are directions and sums of gradients. A row
- * has one score <w_k, z_i> per class, the probabilities q_k = exp(score_k) / sum_j exp(score_j),
- * and the loss -log q_y; the gradient of the loss is z_i r_i^T with the residuals r_i = q - e_y. A
- * row with a score of NaN or +infinity contributes 0. */
-
-/* Workspace of the four kernels below, in bytes, 64-byte aligned. */
-typedef int64_t softmax_workspace_bytes_fn(int64_t n_columns, int64_t n_classes);
-
-/* sum_out[j, k] += sum over rows of round(s_ik * (x_i, 1)_j / grid): integers.
+ * rounding. clip is at most 2^44.
  *
+ * norms_through: out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has
+ * n_columns + intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column
+ * times V_i sum to at most 2^52.
+ *
+ * Softmax (n_classes > 0). Targets are classes 0 .. n_classes - 1, weights w_k the columns of a
+ * matrix of (n_columns + intercept, n_classes), C order, and so are directions and sums of
+ * gradients. A row has one score <w_k, z_i> per class, the probabilities q_k = exp(score_k) / sum_j
+ * exp(score_j), and the loss -log q_y; the gradient of the loss is z_i r_i^T with the residuals
+ * r_i = q - e_y. A row with a score of NaN or +infinity contributes 0.
+ *
+ * predictions: out[i - begin, k] = <w_k, z_i>.
+ *
+ * clipped_gradient_sum: out[j, k] += sum over rows of round(s_ik * (x_i, 1)_j / grid): integers.
  * s_i = r_i * min(1, row_norm / norms[i]), shortened where needed so that |s_i| * norms[i], the
- * Frobenius norm before rounding, is at most clip_in times 1 + 2^-22 (float rows) or 1 + 2^-50 +
- * n_classes * 2^-52 (double rows). The rest as for clipped_gradient_sum_fn. */
-typedef void clipped_softmax_gradient_sum_fn(const struct dense_rows *rows, int64_t begin,
-                                             int64_t end, int64_t n_classes, const double *w,
-                                             double clip_in, double grid, int64_t *sum_out,
-                                             void *workspace);
+ * Frobenius norm before rounding, is at most inner_clip times 1 + 2^-22 (float rows) or 1 + 2^-50 +
+ * n_classes * 2^-52 (double rows).
+ *
+ * gradient_sum, clipped_loss_sums: as above; losses are evaluated in double from scores in the
+ * precision of the rows. */
+typedef void pass_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
+                     const struct pass *pass, void *out, void *workspace);
 
-/* The same sum without clip or grid, for non-private use, as gradient_sum_fn. */
-typedef void softmax_gradient_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     int64_t n_classes, const double *w, double *sum_out,
-                                     double *loss_out, void *workspace);
+/* Workspace of a kernel in bytes. */
+typedef int64_t workspace_bytes_fn(const struct dense_rows *rows, const struct pass *pass);
 
-/* As clipped_loss_sums_fn; losses are evaluated in double from scores in the precision of the rows.
- */
-typedef void clipped_softmax_loss_sums_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                          int64_t n_classes, const double *w,
-                                          const double *direction, const double *steps,
-                                          int64_t n_steps, double clip, double grid,
-                                          int64_t *sum_out, void *workspace);
+/* How rows are cut into the ranges that threads take: see passes/ranges.c. */
+enum range_policy {
+    RANGES_OF_ROWS,
+    RANGES_OF_INTEGERS,
+    RANGES_OF_MODELS,
+    RANGES_OF_CLASSES,
+    RANGES_OF_TABLE,
+    RANGES_OF_COLUMNS
+};
 
-/* p_out[i - begin, k] = <w_k, z_i>. */
-typedef void class_scores_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
-                             int64_t n_classes, const double *w, double *p_out, void *workspace);
+/* How a pass goes over one representation of the rows. */
+struct route {
+    pass_fn *kernel[N_REAL_TYPES];       /* NULL where there is none */
+    workspace_bytes_fn *workspace_bytes; /* or NULL */
+    enum range_policy ranges;
+};
 
-/* Sum of the entries of rows [begin, end): what reading them costs at least. */
-typedef double entry_sum_fn(const struct dense_rows *rows, int64_t begin, int64_t end);
+/* Dense rows, or blocks of rows that are made dense; columns and tables as they are. Contracts and
+ * bits are those of dense rows (of doubles, for tables). Columns: no batch, no multiplicity;
+ * without norms in `rows` each row's is found on the way. Sparse rows: see sparse_rows.h. */
+enum representation {
+    DENSE_ROWS,
+    SOFTMAX_ROWS, /* dense, for passes with n_classes > 0 */
+    COLUMN_ROWS,
+    TABULAR_ROWS,
+    SPARSE_ROWS,
+    N_ROUTES = SPARSE_ROWS
+};
+
+/* An expand_rows_fn (row_blocks.h) for a struct columns_matrix. */
+typedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
+                               int64_t count, void *x_out);
+
+/* Steps of stochastic gradient descent: see sgd_steps.h. */
+struct sgd_settings;
+struct sgd_block;
+typedef void sgd_steps_fn(const struct dense_rows *rows, const struct sgd_settings *settings,
+                          const struct sgd_block *block, void *workspace);
+typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
 
 /* Laplacian smoothing of a chunk of a ring, see circulant_solve.h. `power` holds 1, a, .., a^8;
  * forward[j][i] = a^(i-j) for i >= j, backward[j][i] = a^(j-i) for i < j, else 0. Powers beyond
@@ -243,66 +270,17 @@ typedef void chunk_ends_fn(const struct smoother *smoother, const double *v, int
 typedef void smooth_chunk_fn(const struct smoother *smoother, const double *v, int64_t length,
                              double forward, double backward, double *u);
 
-/* Steps of stochastic gradient descent: see sgd_steps.h. */
-struct sgd_settings;
-struct sgd_block;
-typedef void sgd_steps_fn(const struct dense_rows *rows, const struct sgd_settings *settings,
-                          const struct sgd_block *block, double *w, double *w_sum, void *workspace);
-typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
-
-/* Passes over the rows of a struct tabular_matrix as they are: rows->source->table. The contracts
- * are those of the passes over dense rows of doubles, and so is every bit. */
-struct tabular_matrix;
-typedef int64_t tabular_workspace_bytes_fn(const struct tabular_matrix *table);
-typedef int64_t tabular_models_workspace_bytes_fn(const struct tabular_matrix *table,
-                                                  int64_t n_models);
-
-/* The same for a struct columns_matrix, rows->source->columns: no batch, no counts. Without norms
- * in `rows` each row's is found on the way. */
-typedef int64_t columns_workspace_bytes_fn(int64_t n_columns);
-
-/* An expand_rows_fn (row_blocks.h) for a struct columns_matrix. */
-typedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
-                               int64_t count, void *x_out);
-
 /* The kernels for sparse rows: see sparse_rows.h. */
 struct sparse_kernels;
 
 struct kernel_table {
     const char *instruction_set;
-    workspace_bytes_fn *workspace_bytes;
-    row_norms_fn *row_norms[N_REAL_TYPES];
-    clipped_gradient_sum_fn *clipped_gradient_sum[N_REAL_TYPES];
-    models_workspace_bytes_fn *models_workspace_bytes;
-    clipped_gradient_sums_fn *clipped_gradient_sums[N_REAL_TYPES];
-    gradient_sum_fn *gradient_sum[N_REAL_TYPES];
-    gradient_sum_fn *precise_gradient_sum[N_REAL_TYPES]; /* double arithmetic for float rows, too */
-    clipped_loss_sums_fn *clipped_loss_sums[N_REAL_TYPES];
-    coordinate_loss_sums_fn *coordinate_loss_sums[N_REAL_TYPES];
-    predictions_fn *predictions[N_REAL_TYPES];
-    gram_workspace_bytes_fn *gram_workspace_bytes;
-    gram_sum_fn *gram_sum[N_REAL_TYPES];
-    moment_sums_fn *moment_sums[N_REAL_TYPES];
-    norms_through_fn *norms_through[N_REAL_TYPES];
-    entry_sum_fn *entry_sum[N_REAL_TYPES];
-    softmax_workspace_bytes_fn *softmax_workspace_bytes;
-    clipped_softmax_gradient_sum_fn *clipped_softmax_gradient_sum[N_REAL_TYPES];
-    softmax_gradient_sum_fn *softmax_gradient_sum[N_REAL_TYPES];
-    clipped_softmax_loss_sums_fn *clipped_softmax_loss_sums[N_REAL_TYPES];
-    class_scores_fn *class_scores[N_REAL_TYPES];
-    chunk_ends_fn *chunk_ends;
-    smooth_chunk_fn *smooth_chunk;
+    struct route routes[N_ROUTES][N_PASSES];
+    expand_columns_fn *expand_columns[N_REAL_TYPES];
     sgd_workspace_bytes_fn *sgd_workspace_bytes;
     sgd_steps_fn *sgd_steps[N_REAL_TYPES];
-    tabular_workspace_bytes_fn *tabular_workspace_bytes;
-    clipped_gradient_sum_fn *tabular_clipped_gradient_sum;
-    tabular_models_workspace_bytes_fn *tabular_models_workspace_bytes;
-    clipped_gradient_sums_fn *tabular_clipped_gradient_sums;
-    clipped_loss_sums_fn *tabular_clipped_loss_sums;
-    predictions_fn *tabular_predictions;
-    columns_workspace_bytes_fn *columns_workspace_bytes[N_REAL_TYPES];
-    clipped_gradient_sum_fn *columns_clipped_gradient_sum[N_REAL_TYPES];
-    expand_columns_fn *expand_columns[N_REAL_TYPES];
+    chunk_ends_fn *chunk_ends;
+    smooth_chunk_fn *smooth_chunk;
     const struct sparse_kernels *sparse;
 };
 

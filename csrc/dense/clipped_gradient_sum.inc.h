@@ -1,7 +1,9 @@
 /* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h.
  *
- * A block of rows is added up while the next one is multiplied and memory is asked for the one
- * after: a few lines at a time throughout, which keeps the bus busy. */
+ * A block of rows is added up while the next one is multiplied and memory is prefetched for the one
+ * after: a few lines at a time throughout, which keeps the bus busy.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
 /* s_i = loss'(p_i) * scale_i; on return s_i (x_i, 1) is the record's gradient. */
 ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * block, struct loss loss,
@@ -11,11 +13,11 @@ ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * bloc
         s[i] *= block->scale[i];
 }
 
-/* cap[i] = clip_in / norm_i. */
-ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double clip_in, double *cap) {
+/* cap[i] = inner_clip / norm_i. */
+ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double inner_clip, double *cap) {
 #pragma omp simd
     for (int i = 0; i < n; i++)
-        cap[i] = clip_in / norm[i];
+        cap[i] = inner_clip / norm[i];
 }
 
 /* Clamp to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
@@ -33,11 +35,11 @@ ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap
     }
 }
 
-/* Clamp to +-clip_in / norm_i. n is at most ROWS_PER_BLOCK. */
-ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double clip_in,
+/* Clamp to +-inner_clip / norm_i. n is at most ROWS_PER_BLOCK. */
+ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double inner_clip,
                                       REAL *clipped) {
     double cap[ROWS_PER_BLOCK];
-    NAME(find_caps)(n, norm, clip_in, cap);
+    NAME(find_caps)(n, norm, inner_clip, cap);
     NAME(clamp_factors)(n, s, cap, clipped);
 }
 
@@ -75,15 +77,15 @@ ALWAYS_INLINE int64_t NAME(rounded_factors)(int n, const REAL *s, REAL shift, in
 /* What the rows of a block that count more than once add beyond the first time. Apart: few do. */
 static __attribute__((noinline)) void NAME(add_repeats)(int n, const struct NAME(block) * block,
                                                         const REAL *s, const int64_t *count,
-                                                        int64_t n_columns, int intercept,
-                                                        REAL shift, int64_t *sum_out) {
+                                                        const struct dense_rows *rows, REAL shift,
+                                                        int64_t *sum_out) {
     for (int i = 0; i < n; i++) {
         const int64_t times = count[i] - 1;
         if (times == 0 || s[i] == 0)
             continue;
-        NAME(add_rounded_multiple)(block->row[i], n_columns, s[i], shift, times, sum_out);
-        if (intercept)
-            NAME(add_rounded_multiple)(&s[i], 1, 1, shift, times, sum_out + n_columns);
+        NAME(add_rounded_multiple)(block->row[i], rows->n_columns, s[i], shift, times, sum_out);
+        if (rows->intercept)
+            NAME(add_rounded_multiple)(&s[i], 1, 1, shift, times, sum_out + rows->n_columns);
     }
 }
 
@@ -97,110 +99,121 @@ ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first,
                     block);
 }
 
-/* The first block, and what its rows make with the packed weights. Asks for rows of a batch up to
+/* The first block, and what its rows make with the packed weights. Prefetches rows of a batch up to
  * where add_and_multiply() begins to. */
 static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                  const struct NAME(layout) * layout,
                                  const struct NAME(scratch) * scratch, struct NAME(block) * block,
                                  double *product) {
-    for (int i = 0; i < ROWS_IN_FLIGHT + layout->rows_later; i++)
+    for (int i = 0; i < ROWS_IN_FLIGHT + layout->rows_far; i++)
         NAME(prefetch_row)(rows, begin + i);
     NAME(take_rows)(rows, begin, end, 0, layout, scratch, block);
     for (int i = 0; i < ROWS_IN_FLIGHT; i++)
         product[i] = (double)NAME(dot)(block->row[i], scratch->weights, layout);
 }
 
-/* Adds up a block, each row times its factor (rounded if `exact`: see add_rounded_rows), piece by
- * piece while the rows of the next block, from row `second` on, are multiplied: product[i] =
- * <x_i, w>. `exact` and `asking` are constants. */
-ALWAYS_INLINE void NAME(add_and_multiply)(int exact, enum asking asking,
-                                          const struct NAME(block) * block, const REAL *factor,
-                                          REAL shift, const struct NAME(layout) * layout,
-                                          void *accumulator, const struct dense_rows *rows,
-                                          int64_t second, const struct NAME(block) * next,
-                                          const REAL **ahead, const REAL *w, double *product) {
-    const int64_t soon = second + layout->rows_soon, later = second + layout->rows_later;
+/* A block that is to be added up, each row times its factor. */
+struct NAME(sum) {
+    const struct NAME(block) * block;
+    const REAL *factor;
+    REAL shift; /* that rounds to the grid, see add_rounded_rows() */
+    const struct NAME(layout) * layout;
+    const struct NAME(scratch) * scratch;
+};
+
+/* Adds up a block (rounded if `exact`), piece by piece while the rows of the next block, from row
+ * `second` on, are multiplied: product[i] = <x_i, w>. `exact` and `prefetching` are constants. */
+ALWAYS_INLINE void NAME(add_and_multiply_block)(int exact, enum prefetching prefetching,
+                                                const struct NAME(sum) * sum,
+                                                const struct dense_rows *rows, int64_t second,
+                                                const REAL *const *ahead,
+                                                const struct NAME(block) * next, double *product) {
+    const struct NAME(layout) *layout = sum->layout;
+    const int64_t near = second + layout->rows_near, far = second + layout->rows_far;
     for (int first = 0; first < ROWS_IN_FLIGHT; first += ROWS_PER_LOAD) {
         const struct NAME(rows_to_add) added =
-            NAME(rows_to_add)(block->row + first, factor + first);
+            NAME(rows_to_add)(sum->block->row + first, sum->factor + first);
         int64_t unit = 0;
         for (int i = first; i < first + ROWS_PER_LOAD; i++) {
             const int64_t end = layout->units * (i + 1 - first) / ROWS_PER_LOAD;
-            struct NAME(asked) asked = {ahead[i], NULL};
-            if (asking == ASK_BATCH)
-                asked = NAME(asked_of_batch)(rows, soon + i, later + i, next->row[i]);
-            product[i] = (double)NAME(dot_asking)(asking, next->row[i], w, layout, asked);
+            struct NAME(prefetched) prefetched = {ahead[i], NULL};
+            if (prefetching == PREFETCH_BATCH)
+                prefetched = NAME(prefetched_of_batch)(rows, near + i, far + i, next->row[i]);
+            product[i] = (double)NAME(dot_prefetching)(prefetching, next->row[i],
+                                                       sum->scratch->weights, layout, prefetched);
             if (exact)
-                NAME(add_rounded_rows)(&added, shift, layout, unit, end, accumulator);
+                NAME(add_rounded_rows)(&added, sum->shift, layout, unit, end,
+                                       sum->scratch->accumulator);
             else
-                NAME(add_rows)(&added, layout, unit, end, accumulator);
+                NAME(add_rows)(&added, layout, unit, end, sum->scratch->accumulator);
             unit = end;
         }
     }
 }
 
+ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(sum) * sum,
+                                          const struct dense_rows *rows, int64_t second,
+                                          int64_t end, const struct NAME(block) * next,
+                                          double *product) {
+    const REAL *ahead[ROWS_IN_FLIGHT];
+    NAME(rows_to_prefetch)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
+    if (rows->batch)
+        NAME(add_and_multiply_block)(exact, PREFETCH_BATCH, sum, rows, second, ahead, next,
+                                     product);
+    else
+        NAME(add_and_multiply_block)(exact, PREFETCH_ROWS, sum, rows, second, ahead, next, product);
+}
+
 /* What multiplies the n rows of a block whose predictions are known. */
 ALWAYS_INLINE void NAME(clip_predictions)(const struct dense_rows *rows, int n, int64_t first,
-                                          int64_t end, struct loss loss, double clip_in,
+                                          int64_t end, const struct pass *pass,
                                           struct NAME(block) * block, const double *p,
                                           REAL *clipped) {
     double s[ROWS_PER_BLOCK];
     for (int i = 0; i < n && rows->predictions && first + i < end; i++)
         rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(n, block, loss, p, s);
+    NAME(gradient_factors)(n, block, pass->loss, p, s);
     if (rows->clip_norms)
         NAME(read_clip_norms)(rows, first, n, block);
-    NAME(clip_factors)(n, s, block->norm, clip_in, clipped);
+    NAME(clip_factors)(n, s, block->norm, pass->inner_clip, clipped);
 }
 
-/* The same from their products, `p` on return their predictions. */
-ALWAYS_INLINE void NAME(clip_products)(const struct dense_rows *rows, int n, int64_t first,
-                                       int64_t end, struct loss loss, double intercept,
-                                       double clip_in, struct NAME(block) * block, double *p,
-                                       REAL *clipped) {
+/* p[i] = scale_i * (p[i] + intercept): predictions from products. */
+ALWAYS_INLINE void NAME(scale_products)(int n, const struct NAME(block) * block, double intercept,
+                                        double *p) {
     for (int i = 0; i < n; i++)
         p[i] = block->scale[i] * (p[i] + intercept);
-    NAME(clip_predictions)(rows, n, first, end, loss, clip_in, block, p, clipped);
 }
 
 static void NAME(clipped_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                       struct loss loss, const double *w, double clip_in,
-                                       double grid, int64_t *sum_out, void *workspace) {
+                                       const struct pass *pass, void *out, void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    const double intercept = intercept_of(rows, pass->w);
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->grid;
     struct NAME(block) blocks[2];
     REAL clipped[2][ROWS_IN_FLIGHT];
     double p[ROWS_IN_FLIGHT];
-    int64_t intercept_sum = 0;
+    int64_t *sum_out = out, intercept_sum = 0;
     int added = 0;
-    NAME(pack_weights)(&layout, w, scratch.weights);
+    NAME(pack_weights)(&layout, pass->w, scratch.weights);
     NAME(first_products)(rows, begin, end, &layout, &scratch, blocks, p);
-    NAME(clip_products)(rows, ROWS_IN_FLIGHT, begin, end, loss, intercept, clip_in, blocks, p,
-                        clipped[0]);
+    NAME(scale_products)(ROWS_IN_FLIGHT, blocks, intercept, p);
+    NAME(clip_predictions)(rows, ROWS_IN_FLIGHT, begin, end, pass, blocks, p, clipped[0]);
     for (int64_t first = begin, half = 0; first < end; first += ROWS_IN_FLIGHT, half = !half) {
         const int64_t second = first + ROWS_IN_FLIGHT;
         struct NAME(block) *next = &blocks[!half];
-        const REAL *ahead[ROWS_IN_FLIGHT];
         int64_t counts[ROWS_IN_FLIGHT], rounded[ROWS_IN_FLIGHT];
+        const struct NAME(sum) sum = {&blocks[half], clipped[half], shift, &layout, &scratch};
         NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
-        NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
-        if (rows->batch)
-            NAME(add_and_multiply)(1, ASK_BATCH, &blocks[half], clipped[half], shift, &layout,
-                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
-                                   p);
-        else
-            NAME(add_and_multiply)(1, ASK_ALL_ROWS, &blocks[half], clipped[half], shift, &layout,
-                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
-                                   p);
+        NAME(add_and_multiply)(1, &sum, rows, second, end, next, p);
         intercept_sum += NAME(rounded_factors)(ROWS_IN_FLIGHT, clipped[half], shift, rounded);
-        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_IN_FLIGHT, counts);
+        const int64_t *count = NAME(read_multiplicity)(rows, first, end, ROWS_IN_FLIGHT, counts);
         if (count)
-            NAME(add_repeats)(ROWS_IN_FLIGHT, &blocks[half], clipped[half], count, rows->n_columns,
-                              rows->intercept, shift, sum_out);
-        NAME(clip_products)(rows, ROWS_IN_FLIGHT, second, end, loss, intercept, clip_in, next, p,
-                            clipped[!half]);
+            NAME(add_repeats)(ROWS_IN_FLIGHT, &blocks[half], clipped[half], count, rows, shift,
+                              sum_out);
+        NAME(scale_products)(ROWS_IN_FLIGHT, next, intercept, p);
+        NAME(clip_predictions)(rows, ROWS_IN_FLIGHT, second, end, pass, next, p, clipped[!half]);
         added += ROWS_IN_FLIGHT;
         if (added == ROWS_PER_FLUSH || second >= end) {
             NAME(flush_rounded)(&layout, scratch.accumulator, shift, added, sum_out);
@@ -222,62 +235,50 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
         }
 }
 
-/* What multiplies the rows of a block whose products are known: loss'(p_i) scale_i, times how often
- * the row counts. Adds these up one by one, and the losses if asked. */
+/* What multiplies the rows of a block whose predictions are known: loss'(p_i) scale_i, times how
+ * often the row counts. Adds these up one by one, and the losses if asked: sums[0] and sums[1]. */
 ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t first, int64_t end,
-                                     struct loss loss, double intercept, int with_loss,
-                                     const struct NAME(block) * block, double *p, REAL *factor,
-                                     double *factor_sum, double *loss_sum) {
+                                     const struct pass *pass, const struct NAME(block) * block,
+                                     const double *p, REAL *factor, double *sums) {
     double s[ROWS_IN_FLIGHT], value[ROWS_PER_BLOCK];
     int64_t counts[ROWS_IN_FLIGHT];
-    const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_IN_FLIGHT, counts);
-    for (int i = 0; i < ROWS_IN_FLIGHT; i++)
-        p[i] = block->scale[i] * (p[i] + intercept);
-    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, loss, p, s);
+    const int64_t *count = NAME(read_multiplicity)(rows, first, end, ROWS_IN_FLIGHT, counts);
+    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, pass->loss, p, s);
     for (int i = 0; i < ROWS_IN_FLIGHT && count; i++)
         s[i] *= (double)count[i];
     for (int i = 0; i < ROWS_IN_FLIGHT; i++) {
         factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
-        *factor_sum += (double)factor[i];
+        sums[0] += (double)factor[i];
     }
-    if (with_loss)
-        loss_values_f64(loss, p, block->y, 1, value);
-    for (int i = 0; i < ROWS_IN_FLIGHT && with_loss && first + i < end; i++) {
+    if (pass->with_loss)
+        loss_values_f64(pass->loss, p, block->y, 1, value);
+    for (int i = 0; i < ROWS_IN_FLIGHT && pass->with_loss && first + i < end; i++) {
         value[i] *= count ? (double)count[i] : 1.0;
-        *loss_sum += value[i] <= DBL_MAX ? value[i] : 0.0;
+        sums[1] += value[i] <= DBL_MAX ? value[i] : 0.0;
     }
 }
 
 static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                               struct loss loss, const double *w, double *sum_out, double *loss_out,
-                               void *workspace) {
+                               const struct pass *pass, void *out, void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+    const double intercept = intercept_of(rows, pass->w);
     struct NAME(block) blocks[2] = {0};
     REAL factor[2][ROWS_IN_FLIGHT];
-    double p[ROWS_PER_BLOCK] = {0}, intercept_sum = 0.0, loss_sum = 0.0;
+    double p[ROWS_PER_BLOCK] = {0}, sums[2] = {0.0}, *sum_out = out;
     int added = 0;
-    NAME(pack_weights)(&layout, w, scratch.weights);
+    NAME(pack_weights)(&layout, pass->w, scratch.weights);
     NAME(first_products)(rows, begin, end, &layout, &scratch, blocks, p);
-    NAME(plain_block)(rows, begin, end, loss, intercept, loss_out != NULL, blocks, p, factor[0],
-                      &intercept_sum, &loss_sum);
+    NAME(scale_products)(ROWS_IN_FLIGHT, blocks, intercept, p);
+    NAME(plain_block)(rows, begin, end, pass, blocks, p, factor[0], sums);
     for (int64_t first = begin, half = 0; first < end; first += ROWS_IN_FLIGHT, half = !half) {
         const int64_t second = first + ROWS_IN_FLIGHT;
         struct NAME(block) *next = &blocks[!half];
-        const REAL *ahead[ROWS_IN_FLIGHT];
+        const struct NAME(sum) sum = {&blocks[half], factor[half], 0, &layout, &scratch};
         NAME(take_rows)(rows, second, end, !half, &layout, &scratch, next);
-        NAME(rows_to_ask_for)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
-        if (rows->batch)
-            NAME(add_and_multiply)(0, ASK_BATCH, &blocks[half], factor[half], 0, &layout,
-                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
-                                   p);
-        else
-            NAME(add_and_multiply)(0, ASK_ALL_ROWS, &blocks[half], factor[half], 0, &layout,
-                                   scratch.accumulator, rows, second, next, ahead, scratch.weights,
-                                   p);
-        NAME(plain_block)(rows, second, end, loss, intercept, loss_out != NULL, next, p,
-                          factor[!half], &intercept_sum, &loss_sum);
+        NAME(add_and_multiply)(0, &sum, rows, second, end, next, p);
+        NAME(scale_products)(ROWS_IN_FLIGHT, next, intercept, p);
+        NAME(plain_block)(rows, second, end, pass, next, p, factor[!half], sums);
         added += ROWS_IN_FLIGHT;
         if (added == FLOAT_ROWS_PER_FLUSH || second >= end) {
             NAME(flush_plain)(&layout, scratch.accumulator, sum_out);
@@ -285,7 +286,7 @@ static void NAME(gradient_sum)(const struct dense_rows *rows, int64_t begin, int
         }
     }
     if (rows->intercept)
-        sum_out[rows->n_columns] += intercept_sum;
-    if (loss_out)
-        *loss_out += loss_sum;
+        sum_out[rows->n_columns] += sums[0];
+    if (pass->with_loss)
+        sum_out[rows->n_columns + rows->intercept] += sums[1];
 }

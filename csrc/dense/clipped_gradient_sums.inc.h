@@ -1,6 +1,8 @@
 /* Clipped gradient sums at several weight vectors: a block of rows is read from memory once, and
  * from the cache for every model. Each sum has the bits of clipped_gradient_sum(): the same units,
- * in the same order. */
+ * in the same order.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h. */
 
 enum { NAME(wides_per_unit) = UNIT_BYTES / WIDE_BYTES };
 
@@ -128,64 +130,71 @@ ALWAYS_INLINE void NAME(add_packed_rows)(const REAL *x, int64_t stride, const RE
 }
 
 /* What the rows of a block are multiplied with in the sums of `n` models from `tile` on; p: the
- * products of rows and weights. folds: of the block's rows, of which n_folds are there, or NULL. */
+ * products of rows and weights. */
 static void NAME(models_factors)(const struct dense_rows *rows, const struct NAME(block) * block,
-                                 struct loss loss, const struct models *models, int64_t tile,
-                                 int64_t n, const int32_t *folds, int64_t n_folds,
-                                 double (*p)[ROWS_PER_BLOCK], REAL (*clipped)[ROWS_PER_BLOCK]) {
+                                 const struct pass *models, int64_t tile, int64_t n,
+                                 const struct folds folds, double (*p)[ROWS_PER_BLOCK],
+                                 REAL (*clipped)[ROWS_PER_BLOCK]) {
     const int64_t dimension = rows->n_columns + rows->intercept;
     double s[MODELS_PER_TILE][ROWS_PER_BLOCK], y[MODELS_PER_TILE][ROWS_PER_BLOCK];
     double cap[ROWS_PER_BLOCK];
     for (int64_t k = 0; k < n; k++) {
         const double *w = models->w + (tile + k) * dimension;
-        const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
+        const double intercept = intercept_of(rows, w);
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             p[k][i] = block->scale[i] * (p[k][i] + intercept);
         memcpy(y[k], block->y, sizeof y[k]);
     }
-    loss_derivatives(loss, (int)n * ROWS_PER_BLOCK, p[0], y[0], s[0]);
+    loss_derivatives(models->loss, (int)n * ROWS_PER_BLOCK, p[0], y[0], s[0]);
     for (int64_t k = 0; k < n; k++) {
-        const double *clip_in = models->clips_in + tile + k;
+        const double *inner_clip = models->inner_clips + tile + k;
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             s[k][i] *= block->scale[i];
-        if (k == 0 || clip_in[0] != clip_in[-1])
-            NAME(find_caps)(ROWS_PER_BLOCK, block->norm, *clip_in, cap);
+        if (k == 0 || inner_clip[0] != inner_clip[-1])
+            NAME(find_caps)(ROWS_PER_BLOCK, block->norm, *inner_clip, cap);
         NAME(clamp_factors)(ROWS_PER_BLOCK, s[k], cap, clipped[k]);
-        for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
-            clipped[k][i] = folds[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
+        for (int i = 0; i < folds.count; i++)
+            clipped[k][i] = folds.of_row[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
     }
 }
 
-/* Adds what the packed rows of a block contribute to a model, and how often each. */
-static void NAME(add_to_model)(const struct dense_rows *rows, const struct NAME(block) * block,
-                               const REAL *packed, int64_t stride, const int64_t *count,
-                               const REAL *clipped, REAL shift, UNSIGNED *accumulator,
-                               int64_t *sum_out) {
+/* What models share while the packed rows of a block are added to the sums of each. */
+struct NAME(packed_block) {
+    const struct dense_rows *rows;
+    const struct NAME(block) * block;
+    const REAL *packed; /* units * LANES a row */
+    int64_t stride;
+    const int64_t *count; /* how often each row counts, or NULL */
+};
+
+static void NAME(add_to_model)(const struct NAME(packed_block) * here, const REAL *clipped,
+                               REAL shift, UNSIGNED *accumulator, int64_t *sum_out) {
+    const int64_t stride = here->stride, n_columns = here->rows->n_columns;
     int64_t rounded[ROWS_PER_BLOCK];
     for (int i = 0; i < ROWS_PER_BLOCK; i += ROWS_PER_LOAD)
-        NAME(add_packed_rows)(packed + i * stride, stride, clipped + i, shift, stride / LANES,
+        NAME(add_packed_rows)(here->packed + i * stride, stride, clipped + i, shift, stride / LANES,
                               accumulator);
-    if (rows->intercept)
-        sum_out[rows->n_columns] += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
-    if (count)
-        NAME(add_repeats)(ROWS_PER_BLOCK, block, clipped, count, rows->n_columns, rows->intercept,
-                          shift, sum_out);
+    if (here->rows->intercept)
+        sum_out[n_columns] += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
+    if (here->count)
+        NAME(add_repeats)(ROWS_PER_BLOCK, here->block, clipped, here->count, here->rows, shift,
+                          sum_out);
 }
 
 static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                        struct loss loss, const struct models *models,
-                                        int64_t *sum_out, void *workspace) {
+                                        const struct pass *pass, void *out, void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
-    const int64_t n_models = models->n_models, dimension = rows->n_columns + rows->intercept;
+    const int64_t n_models = pass->n_models, dimension = rows->n_columns + rows->intercept;
     const int64_t stride = layout.units * LANES;
-    REAL *packed = (REAL *)((char *)workspace + whole_units(workspace_bytes(rows->n_columns)));
+    REAL *packed = (REAL *)((char *)workspace + whole_units(workspace_bytes(rows, pass)));
     REAL *weights = packed + ROWS_PER_BLOCK * stride;
     UNSIGNED *accumulators = (UNSIGNED *)(weights + n_models * stride);
+    int64_t *sum_out = out;
     int added = 0;
     memset(accumulators, 0, n_models * stride * sizeof(REAL));
     for (int64_t k = 0; k < n_models; k++)
-        NAME(pack_weights)(&layout, models->w + k * dimension, weights + k * stride);
+        NAME(pack_weights)(&layout, pass->w + k * dimension, weights + k * stride);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         int64_t counts[ROWS_PER_BLOCK];
@@ -193,29 +202,28 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         struct read_ahead ahead =
             NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
-        const int32_t *folds = models->folds ? models->folds + first : NULL;
+        const struct NAME(packed_block)
+            here = {rows, &block, packed, stride,
+                    NAME(read_multiplicity)(rows, first, end, ROWS_PER_BLOCK, counts)};
         NAME(pack_rows)(&block, &layout, &ahead, packed);
         for (int64_t tile = 0; tile < n_models; tile += MODELS_PER_TILE) {
             double p[MODELS_PER_TILE][ROWS_PER_BLOCK];
             REAL clipped[MODELS_PER_TILE][ROWS_PER_BLOCK];
             const int64_t left = n_models - tile;
-            const int64_t here = left < MODELS_PER_TILE ? left : MODELS_PER_TILE;
-            NAME(tile_dots)(packed, weights + tile * stride, stride, here, &layout, &ahead, p);
+            const int64_t n = left < MODELS_PER_TILE ? left : MODELS_PER_TILE;
+            NAME(tile_dots)(packed, weights + tile * stride, stride, n, &layout, &ahead, p);
             ahead.lines_per_call = 0;
-            NAME(models_factors)(rows, &block, loss, models, tile, here, folds, end - first, p,
+            NAME(models_factors)(rows, &block, pass, tile, n, folds_of_block(pass, first, end), p,
                                  clipped);
-            for (int64_t k = 0; k < here; k++)
-                NAME(add_to_model)(rows, &block, packed, stride, count, clipped[k],
-                                   ROUNDING_SHIFT * (REAL)models->grids[tile + k],
-                                   accumulators + (tile + k) * stride,
-                                   sum_out + (tile + k) * dimension);
+            for (int64_t k = tile; k < tile + n; k++)
+                NAME(add_to_model)(&here, clipped[k - tile], ROUNDING_SHIFT * (REAL)pass->grids[k],
+                                   accumulators + k * stride, sum_out + k * dimension);
         }
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
             for (int64_t k = 0; k < n_models; k++)
                 NAME(flush_rounded)(&layout, accumulators + k * stride,
-                                    ROUNDING_SHIFT * (REAL)models->grids[k], added,
+                                    ROUNDING_SHIFT * (REAL)pass->grids[k], added,
                                     sum_out + k * dimension);
             added = 0;
         }

@@ -1,4 +1,7 @@
-/* Clipped losses along a line, and predictions. See kernel_table.h. */
+/* Clipped losses along a line, and predictions. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/logistic_line.inc.h,
+ * loss/loss_values.inc.h. */
 
 /* Sum over a block of round(min(value, clip) / grid), each count_i times unless count is NULL. A
  * NaN, which no comparison lets pass, counts 0; an overflow to infinity counts as clip. */
@@ -21,76 +24,96 @@ ALWAYS_INLINE int64_t NAME(rounded_loss_sum)(const REAL *value, const int64_t *c
 }
 
 /* A block's part of the sums: losses of a batch of steps at a time. */
-ALWAYS_INLINE void NAME(add_losses)(struct loss loss, const double *p, const double *q,
-                                    const double *target, const int64_t *count, const double *steps,
-                                    int64_t n_steps, double clip, double grid,
+ALWAYS_INLINE void NAME(add_losses)(const struct pass *pass, const struct on_line *block,
                                     struct read_ahead next, int64_t *sum_out) {
     REAL at[STEPS_PER_BATCH * ROWS_PER_BLOCK], value[STEPS_PER_BATCH * ROWS_PER_BLOCK];
     REAL y[STEPS_PER_BATCH * ROWS_PER_BLOCK];
+    const int64_t n_steps = pass->n_steps;
     for (int b = 0; b < STEPS_PER_BATCH; b++)
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            y[b * ROWS_PER_BLOCK + i] = (REAL)target[i];
+            y[b * ROWS_PER_BLOCK + i] = (REAL)block->y[i];
     for (int64_t j = 0; j < n_steps; j += STEPS_PER_BATCH) {
         read_ahead(&next);
         for (int b = 0; b < STEPS_PER_BATCH; b++) {
-            const double step = j + b < n_steps ? steps[j + b] : 0.0;
+            const double step = j + b < n_steps ? pass->steps[j + b] : 0.0;
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
-                at[b * ROWS_PER_BLOCK + i] = (REAL)(p[i] - step * q[i]);
+                at[b * ROWS_PER_BLOCK + i] = (REAL)(block->p[i] - step * block->q[i]);
         }
-        NAME(loss_values)(loss, at, y, STEPS_PER_BATCH, value);
+        NAME(loss_values)(pass->loss, at, y, STEPS_PER_BATCH, value);
         for (int b = 0; b < STEPS_PER_BATCH && j + b < n_steps; b++)
-            sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, count, clip, grid);
+            sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, block->count,
+                                                     pass->clip, pass->grid);
     }
 }
 
 /* round(min(value, clip) / grid) of the rows that do not fit a logistic line. */
-static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, struct loss loss,
-                                   const double *p, const double *q, const double *y,
-                                   const int64_t *count, const double *steps, int64_t n_steps,
-                                   double clip, double grid, int64_t *sum_out) {
-    for (int64_t j = 0; j < n_steps; j++) {
+static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, const struct pass *pass,
+                                   const struct on_line *block, int64_t *sum_out) {
+    for (int64_t j = 0; j < pass->n_steps; j++) {
         REAL value[ROWS_PER_BLOCK];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            const REAL at = (REAL)(p[i] - steps[j] * q[i]);
-            value[i] = line->fits[i] ? 0 : NAME(loss_value)(loss, LOSS_LOGISTIC, at, (REAL)y[i]);
+            const REAL at = (REAL)(block->p[i] - pass->steps[j] * block->q[i]);
+            value[i] = line->fits[i]
+                           ? 0
+                           : NAME(loss_value)(pass->loss, LOSS_LOGISTIC, at, (REAL)block->y[i]);
         }
-        sum_out[j] += NAME(rounded_loss_sum)(value, count, clip, grid);
+        sum_out[j] += NAME(rounded_loss_sum)(value, block->count, pass->clip, pass->grid);
     }
 }
 
-/* State of a pass along a logistic line: see logistic_line.template.h. */
+/* The sums of a pass over blocks on a line: by the logistic line where steps are even, see
+ * logistic_line.inc.h. */
 struct NAME(line_pass) {
-    UNSIGNED_WIDE sums[LINE_MOST_STEPS];
-    REAL steps[LINE_MOST_STEPS];
-    int blocks;
+    UNSIGNED_WIDE sums[LINE_MAX_STEPS];
+    REAL steps[LINE_MAX_STEPS];
+    int blocks, is_even;
 };
 
-static void NAME(line_pass_open)(struct NAME(line_pass) * pass, const double *steps,
-                                 int64_t n_steps) {
-    memset(pass, 0, sizeof *pass);
-    for (int64_t j = 0; j < n_steps; j++)
-        pass->steps[j] = (REAL)steps[j];
+static void NAME(line_pass_open)(struct NAME(line_pass) * line_pass, const struct pass *pass) {
+    line_pass->is_even =
+        pass->loss.kind == LOSS_LOGISTIC && evenly_spaced(pass->steps, pass->n_steps);
+    if (!line_pass->is_even)
+        return;
+    memset(line_pass->sums, 0, sizeof line_pass->sums);
+    line_pass->blocks = 0;
+    for (int64_t j = 0; j < pass->n_steps; j++)
+        line_pass->steps[j] = (REAL)pass->steps[j];
 }
 
-static void NAME(line_pass_add)(struct NAME(line_pass) * pass, struct loss loss, const double *p,
-                                const double *q, const double *y, const int64_t *count,
-                                const double *steps, int64_t n_steps, double clip, double grid,
-                                struct read_ahead next, int64_t *sum_out) {
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+static void NAME(line_pass_close)(struct NAME(line_pass) * line_pass, const struct pass *pass,
+                                  int64_t *sum_out) {
+    if (line_pass->is_even)
+        NAME(logistic_line_flush)(line_pass->sums, pass->n_steps, sum_out);
+}
+
+static void NAME(line_pass_add)(struct NAME(line_pass) * line_pass, const struct pass *pass,
+                                const struct on_line *block, struct read_ahead next,
+                                int64_t *sum_out) {
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->grid;
     struct NAME(logistic_line) line;
-    NAME(logistic_line_open)(&line, p, q, y, steps, n_steps);
-    if (count)
-        NAME(logistic_line_add)(&line, pass->steps, n_steps, (REAL)clip, shift, next, NULL, count,
-                                sum_out);
+    NAME(logistic_line_open)(&line, block->p, block->q, block->y, pass->steps, pass->n_steps);
+    const struct NAME(line_steps)
+        steps = {line_pass->steps, pass->n_steps, (REAL)pass->clip, shift};
+    if (block->count)
+        NAME(logistic_line_add)(&line, &steps, next, NULL, block->count, sum_out);
     else
-        NAME(logistic_line_add)(&line, pass->steps, n_steps, (REAL)clip, shift, next, pass->sums,
-                                NULL, NULL);
+        NAME(logistic_line_add)(&line, &steps, next, line_pass->sums, NULL, NULL);
     if (!line.all_fit)
-        NAME(add_unfit_losses)(&line, loss, p, q, y, count, steps, n_steps, clip, grid, sum_out);
-    if (++pass->blocks == LINE_BLOCKS_PER_FLUSH) {
-        NAME(logistic_line_flush)(pass->sums, n_steps, sum_out);
-        pass->blocks = 0;
+        NAME(add_unfit_losses)(&line, pass, block, sum_out);
+    if (++line_pass->blocks == LINE_BLOCKS_PER_FLUSH) {
+        NAME(logistic_line_flush)(line_pass->sums, pass->n_steps, sum_out);
+        line_pass->blocks = 0;
     }
+}
+
+/* A block of a line search whose sums know how its steps are spaced. */
+ALWAYS_INLINE void NAME(add_block_on_line)(struct NAME(line_pass) * line_pass,
+                                           const struct pass *pass, const struct on_line *block,
+                                           struct read_ahead next, int64_t *sum_out) {
+    if (line_pass->is_even)
+        NAME(line_pass_add)(line_pass, pass, block, next, sum_out);
+    else
+        NAME(add_losses)(pass, block, next, sum_out);
 }
 
 /* p[i] = scale_i * (<x_i, w> + intercept), q[i] = <x_i, direction>. */
@@ -120,53 +143,45 @@ ALWAYS_INLINE void NAME(predict_from)(const struct dense_rows *rows, int64_t fir
 }
 
 static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                    struct loss loss, const double *w, const double *direction,
-                                    const double *steps, int64_t n_steps, double clip, double grid,
-                                    int64_t *sum_out, void *workspace) {
+                                    const struct pass *pass, void *out, void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
-    const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
-    const int64_t n_batches = (n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH;
-    const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
+    const double w_intercept = intercept_of(rows, pass->w);
+    const double d_intercept = intercept_of(rows, pass->direction);
     struct NAME(line_pass) line_pass;
-    if (evenly)
-        NAME(line_pass_open)(&line_pass, steps, n_steps);
-    NAME(pack_weights)(&layout, w, scratch.weights);
-    NAME(pack_weights)(&layout, direction, scratch.direction);
+    NAME(line_pass_open)(&line_pass, pass);
+    const int64_t prefetches = line_pass.is_even
+                                   ? WIDES_PER_BLOCK * pass->n_steps
+                                   : (pass->n_steps + STEPS_PER_BATCH - 1) / STEPS_PER_BATCH;
+    NAME(pack_weights)(&layout, pass->w, scratch.weights);
+    NAME(pack_weights)(&layout, pass->direction, scratch.direction);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
+        const struct on_line on_line = {
+            p, q, block.y, NAME(read_multiplicity)(rows, first, end, ROWS_PER_BLOCK, counts)};
         if (rows->predictions)
             NAME(predict_from)(rows, first, end, &block, &scratch, &layout, p, q);
         else
             NAME(predict_both)(&block, &scratch, w_intercept, &layout, p, q);
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             q[i] = block.scale[i] * (q[i] + d_intercept);
-        if (evenly) {
-            const struct read_ahead next = NAME(rows_ahead)(
-                rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, WIDES_PER_BLOCK * n_steps);
-            NAME(line_pass_add)(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,
-                                next, sum_out);
-            continue;
-        }
         const struct read_ahead next =
-            NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, n_batches);
-        NAME(add_losses)(loss, p, q, block.y, count, steps, n_steps, clip, grid, next, sum_out);
+            NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, prefetches);
+        NAME(add_block_on_line)(&line_pass, pass, &on_line, next, out);
     }
-    if (evenly)
-        NAME(logistic_line_flush)(line_pass.sums, n_steps, sum_out);
+    NAME(line_pass_close)(&line_pass, pass, out);
 }
 
 static void NAME(predictions)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                              const double *w, double *p_out, void *workspace) {
+                              const struct pass *pass, void *out, void *workspace) {
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    NAME(pack_weights)(&layout, w, scratch.weights);
+    const double intercept = intercept_of(rows, pass->w);
+    double *p_out = out;
+    NAME(pack_weights)(&layout, pass->w, scratch.weights);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK];

@@ -2,7 +2,10 @@
  * tiles of ROWS_PER_BLOCK rows are copied out of the columns, in which entry i of column j is
  * tile[j * ROWS_PER_BLOCK + i], and a lane of a vector is a row. Whatever is computed of a row is
  * computed in the order of the kernels for dense rows: the bits are theirs. Included once per
- * element type. */
+ * element type.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h,
+ * dense/row_norms.inc.h. */
 
 enum {
     NAME(TILE_VECTORS) = ROWS_PER_BLOCK / WIDE_LANES,
@@ -14,7 +17,7 @@ enum {
  * second-level cache. */
 static int64_t NAME(tiles_at_once)(int64_t n_columns) {
     const int64_t fit = GROUP_BYTES / (n_columns * ROWS_PER_BLOCK * (int64_t)sizeof(REAL));
-    return fit < 1 ? 1 : fit < MOST_GROUP_TILES ? fit : MOST_GROUP_TILES;
+    return fit < 1 ? 1 : fit < MAX_GROUP_TILES ? fit : MAX_GROUP_TILES;
 }
 
 struct NAME(tile_scratch) {
@@ -32,13 +35,19 @@ static struct NAME(tile_scratch)
     return scratch;
 }
 
-static int64_t NAME(columns_workspace_bytes)(int64_t n_columns) {
-    const struct NAME(layout) layout = NAME(layout_of)(n_columns);
-    const int64_t tiles = 1 + NAME(tiles_at_once)(n_columns);
-    return (layout.units * LANES + tiles * n_columns * ROWS_PER_BLOCK) * (int64_t)sizeof(REAL);
+#if !REAL_IS_F32
+/* A tile of sums, a group of tiles, and the weights; of floats less. */
+static int64_t columns_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    (void)pass;
+    const int64_t tiles_f32 = tiles_at_once_f32(rows->n_columns) * (int64_t)sizeof(float);
+    const int64_t tiles_f64 = tiles_at_once_f64(rows->n_columns) * (int64_t)sizeof(double);
+    const int64_t tiles = tiles_f32 > tiles_f64 ? tiles_f32 : tiles_f64;
+    return UNIT_BYTES * layout_of_f64(rows->n_columns).units +
+           (tiles + (int64_t)sizeof(double)) * rows->n_columns * ROWS_PER_BLOCK;
 }
+#endif
 
-/* Where the rows are that are copied COLUMNS_AHEAD columns later; in the end, those of the next
+/* Where the rows are that are copied COLUMNS_AHEAD columns far; in the end, those of the next
  * group. */
 ALWAYS_INLINE uintptr_t NAME(column_ahead)(const struct columns_matrix *matrix, int64_t first,
                                            int64_t count, int64_t j) {
@@ -48,7 +57,7 @@ ALWAYS_INLINE uintptr_t NAME(column_ahead)(const struct columns_matrix *matrix, 
 }
 
 /* Rows first .. first + count - 1 of every column, in tiles; a last one is filled up with zeros.
- * Asks for what comes next: no hardware foresees where another column is. */
+ * Prefetches what comes next: no hardware foresees where another column is. */
 static void NAME(copy_tiles)(const struct columns_matrix *matrix, int64_t first, int64_t count,
                              REAL *tiles) {
     enum { BYTES = ROWS_PER_BLOCK * sizeof(REAL) };
@@ -73,7 +82,7 @@ static void NAME(copy_tiles)(const struct columns_matrix *matrix, int64_t first,
     }
 }
 
-/* norms[i] = that of row i, see row_norms.template.h. */
+/* norms[i] = that of row i, see row_norms.inc.h. */
 ALWAYS_INLINE void NAME(tile_norms)(const REAL *tile, int64_t d, int intercept, double *norms) {
     enum { PARTIAL_SUMS = 16, VECTORS = NAME(DOUBLE_VECTORS) };
     wide_f64 total[VECTORS] = {{0}};
@@ -192,77 +201,77 @@ struct NAME(columns_pass) {
     const struct dense_rows *rows;
     struct NAME(layout) layout;
     struct NAME(tile_scratch) scratch;
-    struct loss loss;
-    double intercept, clip_in;
+    const struct pass *pass;
+    double intercept;
     REAL shift;
 };
 
 /* What the rows of a tile, the first of which is row `first`, are multiplied with; the sum of what
  * an entry of 1 adds. */
-ALWAYS_INLINE int64_t NAME(tile_factors)(const struct NAME(columns_pass) * pass, int64_t first,
+ALWAYS_INLINE int64_t NAME(tile_factors)(const struct NAME(columns_pass) * columns, int64_t first,
                                          int64_t count, REAL *tile, REAL *factors) {
     struct NAME(block) block;
     double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK];
     int64_t rounded[ROWS_PER_BLOCK];
-    NAME(read_tile)(pass->rows, first, count, tile, &block);
-    NAME(predict_tile)(tile, &pass->layout, pass->scratch.weights, pass->intercept, block.scale, p);
-    for (int i = 0; i < ROWS_PER_BLOCK && pass->rows->predictions && i < count; i++)
-        pass->rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, pass->loss, p, s);
-    if (pass->rows->clip_norms)
-        NAME(read_clip_norms)(pass->rows, first, ROWS_PER_BLOCK, &block);
-    NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, pass->clip_in, factors);
-    return NAME(rounded_factors)(ROWS_PER_BLOCK, factors, pass->shift, rounded);
+    NAME(read_tile)(columns->rows, first, count, tile, &block);
+    NAME(predict_tile)(tile, &columns->layout, columns->scratch.weights, columns->intercept,
+                       block.scale, p);
+    for (int i = 0; i < ROWS_PER_BLOCK && columns->rows->predictions && i < count; i++)
+        columns->rows->predictions[first + i] = p[i];
+    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, columns->pass->loss, p, s);
+    if (columns->rows->clip_norms)
+        NAME(read_clip_norms)(columns->rows, first, ROWS_PER_BLOCK, &block);
+    NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, columns->pass->inner_clip, factors);
+    return NAME(rounded_factors)(ROWS_PER_BLOCK, factors, columns->shift, rounded);
 }
 
 /* Rows first .. end - 1, which are in n_tiles <= TILES_PER_LOAD tiles; the same sum. */
-static int64_t NAME(add_tiles)(const struct NAME(columns_pass) * pass, int64_t first, int64_t end,
-                               int n_tiles, REAL *tiles) {
+static int64_t NAME(add_tiles)(const struct NAME(columns_pass) * columns, int64_t first,
+                               int64_t end, int n_tiles, REAL *tiles) {
     REAL factors[TILES_PER_LOAD * ROWS_PER_BLOCK] __attribute__((aligned(UNIT_BYTES)));
-    const int64_t d = pass->rows->n_columns, size = d * ROWS_PER_BLOCK;
-    UNSIGNED *accumulator = pass->scratch.accumulator;
+    const int64_t d = columns->rows->n_columns, size = d * ROWS_PER_BLOCK;
+    UNSIGNED *accumulator = columns->scratch.accumulator;
     int64_t sum = 0;
     for (int t = 0; t < n_tiles; t++)
-        sum +=
-            NAME(tile_factors)(pass, first + t * ROWS_PER_BLOCK, end - (first + t * ROWS_PER_BLOCK),
-                               tiles + t * size, factors + t * ROWS_PER_BLOCK);
+        sum += NAME(tile_factors)(columns, first + t * ROWS_PER_BLOCK,
+                                  end - (first + t * ROWS_PER_BLOCK), tiles + t * size,
+                                  factors + t * ROWS_PER_BLOCK);
     if (n_tiles == TILES_PER_LOAD)
-        NAME(add_rounded_tiles)(tiles, factors, TILES_PER_LOAD, pass->shift, d, accumulator);
+        NAME(add_rounded_tiles)(tiles, factors, TILES_PER_LOAD, columns->shift, d, accumulator);
     else
         for (int t = 0; t < n_tiles; t++)
-            NAME(add_rounded_tiles)(tiles + t * size, factors + t * ROWS_PER_BLOCK, 1, pass->shift,
-                                    d, accumulator);
+            NAME(add_rounded_tiles)(tiles + t * size, factors + t * ROWS_PER_BLOCK, 1,
+                                    columns->shift, d, accumulator);
     return sum;
 }
 
 static void NAME(columns_clipped_gradient_sum)(const struct dense_rows *rows, int64_t begin,
-                                               int64_t end, struct loss loss, const double *w,
-                                               double clip_in, double grid, int64_t *sum_out,
+                                               int64_t end, const struct pass *pass, void *out,
                                                void *workspace) {
-    struct NAME(columns_pass) pass = {.rows = rows,
-                                      .layout = NAME(layout_of)(rows->n_columns),
-                                      .loss = loss,
-                                      .intercept = rows->intercept ? w[rows->n_columns] : 0.0,
-                                      .clip_in = clip_in,
-                                      .shift = ROUNDING_SHIFT * (REAL)grid};
-    pass.scratch = NAME(tile_scratch_in)(workspace, &pass.layout);
+    struct NAME(columns_pass) columns = {.rows = rows,
+                                         .layout = NAME(layout_of)(rows->n_columns),
+                                         .pass = pass,
+                                         .intercept = intercept_of(rows, pass->w),
+                                         .shift = ROUNDING_SHIFT * (REAL)pass->grid};
+    columns.scratch = NAME(tile_scratch_in)(workspace, &columns.layout);
     const int64_t d = rows->n_columns, group_tiles = NAME(tiles_at_once)(d);
-    int64_t intercept_sum = 0, added = 0;
-    NAME(pack_weights)(&pass.layout, w, pass.scratch.weights);
-    memset(pass.scratch.accumulator, 0, (size_t)(d * ROWS_PER_BLOCK) * sizeof(REAL));
+    int64_t *sum_out = out, intercept_sum = 0, added = 0;
+    NAME(pack_weights)(&columns.layout, pass->w, columns.scratch.weights);
+    memset(columns.scratch.accumulator, 0, (size_t)(d * ROWS_PER_BLOCK) * sizeof(REAL));
     for (int64_t group = begin; group < end; group += group_tiles * ROWS_PER_BLOCK) {
         const int64_t left = end - group, most = group_tiles * ROWS_PER_BLOCK;
         const int64_t count = left < most ? left : most;
         const int64_t n_tiles = (count + ROWS_PER_BLOCK - 1) / ROWS_PER_BLOCK;
-        NAME(copy_tiles)(rows->source->columns, group, count, pass.scratch.tiles);
+        NAME(copy_tiles)(rows->source->matrix, group, count, columns.scratch.tiles);
         for (int64_t t = 0; t < n_tiles; t += TILES_PER_LOAD) {
             const int tiles = n_tiles - t < TILES_PER_LOAD ? (int)(n_tiles - t) : TILES_PER_LOAD;
-            intercept_sum += NAME(add_tiles)(&pass, group + t * ROWS_PER_BLOCK, group + count,
-                                             tiles, pass.scratch.tiles + t * d * ROWS_PER_BLOCK);
+            intercept_sum += NAME(add_tiles)(&columns, group + t * ROWS_PER_BLOCK, group + count,
+                                             tiles, columns.scratch.tiles + t * d * ROWS_PER_BLOCK);
         }
         added += n_tiles;
         if (added + group_tiles > ROWS_PER_FLUSH || group + count == end) {
-            NAME(flush_tiles)(d, pass.scratch.accumulator, pass.shift, (UNSIGNED)added, sum_out);
+            NAME(flush_tiles)(d, columns.scratch.accumulator, columns.shift, (UNSIGNED)added,
+                              sum_out);
             added = 0;
         }
     }

@@ -1,4 +1,6 @@
-/* Columns side by side: a transposition. See kernel_table.h. Included once per element type. */
+/* Columns side by side: a transposition. See kernel_table.h. Included once per element type.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 /* Entries i .. i + QUAD - 1 of four columns, to four rows of x_out. */
 ALWAYS_INLINE void NAME(move_tile)(const REAL *const *columns, int64_t i, int64_t n_columns,

@@ -1,5 +1,7 @@
 /* Blocks of dense rows: reading them, their dot products with a weight vector, and
- * adding multiples of them up. Included once per element type. */
+ * adding multiples of them up. Included once per element type.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 /* How the columns are cut into units of LANES. When the width is not a multiple of
  * LANES, a last unit covers the last LANES columns again; weights of the columns it
@@ -8,8 +10,8 @@
 struct NAME(layout) {
     int64_t n_columns, width; /* width = max(n_columns, LANES) */
     int64_t full_units, units;
-    /* From a row of a batch that is multiplied to those asked for: see asked_of_batch(). */
-    int64_t rows_soon, rows_later;
+    /* From a row of a batch that is multiplied to those prefetched: see prefetched_of_batch(). */
+    int64_t rows_near, rows_far;
 };
 
 ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
@@ -19,8 +21,8 @@ ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
     layout.full_units = layout.width / LANES;
     layout.units = (layout.width + LANES - 1) / LANES;
     const int64_t fit = BATCH_BYTES_AHEAD / (layout.width * (int64_t)sizeof(REAL));
-    layout.rows_later = fit > BATCH_ROWS_AHEAD ? BATCH_ROWS_AHEAD : fit < 3 ? 3 : fit;
-    layout.rows_soon = layout.rows_later / 3;
+    layout.rows_far = fit > BATCH_ROWS_AHEAD ? BATCH_ROWS_AHEAD : fit < 3 ? 3 : fit;
+    layout.rows_near = layout.rows_far / 3;
     return layout;
 }
 
@@ -133,13 +135,13 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
 
 /* How often the n rows of a block count: `count`, filled in, or NULL if each counts once. Places
  * past the end count once. */
-ALWAYS_INLINE const int64_t *NAME(read_counts)(const struct dense_rows *rows, int64_t first,
-                                               int64_t end, int n, int64_t *count) {
+ALWAYS_INLINE const int64_t *NAME(read_multiplicity)(const struct dense_rows *rows, int64_t first,
+                                                     int64_t end, int n, int64_t *count) {
     int64_t others = 0;
-    if (!rows->counts)
+    if (!rows->multiplicity)
         return NULL;
     for (int i = 0; i < n; i++) {
-        count[i] = first + i < end ? rows->counts[first + i] : 1;
+        count[i] = first + i < end ? rows->multiplicity[first + i] : 1;
         others |= count[i] ^ 1;
     }
     return others ? count : NULL;
@@ -153,7 +155,7 @@ ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t 
             block->norm[i] = rows->clip_norms[rows->batch ? rows->batch[first + i] : first + i];
 }
 
-/* Ask for row i of a batch, if there is one: no hardware foresees where it lies. */
+/* Prefetches row i of a batch, if there is one: no hardware foresees where it lies. */
 ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) {
     if (!rows->batch || i >= rows->n_rows)
         return;
@@ -166,35 +168,38 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* Rows to be asked for while another is multiplied: `soon` into the nearest cache and, of a batch,
- * `later` into the next one, which takes more lines at once. */
-struct NAME(asked) {
-    const REAL *soon, *later;
+/* Rows to prefetch while another is multiplied: `near` into the nearest cache and, of a batch,
+ * `far` into the next one, which takes more lines at once. */
+struct NAME(prefetched) {
+    const REAL *near, *far;
 };
 
-/* Rows `soon` and `later` of a batch while one at `there` is multiplied, which stands for those
- * past the last. Asks for a norm and a target here: for those of a whole block at once the
+/* Rows `near` and `far` of a batch while one at `there` is multiplied, which stands for those
+ * past the last. Prefetches a norm and a target here: for those of a whole block at once the
  * processor would have to wait. */
-ALWAYS_INLINE struct NAME(asked) NAME(asked_of_batch)(const struct dense_rows *rows, int64_t soon,
-                                                      int64_t later, const REAL *there) {
-    struct NAME(asked) asked = {there, there};
+ALWAYS_INLINE struct NAME(prefetched)
+    NAME(prefetched_of_batch)(const struct dense_rows *rows, int64_t near, int64_t far,
+                              const REAL *there) {
+    struct NAME(prefetched) prefetched = {there, there};
     const REAL *x = rows->x;
-    if (soon < rows->n_rows)
-        asked.soon = x + rows->batch[soon] * rows->n_columns;
-    if (later < rows->n_rows) {
-        const int64_t place = rows->batch[later];
-        asked.later = x + place * rows->n_columns;
+    if (near < rows->n_rows)
+        prefetched.near = x + rows->batch[near] * rows->n_columns;
+    if (far < rows->n_rows) {
+        const int64_t place = rows->batch[far];
+        prefetched.far = x + place * rows->n_columns;
         __builtin_prefetch(rows->norms + place, 0, 3);
         __builtin_prefetch((const REAL *)rows->y + place, 0, 3);
     }
-    return asked;
+    return prefetched;
 }
 
-/* Where the n rows from `next` on lie, to be asked for while those of a block are multiplied; where
- * these lie, which are there already, if there are no more. Of a batch see asked_of_batch(). */
-ALWAYS_INLINE void NAME(rows_to_ask_for)(const struct dense_rows *rows, int64_t next, int64_t end,
-                                         int n, const struct NAME(block) * block,
-                                         const REAL **row) {
+/* Where the n rows from `next` on lie, to be prefetched while those of a block are multiplied;
+ * where these lie, which are there already, if there are no more. Of a batch see
+ * prefetched_of_batch().
+ */
+ALWAYS_INLINE void NAME(rows_to_prefetch)(const struct dense_rows *rows, int64_t next, int64_t end,
+                                          int n, const struct NAME(block) * block,
+                                          const REAL **row) {
     const int there = next + n <= end && !rows->batch;
     for (int i = 0; i < n; i++)
         row[i] = there ? (const REAL *)rows->x + (next + i) * rows->n_columns : block->row[i];
@@ -241,40 +246,41 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #endif
 }
 
-/* Asks for the lines where a unit of the rows begins. */
-ALWAYS_INLINE void NAME(ask_for_unit)(enum asking asking, struct NAME(asked) asked, int64_t unit) {
-    if (asking != ASK_NOTHING)
-        __builtin_prefetch(asked.soon + unit * LANES, 0, 3);
-    if (asking == ASK_BATCH)
-        __builtin_prefetch(asked.later + unit * LANES, 0, 2);
+/* Prefetches the lines where a unit of the rows begins. */
+ALWAYS_INLINE void NAME(prefetch_unit)(enum prefetching prefetching,
+                                       struct NAME(prefetched) prefetched, int64_t unit) {
+    if (prefetching != PREFETCH_NOTHING)
+        __builtin_prefetch(prefetched.near + unit * LANES, 0, 3);
+    if (prefetching == PREFETCH_BATCH)
+        __builtin_prefetch(prefetched.far + unit * LANES, 0, 2);
 }
 
-/* <x, w> for packed w, four units at a time, each with its own partial sums. Asks for other rows
- * meanwhile as evenly as it reads: a processor that is asked for much at once has to wait. `asking`
- * is a constant. */
-ALWAYS_INLINE REAL NAME(dot_asking)(enum asking asking, const REAL *restrict x,
-                                    const REAL *restrict w, const struct NAME(layout) * layout,
-                                    struct NAME(asked) asked) {
+/* <x, w> for packed w, four units at a time, each with its own partial sums. Prefetches other rows
+ * meanwhile as evenly as it reads: a processor that gets many requests at once has to wait.
+ * `prefetching` is a constant. */
+ALWAYS_INLINE REAL NAME(dot_prefetching)(enum prefetching prefetching, const REAL *restrict x,
+                                         const REAL *restrict w, const struct NAME(layout) * layout,
+                                         struct NAME(prefetched) prefetched) {
     VECTOR sum[4][VECTORS_PER_UNIT] = {{{0}}};
     int64_t unit = 0;
     for (; unit + 4 <= layout->full_units; unit += 4)
         for (int u = 0; u < 4; u++) {
-            NAME(ask_for_unit)(asking, asked, unit + u);
+            NAME(prefetch_unit)(prefetching, prefetched, unit + u);
             for (int v = 0; v < VECTORS_PER_UNIT; v++) {
                 const int64_t at = (unit + u) * LANES + v * VECTOR_LANES;
                 sum[u][v] += *(const VECTOR *)(x + at) * *(const VECTOR *)(w + at);
             }
         }
     for (; unit < layout->units; unit++) {
-        NAME(ask_for_unit)(asking, asked, unit);
+        NAME(prefetch_unit)(prefetching, prefetched, unit);
         for (int v = 0; v < VECTORS_PER_UNIT; v++) {
             const int64_t at = NAME(unit_offset)(layout, unit) + v * VECTOR_LANES;
             sum[0][v] +=
                 *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
         }
     }
-    if (asking == ASK_BATCH) /* rows begin and end within lines */
-        __builtin_prefetch(asked.later + layout->n_columns - 1, 0, 2);
+    if (prefetching == PREFETCH_BATCH) /* rows begin and end within lines */
+        __builtin_prefetch(prefetched.far + layout->n_columns - 1, 0, 2);
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
     return NAME(fold)(sum[0]);
@@ -282,8 +288,8 @@ ALWAYS_INLINE REAL NAME(dot_asking)(enum asking asking, const REAL *restrict x,
 
 ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
                              const struct NAME(layout) * layout) {
-    const struct NAME(asked) nothing = {NULL, NULL};
-    return NAME(dot_asking)(ASK_NOTHING, x, w, layout, nothing);
+    const struct NAME(prefetched) nothing = {NULL, NULL};
+    return NAME(dot_prefetching)(PREFETCH_NOTHING, x, w, layout, nothing);
 }
 
 /* <x, w> and <x, v> with one read of x; the bits are those of two dots. */
@@ -315,7 +321,7 @@ ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w
     *with_v = NAME(fold)(sum[1][0]);
 }
 
-/* p[i] = <x_i, w>, asking for the first half of a batch's block from `next` on meanwhile. */
+/* p[i] = <x_i, w>, prefetching the first half of a batch's block from `next` on meanwhile. */
 static __attribute__((noinline)) void
 NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct NAME(block) * block,
                      const REAL *w, const struct NAME(layout) * layout, double *p) {
@@ -326,7 +332,7 @@ NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct N
     }
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). Asks for rows of a batch from `next` on meanwhile. */
+/* p[i] = scale_i * (<x_i, w> + intercept). Prefetches rows of a batch from `next` on meanwhile. */
 ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,

@@ -1,4 +1,6 @@
-/* Sums of outer products of rows, and norms of rows seen through a matrix. See kernel_table.h. */
+/* Sums of outer products of rows, and norms of rows seen through a matrix. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h. */
 
 /* Column of the panel = round(factor * (x, 1)), and round(target) in the column after it. */
 ALWAYS_INLINE void NAME(put_row)(const REAL *restrict x, int64_t n_columns, int intercept,
@@ -25,55 +27,56 @@ ALWAYS_INLINE double NAME(bounded_factor)(double factor, double norm, double bou
 
 /* PANEL_ROWS rows from `first` on as a panel of integers; rows past `end` are 0. */
 static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64_t end,
-                             const struct integer_rows *form, const struct NAME(layout) * layout,
+                             const struct pass *pass, const struct NAME(layout) * layout,
                              const struct NAME(scratch) * scratch, double *panel) {
-    const double per_unit = 1.0 / form->grid; /* a power of two */
-    const double intercept = rows->intercept && form->w ? form->w[rows->n_columns] : 0.0;
+    const double per_unit = 1.0 / pass->grid; /* a power of two */
+    const double intercept = pass->w ? intercept_of(rows, pass->w) : 0.0;
     for (int done = 0; done < PANEL_ROWS; done += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], curvature[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first + done, end - first - done, layout, scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             curvature[i] = 1.0;
-        if (form->w) {
+        if (pass->w) {
             NAME(predict_block)(rows, first + done + ROWS_PER_BLOCK, &block, scratch->weights,
                                 intercept, layout, p);
-            loss_curvatures(form->loss, form->upper, p, block.y, curvature);
+            loss_curvatures(pass->loss, pass->upper, p, block.y, curvature);
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double factor = block.scale[i] * sqrt(curvature[i]) * per_unit;
             const double target =
-                block.norm[i] <= DBL_MAX ? form->target_factor * block.y[i] * per_unit : 0.0;
+                block.norm[i] <= DBL_MAX ? pass->target_factor * block.y[i] * per_unit : 0.0;
             NAME(put_row)(block.row[i], rows->n_columns, rows->intercept,
-                          NAME(bounded_factor)(factor, block.norm[i], form->bound_in * per_unit),
+                          NAME(bounded_factor)(factor, block.norm[i], pass->inner_clip * per_unit),
                           target, panel + (done + i) * PANEL_LANES);
         }
     }
 }
 
 /* The workspace of the other kernels, and after it what is needed here. */
-static double *NAME(open_panel)(const struct dense_rows *rows, const struct integer_rows *form,
+static double *NAME(open_panel)(const struct dense_rows *rows, const struct pass *pass,
                                 int64_t units, void *workspace, const struct NAME(layout) * layout,
                                 struct NAME(scratch) * scratch) {
     *scratch = NAME(scratch_in)(workspace, layout);
-    if (form->w)
-        NAME(pack_weights)(layout, form->w, scratch->weights);
-    double *panel = (double *)((char *)workspace + whole_units(workspace_bytes(rows->n_columns)));
+    if (pass->w)
+        NAME(pack_weights)(layout, pass->w, scratch->weights);
+    double *panel = (double *)((char *)workspace + whole_units(workspace_bytes(rows, pass)));
     memset(panel, 0, (size_t)(units + 1) * PANEL_UNIT * sizeof *panel);
     return panel;
 }
 
 static void NAME(gram_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                           const struct integer_rows *form, int64_t *sum_out, void *workspace) {
-    const int64_t width = rows->n_columns + rows->intercept + (form->target_factor > 0.0);
+                           const struct pass *pass, void *out, void *workspace) {
+    int64_t *sum_out = out;
+    const int64_t width = rows->n_columns + rows->intercept + (pass->target_factor > 0.0);
     const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, form, units, workspace, &layout, &scratch);
+    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
     uint64_t *tiles = (uint64_t *)(panel + (units + 1) * PANEL_UNIT);
     memset(tiles, 0, (size_t)(units * (units + 1) * tile) * sizeof *tiles);
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, form, &layout, &scratch, panel);
+        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
         for (int64_t i = 0; i < units; i++)
             for (int64_t j = i; j < units; j += TILE_UNITS)
                 add_panel_tile(panel + i * PANEL_UNIT, panel + j * PANEL_UNIT,
@@ -109,18 +112,18 @@ ALWAYS_INLINE void NAME(add_moments)(const double *panel, int64_t units, int row
 }
 
 static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                              const struct integer_rows *form, double clip, int64_t *sum_out,
-                              void *workspace) {
+                              const struct pass *pass, void *out, void *workspace) {
+    int64_t *sum_out = out;
     const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, form, units, workspace, &layout, &scratch);
+    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
     double *sums = panel + (units + 1) * PANEL_UNIT, *squares = sums + units * PANEL_LANES;
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, form, &layout, &scratch, panel);
+        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
         memset(sums, 0, (size_t)(2 * units * PANEL_LANES) * sizeof *sums);
         for (int row = 0; row < PANEL_ROWS; row++)
-            NAME(add_moments)(panel, units, row, clip, sums, squares);
+            NAME(add_moments)(panel, units, row, pass->clip, sums, squares);
         for (int64_t j = 0; j < width; j++) {
             sum_out[j] += (int64_t)sums[j];
             sum_out[width + j] += (int64_t)squares[j];
@@ -129,15 +132,17 @@ static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int6
 }
 
 static void NAME(norms_through)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                const struct integer_rows *form, const double *matrix,
-                                int64_t n_out, double *norms_out, void *workspace) {
+                                const struct pass *pass, void *out, void *workspace) {
+    const double *matrix = pass->matrix;
+    const int64_t n_out = pass->n_out;
+    double *norms_out = out;
     const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, form, units, workspace, &layout, &scratch);
+    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
     enum { LANES_OUT = TILE_UNITS * PANEL_LANES, PARTIAL_SUMS = 2 * PANEL_LANES };
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, form, &layout, &scratch, panel);
+        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
         for (int row = 0; row < PANEL_ROWS && first + row < end; row += TILE_ROWS) {
             double squares[TILE_ROWS][PARTIAL_SUMS] = {{0.0}}, out[TILE_ROWS][LANES_OUT];
             for (int64_t j = 0; j < n_out; j += LANES_OUT) {

@@ -1,6 +1,8 @@
 /* The plain gradient sum of float rows in double arithmetic, for trainings whose proof counts
  * every rounding error: a few rows at a time are converted into the workspace, where the
- * kernel for doubles reads them. Double rows need nothing of the kind. */
+ * kernel for doubles reads them. Double rows need nothing of the kind.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h. */
 enum { ROWS_CONVERTED = 32 };
 
 static int64_t converted_bytes(int64_t n_columns) {
@@ -9,8 +11,7 @@ static int64_t converted_bytes(int64_t n_columns) {
 }
 
 static void precise_gradient_sum_f32(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                     struct loss loss, const double *w, double *sum_out,
-                                     double *loss_out, void *workspace) {
+                                     const struct pass *pass, void *out, void *workspace) {
     const int64_t d = rows->n_columns;
     double *x = workspace, *y = x + ROWS_CONVERTED * d;
     struct dense_rows converted = *rows;
@@ -24,9 +25,14 @@ static void precise_gradient_sum_f32(const struct dense_rows *rows, int64_t begi
         for (int64_t i = 0; i < count; i++)
             y[i] = (double)((const float *)rows->y)[first + i];
         converted.norms = rows->norms + first;
-        converted.counts = rows->counts ? rows->counts + first : NULL;
+        converted.multiplicity = rows->multiplicity ? rows->multiplicity + first : NULL;
         converted.n_rows = count;
-        gradient_sum_f64(&converted, 0, count, loss, w, sum_out, loss_out,
-                         (char *)workspace + converted_bytes(d));
+        gradient_sum_f64(&converted, 0, count, pass, out, (char *)workspace + converted_bytes(d));
     }
+}
+
+static void any_gradient_sum_f32(const struct dense_rows *rows, int64_t begin, int64_t end,
+                                 const struct pass *pass, void *out, void *workspace) {
+    (pass->precise ? precise_gradient_sum_f32 : gradient_sum_f32)(rows, begin, end, pass, out,
+                                                                  workspace);
 }

@@ -2,12 +2,13 @@
 #include <string.h>
 
 #include "dense/row_blocks.h"
+#include "memory/aligned_memory.h"
 #include "sgd/sgd_steps.h"
 
 /* About half of a small second-level cache. Lengths of blocks depend on the width of the matrix
  * alone: floating-point sums do not depend on the machine. Kernels work on 16 or 64 rows at a time.
  */
-enum { BLOCK_BYTES = 1 << 18, LEAST_ROWS = 16, WHOLE_ROWS = 64, ALIGNMENT = 64 };
+enum { BLOCK_BYTES = 1 << 18, MIN_ROWS = 16, WHOLE_ROWS = 64 };
 
 static int64_t real_bytes(enum real_type type) {
     return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
@@ -15,7 +16,7 @@ static int64_t real_bytes(enum real_type type) {
 
 static int64_t rows_per_block(enum real_type type, const struct dense_rows *rows) {
     const int64_t fit = BLOCK_BYTES / (rows->n_columns * real_bytes(type));
-    return fit < WHOLE_ROWS ? LEAST_ROWS : fit / WHOLE_ROWS * WHOLE_ROWS;
+    return fit < WHOLE_ROWS ? MIN_ROWS : fit / WHOLE_ROWS * WHOLE_ROWS;
 }
 
 /* A block's own rows, and what belongs to each of them. */
@@ -29,7 +30,7 @@ struct block_scratch {
 /* The next piece of a scratch; NULL while its size is only counted, start being NULL. */
 static void *cut(char *start, struct block_scratch *scratch, int64_t bytes) {
     void *piece = start ? start + scratch->bytes : NULL;
-    scratch->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    scratch->bytes += round_up(bytes, ALIGNMENT);
     return piece;
 }
 
@@ -83,7 +84,7 @@ static void shift(const struct dense_rows *all, enum real_type type, int64_t fir
                   struct dense_rows *rows) {
     rows->y = (const char *)all->y + first * real_bytes(type);
     rows->norms = all->norms ? all->norms + first : NULL;
-    rows->counts = all->counts ? all->counts + first : NULL;
+    rows->multiplicity = all->multiplicity ? all->multiplicity + first : NULL;
     rows->clip_norms = all->clip_norms ? all->clip_norms + first : NULL;
 }
 
@@ -94,7 +95,7 @@ static void finish(const struct dense_rows *all, int64_t count, const struct blo
     rows->x = scratch->x;
     rows->n_rows = count;
     if (!all->norms && all->source->find_norms) {
-        all->source->find_norms(rows, 0, count, scratch->norms);
+        all->source->find_norms(rows, 0, count, NULL, scratch->norms, NULL);
         rows->norms = scratch->norms;
     }
 }
@@ -147,12 +148,14 @@ static struct dense_rows expand_order(const struct dense_rows *all, enum real_ty
 /* Whole steps whose records fit into a block, or a part of a batch that is too long for one. */
 void sgd_steps_by_blocks(const struct kernel_table *kernels, enum real_type type,
                          const struct dense_rows *rows, const struct sgd_settings *settings,
-                         const struct sgd_block *block, double *w, double *w_sum, void *workspace,
-                         void *scratch_space) {
+                         const struct sgd_block *block, void *workspace, void *scratch_space) {
     const struct block_scratch scratch = scratch_at(scratch_space, type, rows);
     const int64_t most = rows_per_block(type, rows), dimension = rows->n_columns + rows->intercept;
-    struct sgd_block part = {
-        .order = scratch.order, .batch_ends = scratch.batch_ends, .carried = scratch.carried};
+    struct sgd_block part = {.w = block->w,
+                             .w_sum = block->w_sum,
+                             .order = scratch.order,
+                             .batch_ends = scratch.batch_ends,
+                             .carried = scratch.carried};
     int64_t step = 0, start = 0;
     while (step < block->n_steps) {
         const int64_t first_step = step;
@@ -170,7 +173,7 @@ void sgd_steps_by_blocks(const struct kernel_table *kernels, enum real_type type
         part.noise_integers =
             block->noise_integers ? block->noise_integers + first_step * dimension : NULL;
         part.noise = block->noise ? block->noise + first_step * dimension : NULL;
-        kernels->sgd_steps[type](&expanded, settings, &part, w, w_sum, workspace);
+        kernels->sgd_steps[type](&expanded, settings, &part, workspace);
         part.begun = part.n_open > 0;
         start = end;
     }

@@ -12,17 +12,11 @@ typedef void expand_rows_fn(const void *matrix, const int64_t *places, int64_t f
                             void *x_out);
 
 /* What stands in struct dense_rows for x. */
-struct columns_matrix;
-struct sparse_matrix;
-struct tabular_matrix;
 struct row_source {
     const void *matrix;
     expand_rows_fn *expand;
-    /* The matrix, where passes of its own kind can read it as it is; or NULL. */
-    const struct tabular_matrix *table;
-    const struct sparse_matrix *sparse;
-    const struct columns_matrix *columns;
-    row_norms_fn *find_norms; /* of a block's rows, where struct dense_rows has no norms; or NULL */
+    enum representation representation; /* that passes can read as it is; or DENSE_ROWS */
+    pass_fn *find_norms; /* of a block's rows, where struct dense_rows has no norms; or NULL */
 };
 
 /* Bytes of scratch that one thread needs for its blocks; 0 for a dense matrix. */
@@ -45,12 +39,12 @@ struct row_blocks blocks_of(enum real_type type, const struct dense_rows *rows, 
                             int64_t end, void *scratch);
 int next_block(struct row_blocks *blocks);
 
-/* sgd_steps() of rows with a source. Both workspaces are the caller's. */
+/* Steps of stochastic gradient descent over rows with a source. Both workspaces are the caller's.
+ */
 struct sgd_settings;
 struct sgd_block;
 void sgd_steps_by_blocks(const struct kernel_table *kernels, enum real_type type,
                          const struct dense_rows *rows, const struct sgd_settings *settings,
-                         const struct sgd_block *block, double *w, double *w_sum, void *workspace,
-                         void *scratch);
+                         const struct sgd_block *block, void *workspace, void *scratch);
 
 #endif

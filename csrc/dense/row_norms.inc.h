@@ -1,4 +1,6 @@
-/* Euclidean norms of rows, in double, and the plain sum of entries. */
+/* Euclidean norms of rows, in double, and the plain sum of entries.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 /* The norm where a plain sum of squares is of no use: NaN if an entry is not finite; else from
  * entries scaled by a power of two, as their squares overflowed or lost digits to underflow.
@@ -54,18 +56,22 @@ ALWAYS_INLINE double NAME(sum_of_squares)(const REAL *restrict x, int64_t n_colu
 }
 
 static void NAME(row_norms)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                            double *norms_out) {
+                            const struct pass *pass, void *out, void *workspace) {
+    (void)pass, (void)workspace;
+    double *norms_out = out;
     const int64_t d = rows->n_columns;
     for (int64_t i = begin; i < end; i++) {
         const REAL *x = (const REAL *)rows->x + i * d;
         const double sum = NAME(sum_of_squares)(x, d);
         const int plain = sum > 1e-280 && sum < 1e280; /* false for NaN */
-        norms_out[i] =
+        norms_out[i - begin] =
             plain ? sqrt(sum + rows->intercept) : NAME(careful_norm)(x, 1, d, rows->intercept);
     }
 }
 
-static double NAME(entry_sum)(const struct dense_rows *rows, int64_t begin, int64_t end) {
+static void NAME(entry_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                            const struct pass *pass, void *out, void *workspace) {
+    (void)pass, (void)workspace;
     const REAL *restrict x = (const REAL *)rows->x + begin * rows->n_columns;
     const int64_t size = (end - begin) * rows->n_columns;
     VECTOR sum[8] = {{0}};
@@ -79,5 +85,5 @@ static double NAME(entry_sum)(const struct dense_rows *rows, int64_t begin, int6
             total += (double)sum[v][l];
     for (; at < size; at++)
         total += (double)x[at];
-    return total;
+    *(double *)out += total;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "dense/block_arguments.h"
 #include "dense/columns_matrix.h"
 #include "vector/integer_panels.h"
 #include "kernel_table.h"
@@ -76,18 +77,19 @@
 #include "softmax/softmax_products.inc.h"
 #include "softmax/softmax_passes.inc.h"
 
-/* Four arrays of one row rounded up to units, two blocks of narrow rows, and converted rows. A
- * row of doubles needs at least as many units as a row of floats. */
-static int64_t workspace_bytes(int64_t n_columns) {
-    return 4 * UNIT_BYTES * layout_of_f64(n_columns).units + 2 * ROWS_PER_BLOCK * UNIT_BYTES +
-           converted_bytes(n_columns);
+/* Four arrays of one row rounded up to units, two blocks of narrow rows, and converted rows. A row
+ * of doubles needs at least as many units as a row of floats. */
+static int64_t workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    (void)pass;
+    return 4 * UNIT_BYTES * layout_of_f64(rows->n_columns).units + 2 * ROWS_PER_BLOCK * UNIT_BYTES +
+           converted_bytes(rows->n_columns);
 }
 
 /* Weights and sums of every class, a row of zeros, the group of narrow rows; factors, scores and
  * intercepts. */
-static int64_t softmax_workspace_bytes(int64_t n_columns, int64_t n_classes) {
-    const int64_t doubles = n_classes * (3 * ROWS_PER_GROUP + 2);
-    return (2 * n_classes + 1) * UNIT_BYTES * layout_of_f64(n_columns).units +
+static int64_t softmax_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    const int64_t n_classes = pass->n_classes, doubles = n_classes * (3 * ROWS_PER_GROUP + 2);
+    return (2 * n_classes + 1) * UNIT_BYTES * layout_of_f64(rows->n_columns).units +
            ROWS_PER_GROUP * UNIT_BYTES + doubles * (int64_t)sizeof(double);
 }
 
@@ -95,18 +97,19 @@ static int64_t whole_units(int64_t bytes) {
     return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
 }
 
-/* After the workspace of the other kernels a panel and the tiles of a triangle, stored as a square.
- */
-static int64_t gram_workspace_bytes(int64_t n_columns, int64_t width) {
-    const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
-    return whole_units(workspace_bytes(n_columns)) +
-           (units + 1) * (PANEL_UNIT + units * tile) * (int64_t)sizeof(double);
+/* After the workspace of the other kernels a panel of rows with a target, and the tiles of a
+ * triangle, stored as a square. */
+static int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
+    return whole_units(workspace_bytes(rows, pass)) +
+           (units + 1) * (PANEL_UNIT + units * PANEL_LANES * PANEL_LANES) * (int64_t)sizeof(double);
 }
 
 /* After the workspace of the other kernels a block of rows, weights and sums of every model. */
-static int64_t models_workspace_bytes(int64_t n_columns, int64_t n_models) {
-    return whole_units(workspace_bytes(n_columns)) +
-           (ROWS_PER_BLOCK + 2 * n_models) * UNIT_BYTES * layout_of_f64(n_columns).units;
+static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    return whole_units(workspace_bytes(rows, pass)) + (ROWS_PER_BLOCK + 2 * pass->n_models) *
+                                                          UNIT_BYTES *
+                                                          layout_of_f64(rows->n_columns).units;
 }
 
 #include "dense/clipped_gradient_sums.inc.h"
@@ -140,41 +143,61 @@ static int64_t models_workspace_bytes(int64_t n_columns, int64_t n_models) {
 #define LEVEL_STRING(level) STRINGIFY(level)
 #define BOTH(kernel) {kernel##_f32, kernel##_f64}
 
+/* A route: kernels by type, their workspace, and how rows are cut into ranges. */
+#define OVER_DENSE(kernel) [PASS_##kernel] = {BOTH(kernel), workspace_bytes, RANGES_OF_ROWS}
+#define OVER_PANELS(kernel) [PASS_##kernel] = {BOTH(kernel), gram_workspace_bytes, RANGES_OF_ROWS}
+#define OVER_CLASSES(pass, kernel)                                                                 \
+    [PASS_##pass] = {BOTH(kernel), softmax_workspace_bytes, RANGES_OF_CLASSES}
+#define OVER_TABLE(kernel)                                                                         \
+    [PASS_##kernel] = {{NULL, tabular_##kernel}, tabular_workspace_bytes, RANGES_OF_TABLE}
+
 extern const struct kernel_table TABLE_NAME(KERNEL_LEVEL);
 const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
     .instruction_set = LEVEL_STRING(KERNEL_LEVEL),
-    .workspace_bytes = workspace_bytes,
-    .row_norms = BOTH(row_norms),
-    .clipped_gradient_sum = BOTH(clipped_gradient_sum),
-    .models_workspace_bytes = models_workspace_bytes,
-    .clipped_gradient_sums = BOTH(clipped_gradient_sums),
-    .gradient_sum = BOTH(gradient_sum),
-    .precise_gradient_sum = {precise_gradient_sum_f32, gradient_sum_f64},
-    .clipped_loss_sums = BOTH(clipped_loss_sums),
-    .coordinate_loss_sums = BOTH(coordinate_loss_sums),
-    .predictions = BOTH(predictions),
-    .gram_workspace_bytes = gram_workspace_bytes,
-    .gram_sum = BOTH(gram_sum),
-    .moment_sums = BOTH(moment_sums),
-    .norms_through = BOTH(norms_through),
-    .entry_sum = BOTH(entry_sum),
-    .softmax_workspace_bytes = softmax_workspace_bytes,
-    .clipped_softmax_gradient_sum = BOTH(clipped_softmax_gradient_sum),
-    .softmax_gradient_sum = BOTH(softmax_gradient_sum),
-    .clipped_softmax_loss_sums = BOTH(clipped_softmax_loss_sums),
-    .class_scores = BOTH(class_scores),
-    .chunk_ends = chunk_ends,
-    .smooth_chunk = smooth_chunk,
+    .routes[DENSE_ROWS] =
+        {
+            OVER_DENSE(row_norms),
+            OVER_DENSE(entry_sum),
+            OVER_DENSE(predictions),
+            [PASS_clipped_gradient_sum] = {BOTH(clipped_gradient_sum), workspace_bytes,
+                                           RANGES_OF_INTEGERS},
+            [PASS_clipped_gradient_sums] = {BOTH(clipped_gradient_sums), models_workspace_bytes,
+                                            RANGES_OF_MODELS},
+            [PASS_gradient_sum] = {{any_gradient_sum_f32, gradient_sum_f64},
+                                   workspace_bytes,
+                                   RANGES_OF_ROWS},
+            [PASS_clipped_loss_sums] = {BOTH(clipped_loss_sums), workspace_bytes,
+                                        RANGES_OF_INTEGERS},
+            OVER_DENSE(coordinate_loss_sums),
+            OVER_PANELS(gram_sum),
+            OVER_PANELS(moment_sums),
+            OVER_PANELS(norms_through),
+        },
+    .routes[SOFTMAX_ROWS] =
+        {
+            OVER_CLASSES(predictions, class_scores),
+            OVER_CLASSES(clipped_gradient_sum, clipped_softmax_gradient_sum),
+            OVER_CLASSES(gradient_sum, softmax_gradient_sum),
+            OVER_CLASSES(clipped_loss_sums, clipped_softmax_loss_sums),
+        },
+    .routes[COLUMN_ROWS] =
+        {
+            [PASS_clipped_gradient_sum] = {BOTH(columns_clipped_gradient_sum),
+                                           columns_workspace_bytes, RANGES_OF_COLUMNS},
+        },
+    .routes[TABULAR_ROWS] =
+        {
+            OVER_TABLE(predictions),
+            OVER_TABLE(clipped_gradient_sum),
+            OVER_TABLE(clipped_loss_sums),
+            [PASS_clipped_gradient_sums] = {{NULL, tabular_clipped_gradient_sums},
+                                            tabular_models_workspace_bytes,
+                                            RANGES_OF_MODELS},
+        },
+    .expand_columns = BOTH(expand_columns),
     .sgd_workspace_bytes = sgd_workspace_bytes,
     .sgd_steps = BOTH(sgd_steps),
-    .tabular_workspace_bytes = tabular_workspace_bytes,
-    .tabular_clipped_gradient_sum = tabular_clipped_gradient_sum,
-    .tabular_models_workspace_bytes = tabular_models_workspace_bytes,
-    .tabular_clipped_gradient_sums = tabular_clipped_gradient_sums,
-    .tabular_clipped_loss_sums = tabular_clipped_loss_sums,
-    .tabular_predictions = tabular_predictions,
-    .columns_workspace_bytes = BOTH(columns_workspace_bytes),
-    .columns_clipped_gradient_sum = BOTH(columns_clipped_gradient_sum),
-    .expand_columns = BOTH(expand_columns),
+    .chunk_ends = chunk_ends,
+    .smooth_chunk = smooth_chunk,
     .sparse = &sparse_kernels,
 };

@@ -4,7 +4,9 @@
  *
  * Only for rows whose margins stay within +-LINE_LIMIT, where neither exp(m) nor exp(-m)
  * overflows; whether a row does is a matter of that row and the arguments alone. After n steps
- * the relative error of the sequence is below (n + 8) roundings. */
+ * the relative error of the sequence is below (n + 8) roundings.
+ *
+ * Needs: vector/real_types.inc.h. */
 #undef LINE_LIMIT
 #undef LINE_BLOCKS_PER_FLUSH
 #undef WIDES_PER_BLOCK
@@ -27,7 +29,7 @@ ALWAYS_INLINE wide_f32 log1p_for_line_f32(wide_f32 t) {
 #else
 #define LINE_LIMIT 700.0
 #define LINE_BLOCKS_PER_FLUSH 512 /* 8 per lane and block, at most 2^50 each: below 2^63 */
-#define LINE_MOST_STEPS 64        /* keeps the error of the sequence below 2^-45, 2^-16 in float */
+#define LINE_MAX_STEPS 64         /* keeps the error of the sequence below 2^-45, 2^-16 in float */
 
 /* log(1 + t) for t in [0, 1 + 2^-40], relative error below 3e-13: far below the grid, and shorter
  * than log1p_unit_f64. The series is interpolated at Chebyshev nodes. */
@@ -45,7 +47,7 @@ ALWAYS_INLINE wide_f64 log1p_for_line_f64(wide_f64 t) {
 }
 
 static int evenly_spaced(const double *steps, int64_t n_steps) {
-    if (n_steps < 3 || n_steps > LINE_MOST_STEPS)
+    if (n_steps < 3 || n_steps > LINE_MAX_STEPS)
         return 0;
     const double spacing = (steps[n_steps - 1] - steps[0]) / (double)(n_steps - 1);
     const double largest = fmax(fabs(steps[0]), fabs(steps[n_steps - 1]));
@@ -105,15 +107,23 @@ ALWAYS_INLINE int64_t NAME(sum_of_multiples)(UNSIGNED_WIDE integers, const int64
     return sum;
 }
 
+/* The steps of a line, and how losses are clipped and rounded to the grid: see add_rounded_rows. */
+struct NAME(line_steps) {
+    const REAL *steps;
+    int64_t n_steps;
+    REAL clip, shift;
+};
+
 /* sums[j] += bits of round(min(loss at steps[j], clip) / grid), lane by lane, for the rows that
- * fit; or, with `count`, sum_out[j] += their sum, row i counting count[i] times. `shift` rounds to
- * the grid, see add_rounded_rows. */
+ * fit; or, with `count`, sum_out[j] += their sum, row i counting count[i] times. */
 ALWAYS_INLINE void NAME(logistic_line_add)(const struct NAME(logistic_line) * line,
-                                           const REAL *steps, int64_t n_steps, REAL clip,
-                                           REAL shift, struct read_ahead next, UNSIGNED_WIDE *sums,
+                                           const struct NAME(line_steps) * line_steps,
+                                           struct read_ahead next, UNSIGNED_WIDE *sums,
                                            const int64_t *count, int64_t *sum_out) {
+    const REAL *steps = line_steps->steps, shift = line_steps->shift;
+    const int64_t n_steps = line_steps->n_steps;
     const UNSIGNED_WIDE shift_bits = (UNSIGNED_WIDE)(shift - (WIDE){0});
-    const WIDE clips = clip - (WIDE){0};
+    const WIDE clips = line_steps->clip - (WIDE){0};
     for (int v = 0; v < WIDES_PER_BLOCK; v++) {
         const int at = v * WIDE_LANES;
         const WIDE margin = *(const WIDE *)(line->margin + at);

@@ -1,6 +1,6 @@
 /* Derivatives of the losses in the prediction p, for the rows of a block at once, in double.
  * Elementary operations only, so that the loops vectorise and every lane gives the bits that a
- * scalar evaluation gives. Values: loss_values.template.h. */
+ * scalar evaluation gives. Values: loss_values.inc.h. */
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 

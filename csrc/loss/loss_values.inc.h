@@ -1,6 +1,8 @@
 /* Losses of one prediction p and target y in the precision of the data: a line search
  * evaluates many per row, and float ones cost half. Elementary operations only, as in
- * loss_derivatives.h. */
+ * loss_derivatives.h.
+ *
+ * Needs: vector/real_types.inc.h. */
 
 #if REAL_IS_F32
 #define LARGEST_EXP_ARGUMENT 87.0F

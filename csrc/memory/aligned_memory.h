@@ -2,6 +2,7 @@
 #ifndef DPERM_ALIGNED_MEMORY_H
 #define DPERM_ALIGNED_MEMORY_H
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #ifdef _WIN32
@@ -21,6 +22,11 @@ static inline void *memory_aligned_to(size_t boundary, size_t bytes) {
 
 static inline void *aligned_memory(size_t bytes) {
     return memory_aligned_to(ALIGNMENT, bytes);
+}
+
+/* The least multiple that is not below the value. */
+static inline int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
 }
 
 static inline void free_aligned(void *memory) {

@@ -1,4 +1,4 @@
-/* See spare_memory.h. */
+/* See buffer_pool.h. */
 #if defined(__linux__) && !defined(_DEFAULT_SOURCE)
 #define _DEFAULT_SOURCE /* madvise */
 #endif
@@ -8,12 +8,12 @@
 #include "memory/huge_pages.h"
 #include "memory/buffer_pool.h"
 
-struct spare *take_spare(_Atomic(struct spare *) *place, size_t bytes) {
-    struct spare *taken = atomic_exchange(place, NULL);
+struct pool_buffer *take_buffer(_Atomic(struct pool_buffer *) *place, size_t bytes) {
+    struct pool_buffer *taken = atomic_exchange(place, NULL);
     if (taken && taken->bytes >= bytes)
         return taken;
     free_aligned(taken);
-    taken = large_memory(sizeof *taken + bytes);
+    taken = huge_page_memory(sizeof *taken + bytes);
     if (!taken)
         return NULL;
     memset(taken, 0, sizeof *taken + bytes);
@@ -21,7 +21,7 @@ struct spare *take_spare(_Atomic(struct spare *) *place, size_t bytes) {
     return taken;
 }
 
-void put_spare(_Atomic(struct spare *) *place, struct spare *taken) {
+void return_buffer(_Atomic(struct pool_buffer *) *place, struct pool_buffer *taken) {
     if (taken)
         free_aligned(atomic_exchange(place, taken));
 }

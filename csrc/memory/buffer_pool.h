@@ -7,16 +7,16 @@
 
 #include "memory/aligned_memory.h"
 
-struct spare {
+struct pool_buffer {
     size_t bytes;
     _Alignas(ALIGNMENT) char memory[];
 };
 
 /* What a place keeps, if it is large enough, or else new memory, all 0; NULL when memory ran out.
  * Two passes at a time: the second one gets memory of its own. */
-struct spare *take_spare(_Atomic(struct spare *) *place, size_t bytes);
+struct pool_buffer *take_buffer(_Atomic(struct pool_buffer *) *place, size_t bytes);
 
 /* Keeps the memory as it is; NULL for none. */
-void put_spare(_Atomic(struct spare *) *place, struct spare *taken);
+void return_buffer(_Atomic(struct pool_buffer *) *place, struct pool_buffer *taken);
 
 #endif

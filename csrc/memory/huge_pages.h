@@ -15,15 +15,15 @@
 
 #include "memory/aligned_memory.h"
 
-enum { LARGE_PAGE = 1 << 21 };
+enum { HUGE_PAGE = 1 << 21 };
 
 /* At least `bytes`, which begin at a cache line; NULL when memory ran out. Give it back by
  * free_aligned(). */
-static inline void *large_memory(size_t bytes) {
-    const size_t whole = bytes > LARGE_PAGE ? LARGE_PAGE : ALIGNMENT;
+static inline void *huge_page_memory(size_t bytes) {
+    const size_t whole = bytes > HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
     void *memory = memory_aligned_to(whole, (bytes + whole - 1) / whole * whole);
 #ifdef MADV_HUGEPAGE
-    if (memory && whole == LARGE_PAGE)
+    if (memory && whole == HUGE_PAGE)
         madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
     return memory;

@@ -31,14 +31,14 @@ void unmap_file(const struct mapped_file *file) {
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_MAPPINGS = 1024 };
+enum { MAX_MAPPINGS = 1024 };
 
 /* What the handler reads: no locks, and nothing that is ever freed. */
 struct mapping {
     _Atomic uintptr_t begin, end; /* whole pages; 0 and 0 where the place is free */
     atomic_int taken, lost;
 };
-static struct mapping mappings[MOST_MAPPINGS];
+static struct mapping mappings[MAX_MAPPINGS];
 static _Atomic uintptr_t page_size;
 static atomic_int handler_state; /* 0, 1 while it is being installed, 2 */
 static struct sigaction previous;
@@ -58,7 +58,7 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
 static void on_bus_error(int signal, siginfo_t *info, void *context) {
     const int before = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
-    for (int place = 0; place < MOST_MAPPINGS; place++) {
+    for (int place = 0; place < MAX_MAPPINGS; place++) {
         struct mapping *mapping = mappings + place;
         const uintptr_t begin = atomic_load(&mapping->begin), end = atomic_load(&mapping->end);
         if (address < begin || address >= end)
@@ -94,7 +94,7 @@ static int install_handler(void) {
 }
 
 static int free_place(void) {
-    for (int place = 0; place < MOST_MAPPINGS; place++) {
+    for (int place = 0; place < MAX_MAPPINGS; place++) {
         int expected = 0;
         if (atomic_compare_exchange_strong(&mappings[place].taken, &expected, 1))
             return place;

@@ -4,7 +4,7 @@
 
 /* Done once, from beginning to end, by whichever thread of the pass comes first, while the others
  * are at the rows. */
-struct errand {
+struct side_task {
     void (*run)(void *context);
     void *context;
 };

@@ -1,4 +1,4 @@
-/* See work_shares.h. */
+/* See work_stealing.h. */
 #include "passes/work_stealing.h"
 
 /* Both in one word, so that they change together. */
@@ -18,7 +18,7 @@ static int64_t length_of(uint64_t rest) {
     return end_of(rest) - begin_of(rest);
 }
 
-void share_work(struct work_share *shares, int n_threads, int n_late, int64_t n_units) {
+void fill_work_queues(struct work_queue *shares, int n_threads, int n_late, int64_t n_units) {
     const int early = n_threads - n_late;
     for (int k = 0; k < n_threads; k++) {
         const int turn = k < n_late ? 0 : k - n_late, after = k < n_late ? 0 : turn + 1;
@@ -28,7 +28,7 @@ void share_work(struct work_share *shares, int n_threads, int n_late, int64_t n_
 
 /* Takes the first half of a rest, which is not empty, or all if nobody else comes for it; returns
  * what remains. */
-static uint64_t take_from(uint64_t rest, int n_threads, struct stretch *taken) {
+static uint64_t take_from(uint64_t rest, int n_threads, struct chunk *taken) {
     const int64_t length = length_of(rest);
     taken->begin = begin_of(rest);
     taken->end = taken->begin + (n_threads > 1 ? (length + 1) / 2 : length);
@@ -36,13 +36,13 @@ static uint64_t take_from(uint64_t rest, int n_threads, struct stretch *taken) {
     return rest_of(taken->end, taken->next_end);
 }
 
-static int swap(struct work_share *share, uint64_t *expected, uint64_t rest) {
+static int swap(struct work_queue *share, uint64_t *expected, uint64_t rest) {
     return atomic_compare_exchange_weak_explicit(&share->rest, expected, rest, memory_order_relaxed,
                                                  memory_order_relaxed);
 }
 
-static struct work_share *longest(struct work_share *shares, int n_threads, uint64_t *rest) {
-    struct work_share *found = shares;
+static struct work_queue *longest(struct work_queue *shares, int n_threads, uint64_t *rest) {
+    struct work_queue *found = shares;
     *rest = 0;
     for (int k = 0; k < n_threads; k++) {
         const uint64_t other = atomic_load_explicit(&shares[k].rest, memory_order_relaxed);
@@ -54,14 +54,14 @@ static struct work_share *longest(struct work_share *shares, int n_threads, uint
     return found;
 }
 
-int take_work(struct work_share *shares, int n_threads, int me, struct stretch *taken) {
-    struct work_share *own = &shares[me];
+int take_chunk(struct work_queue *shares, int n_threads, int me, struct chunk *taken) {
+    struct work_queue *own = &shares[me];
     uint64_t rest = atomic_load_explicit(&own->rest, memory_order_relaxed);
     while (length_of(rest) > 0)
         if (swap(own, &rest, take_from(rest, n_threads, taken)))
             return 1;
     for (;;) {
-        struct work_share *other = longest(shares, n_threads, &rest);
+        struct work_queue *other = longest(shares, n_threads, &rest);
         if (length_of(rest) == 0)
             return 0;
         const int64_t middle = begin_of(rest) + length_of(rest) / 2, end = end_of(rest);

@@ -13,21 +13,21 @@
 #include "memory/aligned_memory.h"
 
 /* A cache line to each thread. */
-struct work_share {
+struct work_queue {
     _Alignas(ALIGNMENT) _Atomic uint64_t rest; /* begin and end of the units nobody has taken */
 };
 
 /* Units begin .. end - 1 are the thread's. It will probably take those up to `next_end` after them.
  */
-struct stretch {
+struct chunk {
     int64_t begin, end, next_end;
 };
 
 /* Equal shares, but none for the first n_late threads, fewer than n_threads. At most 2^32 - 1
  * units. */
-void share_work(struct work_share *shares, int n_threads, int n_late, int64_t n_units);
+void fill_work_queues(struct work_queue *shares, int n_threads, int n_late, int64_t n_units);
 
 /* 1 when thread `me` got some units, 0 when there are no more. */
-int take_work(struct work_share *shares, int n_threads, int me, struct stretch *taken);
+int take_chunk(struct work_queue *shares, int n_threads, int me, struct chunk *taken);
 
 #endif

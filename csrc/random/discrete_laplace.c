@@ -7,7 +7,7 @@
 #include "random/discrete_laplace.h"
 
 /* Only a broken source exceeds these: probabilities exp(-1024) and below 2^-1024. */
-enum { MOST_BLOCKS = 2048, MOST_RESTARTS = 2048 };
+enum { MAX_BLOCKS = 2048, MAX_RESTARTS = 2048 };
 
 static unsigned log2_block(struct dyadic_rate rate) {
     unsigned length = 0;
@@ -19,7 +19,7 @@ static unsigned log2_block(struct dyadic_rate rate) {
 /* u < 2^m with probability proportional to exp(-rate u). */
 static int draw_within_block(struct random_bits *bits, struct dyadic_rate rate, unsigned m,
                              uint64_t *u) {
-    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+    for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         bool kept;
         RANDOM_BITS_TRY(random_bits_below(bits, UINT64_C(1) << m, u));
         RANDOM_BITS_TRY(bernoulli_exp(bits, rate, *u, &kept));
@@ -36,7 +36,7 @@ int geometric_draw(struct random_bits *bits, struct dyadic_rate rate, int64_t *v
     RANDOM_BITS_TRY(draw_within_block(bits, rate, m, &u));
     RANDOM_BITS_TRY(bernoulli_exp(bits, rate, UINT64_C(1) << m, &success));
     while (success) {
-        if (++blocks > MOST_BLOCKS)
+        if (++blocks > MAX_BLOCKS)
             return RANDOM_BITS_STUCK;
         RANDOM_BITS_TRY(bernoulli_exp(bits, rate, UINT64_C(1) << m, &success));
     }
@@ -46,7 +46,7 @@ int geometric_draw(struct random_bits *bits, struct dyadic_rate rate, int64_t *v
 }
 
 int discrete_laplace_draw(struct random_bits *bits, struct dyadic_rate rate, int64_t *value) {
-    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+    for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         uint32_t negative;
         RANDOM_BITS_TRY(geometric_draw(bits, rate, value));
         RANDOM_BITS_TRY(random_bits_take(bits, 1, &negative));

@@ -3,7 +3,7 @@
 __extension__ typedef unsigned __int128 uint128;
 
 /* Only a broken source exceeds these: probabilities 1 / 192!, exp(-1024) and exp(-1024). */
-enum { MOST_EVENTS = 192, MOST_WHOLE_SUCCESSES = 1024, MOST_TRIALS_PER_CANDIDATE = 1024 };
+enum { MAX_EVENTS = 192, MAX_WHOLE_SUCCESSES = 1024, MAX_TRIALS_PER_CANDIDATE = 1024 };
 
 /* True with probability fraction / 2^shift, fraction < 2^shift. */
 static int bernoulli_dyadic(struct random_bits *bits, uint128 fraction, unsigned shift,
@@ -26,7 +26,7 @@ static int bernoulli_dyadic(struct random_bits *bits, uint128 fraction, unsigned
  */
 static int bernoulli_exp_at_most_one(struct random_bits *bits, uint128 fraction, unsigned shift,
                                      bool is_one, bool *success) {
-    for (uint64_t K = 1; K < MOST_EVENTS; K++) {
+    for (uint64_t K = 1; K < MAX_EVENTS; K++) {
         uint64_t choice;
         RANDOM_BITS_TRY(random_bits_below(bits, K, &choice));
         bool goes_on = choice == 0;
@@ -49,7 +49,7 @@ int bernoulli_exp(struct random_bits *bits, struct dyadic_rate rate, uint64_t di
     /* Ends at the first failure, after 1.6 rounds on average however large the exponent is. */
     const uint128 whole = exponent >> rate.shift;
     for (uint128 round = 0; round < whole && *success; round++) {
-        if (round == MOST_WHOLE_SUCCESSES)
+        if (round == MAX_WHOLE_SUCCESSES)
             return RANDOM_BITS_STUCK;
         RANDOM_BITS_TRY(bernoulli_exp_at_most_one(bits, 0, 0, true, success));
     }
@@ -79,7 +79,7 @@ static int64_t smallest(const int64_t *scores, size_t count) {
 int exponential_mechanism(struct random_bits *bits, const int64_t *scores, size_t count,
                           struct dyadic_rate rate, size_t *chosen) {
     const int64_t minimum = smallest(scores, count);
-    for (size_t pass = 0; pass < MOST_TRIALS_PER_CANDIDATE; pass++) {
+    for (size_t pass = 0; pass < MAX_TRIALS_PER_CANDIDATE; pass++) {
         for (size_t trial = 0; trial < count; trial++) {
             uint64_t j;
             bool accepted;

@@ -17,7 +17,7 @@
  * probability 1 / (2^192 192!); k > 2048 has probability exp(-1024) already in the proposal; a
  * restart has probability below 1/2 in either step.
  */
-enum { MOST_EVENTS = 192, MOST_SUCCESSES = 2048, MOST_RESTARTS = 2048 };
+enum { MAX_EVENTS = 192, MAX_SUCCESSES = 2048, MAX_RESTARTS = 2048 };
 
 /*
  * True with probability exp(-1/2). The sequence goes on at step K with probability 1 / (2K), so it
@@ -25,7 +25,7 @@ enum { MOST_EVENTS = 192, MOST_SUCCESSES = 2048, MOST_RESTARTS = 2048 };
  * probability a_1 - a_2 + a_3 - ... = exp(-1/2).
  */
 static int bernoulli_exp_minus_half(struct random_bits *bits, bool *success) {
-    for (uint64_t K = 1; K < MOST_EVENTS; K++) {
+    for (uint64_t K = 1; K < MAX_EVENTS; K++) {
         uint64_t event;
         RANDOM_BITS_TRY(random_bits_below(bits, 2 * K, &event));
         if (event != 0) {
@@ -42,12 +42,12 @@ static int bernoulli_exp_minus_half(struct random_bits *bits, bool *success) {
  * (k-1) / 2), that is, if k (k-1) further trials succeed.
  */
 static int draw_integer_part(struct random_bits *bits, unsigned *integer_part) {
-    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+    for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         unsigned k = 0;
         bool success;
         RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
         while (success) {
-            if (++k > MOST_SUCCESSES)
+            if (++k > MAX_SUCCESSES)
                 return RANDOM_BITS_STUCK;
             RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
         }
@@ -137,7 +137,7 @@ static int bernoulli_exp_fraction(struct random_bits *bits, unsigned k, struct l
                                   bool *success) {
     struct lazy_uniform z[2]; /* the newest, and the one before */
     struct lazy_uniform *smallest = x;
-    for (unsigned m = 0; m < MOST_EVENTS; m++) {
+    for (unsigned m = 0; m < MAX_EVENTS; m++) {
         struct lazy_uniform *newest = &z[m % 2];
         bool goes_on;
         RANDOM_BITS_TRY(lazy_uniform_start(bits, newest));
@@ -163,7 +163,7 @@ static inline int accept_fraction(struct random_bits *bits, unsigned k, struct l
 }
 
 int half_normal_draw(struct random_bits *bits, unsigned *k, struct lazy_uniform *x) {
-    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+    for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         bool accepted;
         RANDOM_BITS_TRY(recall_integer_part(bits, k));
         RANDOM_BITS_TRY(lazy_uniform_start(bits, x));

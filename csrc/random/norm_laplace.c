@@ -25,10 +25,10 @@ __extension__ typedef unsigned __int128 uint128;
  * with n + 1 is below 2^(64 D + 119).
  */
 enum {
-    MOST_NUMBER_LIMBS = LAZY_UNIFORM_DIGITS + 1,
-    MOST_ROOT_LIMBS = LAZY_UNIFORM_DIGITS + 2,
-    MOST_FACTOR_LIMBS = LAZY_UNIFORM_DIGITS + 4,
-    MOST_PRODUCT_LIMBS = MOST_FACTOR_LIMBS + MOST_NUMBER_LIMBS
+    MAX_NUMBER_LIMBS = LAZY_UNIFORM_DIGITS + 1,
+    MAX_ROOT_LIMBS = LAZY_UNIFORM_DIGITS + 2,
+    MAX_FACTOR_LIMBS = LAZY_UNIFORM_DIGITS + 4,
+    MAX_PRODUCT_LIMBS = MAX_FACTOR_LIMBS + MAX_NUMBER_LIMBS
 };
 
 /* Signed numbers in columns: a digit that nobody draws is memory that nobody touches. */
@@ -89,19 +89,19 @@ INLINED void read_number(const struct numbers *numbers, size_t j, unsigned digit
 
 /* What all entries are multiplied by: p R and p (R + w), of digits + 4 limbs. */
 struct factor {
-    uint32_t low[MOST_FACTOR_LIMBS], high[MOST_FACTOR_LIMBS];
+    uint32_t low[MAX_FACTOR_LIMBS], high[MAX_FACTOR_LIMBS];
 };
 
 /* The radius is made of numbers 0 .. count-1. */
 INLINED void measure_radius_with(const struct numbers *numbers, size_t count, unsigned digits,
                                  uint64_t p, struct factor *factor) {
-    uint32_t n[MOST_NUMBER_LIMBS], square[2 * MOST_ROOT_LIMBS], sum[2 * MOST_ROOT_LIMBS] = {0};
+    uint32_t n[MAX_NUMBER_LIMBS], square[2 * MAX_ROOT_LIMBS], sum[2 * MAX_ROOT_LIMBS] = {0};
     for (size_t j = 0; j < count; j++) {
         read_number(numbers, j, digits, n);
         limbs_multiply(square, n, digits + 1, n, digits + 1);
         limbs_add(sum, 2 * (digits + 2), square, 2 * (digits + 1));
     }
-    uint32_t root[MOST_ROOT_LIMBS];
+    uint32_t root[MAX_ROOT_LIMBS];
     limbs_square_root(root, sum, digits + 2, square);
 
     uint64_t width = 1;
@@ -117,7 +117,7 @@ INLINED void measure_radius_with(const struct numbers *numbers, size_t count, un
 /* rounded: floor(factor n / (2^shift B^2) + 1/2). Limbs below B^2 cannot change it. */
 INLINED uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsigned digits,
                                unsigned shift) {
-    uint32_t product[MOST_PRODUCT_LIMBS];
+    uint32_t product[MAX_PRODUCT_LIMBS];
     limbs_multiply(product, factor, digits + 4, n, digits + 1);
     const uint32_t *whole = product + 2 * digits;
     uint128 value = ((uint128)((uint64_t)whole[3] << 32 | whole[2]) << 64) |
@@ -131,7 +131,7 @@ INLINED uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsign
 INLINED bool round_entry_with(const struct numbers *numbers, size_t j, unsigned digits,
                               const struct factor *factor, unsigned shift, int64_t *rounded) {
     static const uint32_t one[1] = {1};
-    uint32_t n[MOST_NUMBER_LIMBS];
+    uint32_t n[MAX_NUMBER_LIMBS];
     read_number(numbers, j, digits, n);
     const uint64_t low = round_product(factor->low, n, digits, shift);
     limbs_add(n, digits + 1, one, 1);

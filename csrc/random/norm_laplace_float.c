@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Both restarts have probability below 1/10. */
-enum { PAIRS = 256, FEW_PAIRS = 8, MOST_RESTARTS = 1024 };
+enum { PAIRS = 256, FEW_PAIRS = 8, MAX_RESTARTS = 1024 };
 
 /* shape >= 1. (1 + c x)^3 with normal x is nearly right; the test makes it so. */
 static int draw_gamma(struct random_bits *bits, const struct bulk_table *table, double shape,
                       double *gamma) {
     const double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
-    for (int restart = 0; restart < MOST_RESTARTS; restart++) {
+    for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         uint64_t words[2 * FEW_PAIRS], word;
         double normals[2 * FEW_PAIRS];
         RANDOM_BITS_TRY(random_bits_words(bits, words, 2 * FEW_PAIRS));

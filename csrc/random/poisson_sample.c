@@ -7,7 +7,7 @@
  *   lane < Q >> 56  =>  W_i < Q,      lane > Q >> 56  =>  W_i > Q.
  *
  * Only in the case of equality, once in 256 rows, the other 56 bits of W_i are drawn and compared
- * with the other 56 of Q. Bits that decide nothing need not exist: drawing them later, or never,
+ * with the other 56 of Q. Bits that decide nothing need not exist: drawing them far, or never,
  * leaves the joint law of all decisions what it is with whole words.
  *
  * Bits are read in this order: the lanes of a block (padded to a multiple of 32 bits), then a word

@@ -6,7 +6,7 @@
 enum { FIRST_FILL = 256 };
 
 /* Each repetition happens with probability below 1/2. */
-enum { MOST_REJECTIONS = 1024 };
+enum { MAX_REJECTIONS = 1024 };
 
 void random_bits_init(struct random_bits *bits, uint8_t *buffer, size_t capacity,
                       random_bits_refill *refill, void *context) {
@@ -45,7 +45,7 @@ static unsigned bit_length(uint64_t value) {
 
 int random_bits_below(struct random_bits *bits, uint64_t bound, uint64_t *value) {
     const unsigned length = bit_length(bound - 1);
-    for (int tries = 0; tries < MOST_REJECTIONS; tries++) {
+    for (int tries = 0; tries < MAX_REJECTIONS; tries++) {
         uint32_t high = 0, low;
         if (length > 32)
             RANDOM_BITS_TRY(random_bits_take(bits, length - 32, &high));

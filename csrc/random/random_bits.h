@@ -23,7 +23,7 @@ enum random_bits_status {
     /*
      * Something happened that has probability below 2^-500 for uniform bits: the source is broken
      * (constant bytes, for instance). Every loop of the samplers ends in this status sooner or
-     * later, so that a broken source can neither hang a program nor pass for a random one.
+     * far, so that a broken source can neither hang a program nor pass for a random one.
      */
     RANDOM_BITS_STUCK = -2,
 };

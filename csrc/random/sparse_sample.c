@@ -23,10 +23,10 @@
 
 /* A row that is wanted is drawn with probability 1/64 at least, the smallest block having 64 rows.
  */
-enum { MOST_REJECTIONS = 1 << 16 };
+enum { MAX_REJECTIONS = 1 << 16 };
 
 /* Blocks drawn together, and the most rows that they can hold. */
-enum { CHUNK = 32, MOST_DRAWN = CHUNK * SPARSE_MOST_COUNTS };
+enum { CHUNK = 32, MAX_DRAWN = CHUNK * SPARSE_MAX_COUNTS };
 
 /* *below: whether u is less than the probability of at most j rows. */
 static int is_below(struct random_bits *bits, const struct block_counts *law, size_t j,
@@ -96,8 +96,8 @@ static inline bool put_row(uint64_t *rows, unsigned log2_block, uint16_t block, 
 /* rows: a bit for each row of a chunk, set for those that are in. */
 static int draw_rows(struct random_bits *bits, unsigned log2_block, size_t n_blocks,
                      const uint32_t *counts, size_t total, uint64_t *rows) {
-    uint16_t blocks[MOST_DRAWN + SPARSE_FIRST_COUNTS], again[MOST_DRAWN];
-    uint32_t digits[MOST_DRAWN];
+    uint16_t blocks[MAX_DRAWN + SPARSE_FIRST_COUNTS], again[MAX_DRAWN];
+    uint32_t digits[MAX_DRAWN];
     size_t n_again = 0;
     memset(rows, 0, (n_blocks << log2_block) / 8);
     name_blocks(counts, n_blocks, blocks);
@@ -111,7 +111,7 @@ static int draw_rows(struct random_bits *bits, unsigned log2_block, size_t n_blo
         RANDOM_BITS_TRY(random_bits_digits(bits, digits, 1));
         if (!put_row(rows, log2_block, again[i], digits[0]))
             i++;
-        else if (++rejections > MOST_REJECTIONS)
+        else if (++rejections > MAX_REJECTIONS)
             return RANDOM_BITS_STUCK;
     }
     return RANDOM_BITS_OK;
@@ -139,7 +139,7 @@ int sparse_sample(struct random_bits *bits, const struct block_counts *law,
                   struct sparse_progress *progress, int64_t *out, size_t capacity) {
     const unsigned log2_block = law->log2_block;
     uint32_t counts[CHUNK];
-    uint64_t rows[CHUNK << (SPARSE_MOST_LOG2_BLOCK - 6)];
+    uint64_t rows[CHUNK << (SPARSE_MAX_LOG2_BLOCK - 6)];
     while (progress->next_row < progress->n_rows && capacity - progress->count >= SPARSE_ROOM) {
         const uint64_t left = progress->n_rows - progress->next_row;
         const uint64_t blocks_left = ((left - 1) >> log2_block) + 1;

@@ -6,12 +6,12 @@
 
 /*
  * How many rows of a block are in: the binomial law of 2^log2_block trials, log2_block from 6 to
- * SPARSE_MOST_LOG2_BLOCK.
+ * SPARSE_MAX_LOG2_BLOCK.
  *
  * Digit k of the probability of at most j rows is digits[k * size + j], 32 bits, k = 0 the most
  * significant of LAZY_UNIFORM_DIGITS; further digits are cut off. Probabilities ascend; the last
  * ones have all digits 2^32 - 1, which no number drawn exceeds. size is at least
- * SPARSE_FIRST_COUNTS and at most SPARSE_MOST_COUNTS.
+ * SPARSE_FIRST_COUNTS and at most SPARSE_MAX_COUNTS.
  */
 struct block_counts {
     const uint32_t *digits;
@@ -23,9 +23,9 @@ struct block_counts {
  * at a time has room in SPARSE_ROOM. */
 enum {
     SPARSE_FIRST_COUNTS = 16,
-    SPARSE_MOST_COUNTS = 256,
-    SPARSE_MOST_LOG2_BLOCK = 10,
-    SPARSE_ROOM = 32 * SPARSE_MOST_COUNTS + 2
+    SPARSE_MAX_COUNTS = 256,
+    SPARSE_MAX_LOG2_BLOCK = 10,
+    SPARSE_ROOM = 32 * SPARSE_MAX_COUNTS + 2
 };
 
 /* How far the sample is, and where it goes. */

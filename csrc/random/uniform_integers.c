@@ -5,7 +5,7 @@
 __extension__ typedef unsigned __int128 uint128;
 
 /* Each repetition happens with probability below 1/2. */
-enum { MOST_REJECTIONS = 1024 };
+enum { MAX_REJECTIONS = 1024 };
 
 /*
  * The high half of x * bound, x uniform with 32 bits, is v for the x in [v 2^32, (v+1) 2^32) /
@@ -18,7 +18,7 @@ static inline int finish_below_32(struct random_bits *bits, uint32_t x, uint32_t
     if ((uint32_t)product < bound) {
         const uint32_t surplus = -bound % bound;
         for (int tries = 0; (uint32_t)product < surplus; tries++) {
-            if (tries == MOST_REJECTIONS)
+            if (tries == MAX_REJECTIONS)
                 return RANDOM_BITS_STUCK;
             RANDOM_BITS_TRY(random_bits_take(bits, 32, &x));
             product = (uint64_t)x * bound;
@@ -30,7 +30,7 @@ static inline int finish_below_32(struct random_bits *bits, uint32_t x, uint32_t
 
 static int below_64(struct random_bits *bits, uint64_t bound, uint64_t *value) {
     const uint64_t surplus = -bound % bound;
-    for (int tries = 0; tries < MOST_REJECTIONS; tries++) {
+    for (int tries = 0; tries < MAX_REJECTIONS; tries++) {
         uint64_t x;
         RANDOM_BITS_TRY(random_bits_word(bits, &x));
         const uint128 product = (uint128)x * bound;

@@ -12,7 +12,7 @@
 enum {
     HASHED_AT_ONCE = 1 << 14, /* records */
     HASHED_TOGETHER = 1 << 8, /* records that one thread takes */
-    LOOK_AHEAD = 8,           /* records whose place in a table is asked for */
+    LOOK_AHEAD = 8,           /* records whose place in a table is prefetched */
     FIRST_CAPACITY = 1 << 10,
     TABLES = 8, /* of simple tabulation, one per byte */
     TABLE_WORDS = TABLES * 256,

@@ -4,8 +4,8 @@
  *
  *     w <- Proj( w - eta_t ( (sum_{i in B_t} g_i(w) + Z_t) / divisor + l2 w ) ),
  *
- * g_i the gradient of record i's loss, scaled down onto the norm `clip_in` where it is longer, and
- * Proj the projection onto the ball ||w|| <= radius. Rows are those of kernel_table.h; the
+ * g_i the gradient of record i's loss, scaled down onto the norm `inner_clip` where it is longer,
+ * and Proj the projection onto the ball ||w|| <= radius. Rows are those of kernel_table.h; the
  * arithmetic is IEEE double in a fixed order whatever the type of the rows, the same bits on every
  * instruction set. */
 #ifndef DPERM_SGD_STEPS_H
@@ -15,15 +15,17 @@
 
 struct sgd_settings {
     struct loss loss;
-    double clip_in; /* positive; infinite for no clip */
-    double grid;    /* a power of two: every record's gradient is rounded to it; 0 for none */
-    double divisor; /* public size of a batch, whatever its real one */
+    double inner_clip; /* positive; infinite for no clip */
+    double grid;       /* a power of two: every record's gradient is rounded to it; 0 for none */
+    double divisor;    /* public size of a batch, whatever its real one */
     double l2;
     int64_t n_penalized; /* leading weights that the ridge term covers */
     double radius;       /* infinite for no projection */
 };
 
 struct sgd_block {
+    double *w;     /* before the first step, and after the last */
+    double *w_sum; /* to which w is added before every step; or NULL */
     int64_t n_steps;
     const int64_t *order;      /* indices of rows; one that is not a row contributes 0 */
     const int64_t *batch_ends; /* batch t is order[batch_ends[t-1] .. batch_ends[t] - 1] */
@@ -41,8 +43,13 @@ struct sgd_block {
     int64_t n_open;
 };
 
-/* sgd_steps: runs the steps, updating w and, unless w_sum is NULL, adding each w to w_sum before
- * its step. With a grid, |sum + noise| / grid must stay below 2^63, and that of the sum below 2^51.
- * sgd_workspace_bytes: of its workspace, 64-byte aligned. */
+/* An sgd_steps_fn runs the steps. With a grid, |sum + noise| / grid must stay below 2^63, and that
+ * of the sum below 2^51. */
+
+/* Runs a block over rows of any representation, in this thread. Returns 0, or -1 when memory ran
+ * out. */
+int run_sgd_block(const struct kernel_table *kernels, enum real_type type,
+                  const struct dense_rows *rows, const struct sgd_settings *settings,
+                  const struct sgd_block *block);
 
 #endif

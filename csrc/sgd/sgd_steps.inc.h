@@ -1,5 +1,8 @@
 /* Steps of stochastic gradient descent without leaving C; see sgd_steps.h. Rows of either type, all
- * arithmetic in double. */
+ * arithmetic in double.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h,
+ * sgd/sgd_update.inc.h. */
 
 /* What one call works with: vectors of `width` doubles, the dimension rounded up to whole units;
  * places past the dimension are and stay 0. */
@@ -80,7 +83,7 @@ ALWAYS_INLINE void NAME(add_sgd_gradients)(const struct dense_rows *rows,
     loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
-    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->clip_in, clipped);
+    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->inner_clip, clipped);
     for (int i = 0; i < count; i++) {
         const double factor = clipped[i];
         const double *restrict row = scratch->rows + i * width;
@@ -110,7 +113,7 @@ ALWAYS_INLINE double NAME(single_factor)(const struct dense_rows *rows,
     const double scale = norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
     const double p = scale * dot_f64(row, scratch->w, &scratch->layout);
     const double s = single_loss_derivative(settings->loss, p, y) * scale;
-    return single_clip(s, norm, settings->clip_in);
+    return single_clip(s, norm, settings->inner_clip);
 }
 
 /* gradient += the clipped gradients of records order[next .. end - 1]. */
@@ -140,13 +143,14 @@ ALWAYS_INLINE void NAME(open_sgd_batch)(const struct sgd_block *block, int begun
 }
 
 static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_settings *settings,
-                            const struct sgd_block *block, double *w, double *w_sum,
-                            void *workspace) {
+                            const struct sgd_block *block, void *workspace) {
+    double *w = block->w, *w_sum = block->w_sum;
     const struct NAME(sgd_scratch) scratch = NAME(sgd_scratch_in)(workspace, rows, w, w_sum);
     const int64_t dimension = rows->n_columns + rows->intercept;
     const double shift = settings->grid > 0.0 ? 6755399441055744.0 * settings->grid : 0.0;
     const int64_t n_drawn =
         block->n_open + (block->n_steps > 0 ? block->batch_ends[block->n_steps - 1] : 0);
+    const struct sgd_iterate iterate = {&scratch.layout, scratch.w, scratch.w_sum, dimension};
     int64_t next = 0;
     int begun = block->begun;
     for (int64_t step = 0; step < block->n_steps; step++) {
@@ -156,9 +160,8 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
                 NAME(prefetch_sgd_row)(rows, block->order[next + SGD_ROWS_AHEAD]);
             const double factor =
                 NAME(single_factor)(rows, settings, &scratch, block->order[next], scratch.rows);
-            take_single_step(settings, &scratch.layout, block->step_sizes[step], factor,
-                             scratch.rows, block->noise ? block->noise + step * dimension : NULL,
-                             scratch.w, scratch.w_sum, dimension);
+            take_single_step(settings, &iterate, block->step_sizes[step], factor, scratch.rows,
+                             block->noise ? block->noise + step * dimension : NULL);
             next = end;
             continue;
         }
@@ -167,8 +170,7 @@ static void NAME(sgd_steps)(const struct dense_rows *rows, const struct sgd_sett
         NAME(add_sgd_records)(rows, settings, &scratch, block->order, next, end, n_drawn, shift);
         next = end;
         add_sgd_noise(scratch.gradient, block, step, dimension, settings->grid);
-        take_sgd_step(settings, &scratch.layout, block->step_sizes[step], scratch.gradient,
-                      scratch.w, scratch.w_sum, dimension);
+        take_sgd_step(settings, &iterate, block->step_sizes[step], scratch.gradient);
     }
     if (block->n_open > 0) {
         NAME(open_sgd_batch)(block, begun, dimension, &scratch);

@@ -1,5 +1,7 @@
 /* What the steps of stochastic gradient descent do to vectors of doubles, padded with 0 to whole
- * units (see sgd_steps.inc.h). Included where the double templates are in force. */
+ * units (see sgd_steps.inc.h). Included where the double templates are in force.
+ *
+ * Needs: dense/dense_rows.inc.h. */
 
 enum {
     SGD_LANES = UNIT_BYTES / sizeof(double),
@@ -47,11 +49,20 @@ ALWAYS_INLINE void project_sgd(const struct sgd_settings *settings, const struct
         w[j] *= shrink;
 }
 
+/* Weights and the sum of iterates, as packed copies. */
+struct sgd_iterate {
+    const struct layout_f64 *layout;
+    double *w, *w_sum;
+    int64_t dimension;
+};
+
 /* w <- Proj(keep w - move gradient), with w_sum += w before. */
 ALWAYS_INLINE void take_sgd_step(const struct sgd_settings *settings,
-                                 const struct layout_f64 *layout, double step_size,
-                                 const double *restrict gradient, double *restrict w,
-                                 double *restrict w_sum, int64_t dimension) {
+                                 const struct sgd_iterate *iterate, double step_size,
+                                 const double *restrict gradient) {
+    const struct layout_f64 *layout = iterate->layout;
+    const int64_t dimension = iterate->dimension;
+    double *restrict w = iterate->w, *restrict w_sum = iterate->w_sum;
     const double move = step_size / settings->divisor;
     const double keep = 1.0 - step_size * settings->l2;
     const double last = w[dimension - 1]; /* the intercept, if one weight is not penalized */
@@ -68,10 +79,11 @@ ALWAYS_INLINE void take_sgd_step(const struct sgd_settings *settings,
 /* The same for a batch of one record, gradient = factor * row, and noise in floating point or none.
  */
 ALWAYS_INLINE void take_single_step(const struct sgd_settings *settings,
-                                    const struct layout_f64 *layout, double step_size,
+                                    const struct sgd_iterate *iterate, double step_size,
                                     double factor, const double *restrict row,
-                                    const double *restrict noise, double *restrict w,
-                                    double *restrict w_sum, int64_t dimension) {
+                                    const double *restrict noise) {
+    const int64_t dimension = iterate->dimension;
+    double *restrict w = iterate->w, *restrict w_sum = iterate->w_sum;
     const double move = step_size / settings->divisor;
     const double keep = 1.0 - step_size * settings->l2;
     const double last = w[dimension - 1];
@@ -92,7 +104,7 @@ ALWAYS_INLINE void take_single_step(const struct sgd_settings *settings,
         const int64_t at = dimension - 1;
         w[at] = last - move * (noise ? factor * row[at] + noise[at] : factor * row[at]);
     }
-    project_sgd(settings, layout, w);
+    project_sgd(settings, iterate->layout, w);
 }
 
 /* loss_derivatives for one prediction: the same bits. */
@@ -105,8 +117,8 @@ static double single_loss_derivative(struct loss loss, double p, double y) {
 }
 
 /* clip_factors for one record: the same bits. */
-ALWAYS_INLINE double single_clip(double s, double norm, double clip_in) {
-    const double cap = clip_in / norm;
+ALWAYS_INLINE double single_clip(double s, double norm, double inner_clip) {
+    const double cap = inner_clip / norm;
     double value = s > cap ? cap : s;
     value = value < -cap ? -cap : value;
     const double magnitude = value < 0.0 ? -value : value;

@@ -1,4 +1,7 @@
-/* Passes over the data for softmax losses. See kernel_table.h. */
+/* Passes over the data for softmax losses. See kernel_table.h.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
+ * softmax/softmax_products.inc.h, softmax/softmax_scores.inc.h. */
 
 /* sum_out[k] += sum over a group of round(factor_ik / grid): the intercepts. */
 ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_classes, REAL shift,
@@ -15,9 +18,12 @@ ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_clas
 }
 
 /* What the rows of a group that count more than once add beyond the first time. */
-static __attribute__((noinline)) void
-NAME(add_softmax_repeats)(const struct NAME(group) * group, const REAL *factors, int64_t n_columns,
-                          int64_t n_classes, int intercept, REAL shift, int64_t *sum_out) {
+static __attribute__((noinline)) void NAME(add_softmax_repeats)(const struct NAME(group) * group,
+                                                                const REAL *factors,
+                                                                const struct dense_rows *rows,
+                                                                int64_t n_classes, REAL shift,
+                                                                int64_t *sum_out) {
+    const int64_t n_columns = rows->n_columns;
     for (int i = 0; i < ROWS_PER_GROUP; i++) {
         const REAL *s = factors + i * n_classes;
         const int64_t times = group->count[i] - 1;
@@ -26,23 +32,25 @@ NAME(add_softmax_repeats)(const struct NAME(group) * group, const REAL *factors,
         for (int64_t j = 0; j < n_columns; j++)
             NAME(add_rounded_multiple)(s, n_classes, group->row[i][j], shift, times,
                                        sum_out + j * n_classes);
-        if (intercept)
+        if (rows->intercept)
             NAME(add_rounded_multiple)(s, n_classes, 1, shift, times,
                                        sum_out + n_columns * n_classes);
     }
 }
 
 static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, int64_t begin,
-                                               int64_t end, int64_t n_classes, const double *w,
-                                               double clip_in, double grid, int64_t *sum_out,
+                                               int64_t end, const struct pass *pass, void *out,
                                                void *workspace) {
+    const int64_t n_classes = pass->n_classes;
+    int64_t *sum_out = out;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(softmax_scratch) scratch =
         NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->grid;
     REAL *accumulator = scratch.direction;
     int added = 0;
-    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
+                       scratch.intercepts);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         double factor[ROWS_PER_GROUP];
@@ -50,7 +58,8 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
         NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
                           &layout, n_classes, scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, NULL);
-        softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, clip_in, factor);
+        softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, pass->inner_clip,
+                             factor);
         NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
         struct read_ahead next =
             NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
@@ -59,8 +68,7 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
             NAME(add_rounded_factors)(scratch.factors, n_classes, shift,
                                       sum_out + rows->n_columns * n_classes);
         if (group.counted)
-            NAME(add_softmax_repeats)(&group, scratch.factors, rows->n_columns, n_classes,
-                                      rows->intercept, shift, sum_out);
+            NAME(add_softmax_repeats)(&group, scratch.factors, rows, n_classes, shift, sum_out);
         added += ROWS_PER_GROUP;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_GROUP >= end) {
             NAME(flush_rounded_classes)(&layout, n_classes, (UNSIGNED *)accumulator, shift, added,
@@ -71,21 +79,24 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
 }
 
 static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                       int64_t n_classes, const double *w, double *sum_out,
-                                       double *loss_out, void *workspace) {
+                                       const struct pass *pass, void *out, void *workspace) {
+    const int64_t n_classes = pass->n_classes,
+                  size = (rows->n_columns + rows->intercept) * n_classes;
+    double *sum_out = out;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(softmax_scratch) scratch =
         NAME(softmax_scratch_in)(workspace, &layout, n_classes);
     REAL *accumulator = scratch.direction;
     double *intercept_sum = sum_out + rows->n_columns * n_classes;
-    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
+                       scratch.intercepts);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         double value[ROWS_PER_GROUP];
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);
         NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
                           &layout, n_classes, scratch.scores);
-        softmax_residuals(n_classes, group.y, scratch.scores, loss_out ? value : NULL);
+        softmax_residuals(n_classes, group.y, scratch.scores, pass->with_loss ? value : NULL);
         NAME(write_factors)(scratch.scores, group.scale, n_classes, scratch.factors);
         for (int i = 0; i < ROWS_PER_GROUP && group.counted; i++)
             for (int64_t k = 0; k < n_classes; k++)
@@ -97,22 +108,23 @@ static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t be
         for (int i = 0; i < ROWS_PER_GROUP && rows->intercept; i++)
             for (int64_t k = 0; k < n_classes; k++)
                 intercept_sum[k] += (double)scratch.factors[i * n_classes + k];
-        for (int i = 0; i < ROWS_PER_GROUP && loss_out; i++)
-            *loss_out +=
+        for (int i = 0; i < ROWS_PER_GROUP && pass->with_loss; i++)
+            sum_out[size] +=
                 value[i] <= DBL_MAX ? value[i] * (double)(group.counted ? group.count[i] : 1) : 0.0;
     }
 }
 
 static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64_t begin,
-                                            int64_t end, int64_t n_classes, const double *w,
-                                            const double *direction, const double *steps,
-                                            int64_t n_steps, double clip, double grid,
-                                            int64_t *sum_out, void *workspace) {
+                                            int64_t end, const struct pass *pass, void *out,
+                                            void *workspace) {
+    const int64_t n_classes = pass->n_classes;
+    int64_t *sum_out = out;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(softmax_scratch) scratch =
         NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
-    NAME(pack_classes)(&layout, direction, n_classes, rows->intercept, scratch.direction,
+    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
+                       scratch.intercepts);
+    NAME(pack_classes)(&layout, pass->direction, n_classes, rows->intercept, scratch.direction,
                        scratch.slopes);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
@@ -122,22 +134,25 @@ static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64
                           &layout, n_classes, scratch.scores);
         NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.direction, scratch.slopes,
                           &layout, n_classes, scratch.score_slopes);
-        for (int64_t j = 0; j < n_steps; j++) {
-            softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, steps[j],
+        for (int64_t j = 0; j < pass->n_steps; j++) {
+            softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, pass->steps[j],
                            value);
             for (int b = 0; b < ROWS_PER_GROUP; b += ROWS_PER_BLOCK)
                 sum_out[j] += rounded_loss_sum_f64(
-                    value + b, group.counted ? group.count + b : NULL, clip, grid);
+                    value + b, group.counted ? group.count + b : NULL, pass->clip, pass->grid);
         }
     }
 }
 
 static void NAME(class_scores)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                               int64_t n_classes, const double *w, double *p_out, void *workspace) {
+                               const struct pass *pass, void *out, void *workspace) {
+    const int64_t n_classes = pass->n_classes;
+    double *p_out = out;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     const struct NAME(softmax_scratch) scratch =
         NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    NAME(pack_classes)(&layout, w, n_classes, rows->intercept, scratch.weights, scratch.intercepts);
+    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
+                       scratch.intercepts);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         NAME(read_group)(rows, first, end, &layout, &scratch, &group);

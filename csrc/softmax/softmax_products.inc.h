@@ -1,6 +1,9 @@
 /* Products of a group of rows with a matrix of weights, one column per class, and of residuals with
  * the rows. Included once per element type. Weights and sums are kept tile by tile, see
- * class_tiles.inc.h: [tile][unit][class in tile][lane]. */
+ * class_tiles.inc.h: [tile][unit][class in tile][lane].
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, softmax/class_tiles.inc.h,
+ * softmax/softmax_scores.inc.h. */
 
 struct NAME(group) {
     const REAL *row[ROWS_PER_GROUP];
@@ -51,8 +54,8 @@ ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first
     for (int b = 0; b < 2; b++) {
         const int at = b * ROWS_PER_BLOCK;
         struct NAME(block) block;
-        group->counted |=
-            NAME(read_counts)(rows, first + at, end, ROWS_PER_BLOCK, group->count + at) != NULL;
+        group->counted |= NAME(read_multiplicity)(rows, first + at, end, ROWS_PER_BLOCK,
+                                                  group->count + at) != NULL;
         NAME(read_block)(rows, first + at, end - first - at, layout, &scratch->block[b], &block);
         memcpy(group->row + at, block.row, sizeof block.row);
         memcpy(group->y + at, block.y, sizeof block.y);
@@ -108,7 +111,7 @@ ALWAYS_INLINE void NAME(multiply_tile)(const REAL *const *row, const REAL *restr
             product[k * ROWS_PER_GROUP + i] = (double)NAME(fold)(sums[i][k]);
 }
 
-/* scores[k * ROWS_PER_GROUP + i] = scale_i * (<x_i, w_k> + intercept_k). Asks for rows of a batch
+/* scores[k * ROWS_PER_GROUP + i] = scale_i * (<x_i, w_k> + intercept_k). Prefetches rows of a batch
  * from `next` on meanwhile. */
 static void NAME(score_group)(const struct dense_rows *rows, int64_t next,
                               const struct NAME(group) * group, const REAL *packed,

@@ -1,6 +1,8 @@
 /* From the scores p_k of a row, one per class, to its residuals and its loss. Scores of a group of
  * rows are kept class by class, so that every loop runs over rows and a row's sums over classes
- * are added in the order of the classes. In double; elementary operations only. */
+ * are added in the order of the classes. In double; elementary operations only.
+ *
+ * Needs: loss/loss_values.inc.h. */
 #ifndef DPERM_SOFTMAX_SCORES_H
 #define DPERM_SOFTMAX_SCORES_H
 
@@ -94,12 +96,12 @@ static void softmax_losses(int64_t n_classes, const double *restrict y, const do
 }
 
 /* factor[i] such that the gradient factor[i] * residuals_i (x_i, 1)^T of row i, as long as
- * factor[i] * |residuals_i| * norm[i], is clipped to clip_in: at most scale[i]. The tiny number
+ * factor[i] * |residuals_i| * norm[i], is clipped to inner_clip: at most scale[i]. The tiny number
  * under the root covers squares lost to underflow. Only a true comparison lets a row pass: NaN or 0
  * else. A subnormal cap has lost its digits and counts as 0. */
 static void softmax_clip_factors(int64_t n_classes, const double *restrict residuals,
                                  const double *restrict scale, const double *restrict norm,
-                                 double clip_in, double *restrict factor) {
+                                 double inner_clip, double *restrict factor) {
     double squares[ROWS_PER_GROUP];
     FOR_EACH_ROW(i) squares[i] = 0x1p-960;
     for (int64_t k = 0; k < n_classes; k++)
@@ -107,7 +109,7 @@ static void softmax_clip_factors(int64_t n_classes, const double *restrict resid
     squares[i] += residuals[k * ROWS_PER_GROUP + i] * residuals[k * ROWS_PER_GROUP + i];
     FOR_EACH_ROW(i) {
         const double length = sqrt(squares[i]);
-        const double cap = clip_in / norm[i];
+        const double cap = inner_clip / norm[i];
         const double clipped = length * scale[i] <= cap ? scale[i] : cap / length;
         factor[i] = cap >= DBL_MIN ? clipped : 0.0;
     }

@@ -1,4 +1,4 @@
-/* See strip_order.h. */
+/* See column_permutation.h. */
 #include <float.h>
 #include <math.h>
 
@@ -8,9 +8,9 @@ static int64_t real_lanes(enum real_type type) {
     return UNIT_BYTES / (int64_t)(type == REAL_F32 ? sizeof(float) : sizeof(double));
 }
 
-struct strip_order strip_order_of(int64_t n_columns, enum real_type type) {
-    struct strip_order order = {.n_columns = n_columns, .lanes = real_lanes(type)};
-    int64_t slot_of_leaf[MOST_SLOTS], place = 0;
+struct column_permutation column_permutation_of(int64_t n_columns, enum real_type type) {
+    struct column_permutation order = {.n_columns = n_columns, .lanes = real_lanes(type)};
+    int64_t slot_of_leaf[MAX_SLOTS], place = 0;
     order.map = slot_map_of(n_columns, order.lanes);
     order.n_slots = ACCUMULATORS * order.lanes;
     for (int64_t slot = 0; slot < order.n_slots; slot++)
@@ -29,15 +29,15 @@ struct strip_order strip_order_of(int64_t n_columns, enum real_type type) {
 }
 
 /* The columns [begin, end) that are in whole groups. */
-static int64_t end_of_groups(const struct strip_order *order, int64_t end) {
+static int64_t end_of_groups(const struct column_permutation *order, int64_t end) {
     const int64_t in_fours = end < order->map.in_fours ? end : order->map.in_fours;
     return in_fours / columns_per_group(order) * columns_per_group(order);
 }
 
 /* Once per type: a group is a small matrix, a row of slots after the other, that is transposed. */
 #define ORDER_WEIGHTS(REAL, MOST)                                                                  \
-    static int64_t order_##REAL(const struct strip_order *order, const double *w, int64_t begin,   \
-                                int64_t end, REAL *ordered) {                                      \
+    static int64_t order_##REAL(const struct column_permutation *order, const double *w,           \
+                                int64_t begin, int64_t end, REAL *ordered) {                       \
         const int64_t n_slots = order->n_slots, whole = end_of_groups(order, end);                 \
         int64_t infinite = 0, column = begin;                                                      \
         for (; column < whole; column += columns_per_group(order))                                 \
@@ -58,13 +58,13 @@ static int64_t end_of_groups(const struct strip_order *order, int64_t end) {
 ORDER_WEIGHTS(float, FLT_MAX)
 ORDER_WEIGHTS(double, DBL_MAX)
 
-int64_t order_weights(const struct strip_order *order, enum real_type type, const double *w,
-                      int64_t begin, int64_t end, void *ordered) {
+int64_t permute_weights(const struct column_permutation *order, enum real_type type,
+                        const double *w, int64_t begin, int64_t end, void *ordered) {
     return type == REAL_F32 ? order_float(order, w, begin, end, ordered)
                             : order_double(order, w, begin, end, ordered);
 }
 
-void restore_sums(const struct strip_order *order, const int64_t *ordered, int64_t begin,
+void restore_sums(const struct column_permutation *order, const int64_t *ordered, int64_t begin,
                   int64_t end, int64_t *sum_out) {
     const int64_t n_slots = order->n_slots, whole = end_of_groups(order, end);
     int64_t column = begin;

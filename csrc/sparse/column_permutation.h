@@ -9,19 +9,19 @@
 #include "vector/lane_sums.h"
 #include "kernel_table.h"
 
-enum { MOST_SLOTS = ACCUMULATORS * UNIT_BYTES / sizeof(float), PLACES_PER_LINE = 8 };
+enum { MAX_SLOTS = ACCUMULATORS * UNIT_BYTES / sizeof(float), PLACES_PER_LINE = 8 };
 
-struct strip_order {
+struct column_permutation {
     struct slot_map map;
     int64_t n_columns, lanes, n_slots, n_places;
-    int64_t first_place[MOST_SLOTS + 1]; /* of each leaf */
-    int64_t slot_place[MOST_SLOTS];      /* where the leaf of each slot begins */
-    int64_t late_place[MOST_SLOTS];      /* of columns from map.in_fours on */
+    int64_t first_place[MAX_SLOTS + 1]; /* of each leaf */
+    int64_t slot_place[MAX_SLOTS];      /* where the leaf of each slot begins */
+    int64_t late_place[MAX_SLOTS];      /* of columns from map.in_fours on */
 };
 
-struct strip_order strip_order_of(int64_t n_columns, enum real_type type);
+struct column_permutation column_permutation_of(int64_t n_columns, enum real_type type);
 
-static inline int64_t place_of_column(const struct strip_order *order, int64_t column) {
+static inline int64_t place_of_column(const struct column_permutation *order, int64_t column) {
     if (column >= order->map.in_fours)
         return order->late_place[column - order->map.in_fours];
     const uint64_t slots = (uint64_t)order->n_slots; /* a power of two */
@@ -29,13 +29,13 @@ static inline int64_t place_of_column(const struct strip_order *order, int64_t c
 }
 
 /* Columns are moved in groups of this many, but for those from map.in_fours on. */
-static inline int64_t columns_per_group(const struct strip_order *order) {
+static inline int64_t columns_per_group(const struct column_permutation *order) {
     return order->n_slots * PLACES_PER_LINE;
 }
 
 /* The most sums of leaves and of nodes that there are at a time, as the tree is added up from left
  * to right. */
-static inline int64_t slab_workspace_rows(const struct strip_order *order) {
+static inline int64_t row_panel_workspace_rows(const struct column_permutation *order) {
     int64_t height = 0;
     while (order->n_slots >> height > 1)
         height++;
@@ -44,9 +44,9 @@ static inline int64_t slab_workspace_rows(const struct strip_order *order) {
 
 /* For the columns from `begin`, a multiple of columns_per_group(), to end - 1. Returns how many
  * weights became infinite as reals of the type. */
-int64_t order_weights(const struct strip_order *order, enum real_type type, const double *w,
-                      int64_t begin, int64_t end, void *ordered);
-void restore_sums(const struct strip_order *order, const int64_t *ordered, int64_t begin,
+int64_t permute_weights(const struct column_permutation *order, enum real_type type,
+                        const double *w, int64_t begin, int64_t end, void *ordered);
+void restore_sums(const struct column_permutation *order, const int64_t *ordered, int64_t begin,
                   int64_t end, int64_t *sum_out);
 
 #endif

@@ -2,17 +2,17 @@
 #include "sparse/sparse_rows.h"
 
 enum {
-    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between asking for a weight and its product */
-    SPARSE_ENTRIES_AHEAD = 512,    /* between asking for an entry and reading it */
-    SPARSE_ROWS_AHEAD = 64,        /* between asking for what is known of a row and reading it */
+    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between prefetching a weight and its product */
+    SPARSE_ENTRIES_AHEAD = 512,    /* between prefetching an entry and reading it */
+    SPARSE_ROWS_AHEAD = 64,        /* between prefetching what is known of a row and reading it */
     SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
     SPARSE_SGD_VECTORS = 4
 };
 
-/* Asks for `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
+/* Prefetches `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
  * the hardware does not foresee that an array is read from end to end. */
-ALWAYS_INLINE void ask_beyond(const void *at, int64_t distance, int64_t bytes,
-                              enum reading reading) {
+ALWAYS_INLINE void prefetch_beyond(const void *at, int64_t distance, int64_t bytes,
+                                   enum reading reading) {
     const uintptr_t first = (uintptr_t)at + (uintptr_t)distance;
     for (int64_t line = 0; line < bytes; line += UNIT_BYTES)
         if (reading == READ_AGAIN)
@@ -95,8 +95,8 @@ enum { SPARSE_FLUSH_F64 = FLOAT_ROWS_PER_FLUSH };
 static const struct sparse_kernels sparse_kernels = {
     .row_norms = BY_TYPE(row_norms, f32, f64),
     .clipped_gradient_sum = BY_TYPE(clipped_gradient_sum, f32, f64),
-    .clipped_factors = {clipped_factors_f32, clipped_factors_f64},
-    .sum_strip = {sum_strip_f32, sum_strip_f64},
+    .panel_factors = {panel_factors_f32, panel_factors_f64},
+    .panel_sums = {panel_sums_f32, panel_sums_f64},
     .clipped_loss_sums = BY_TYPE(clipped_loss_sums, f32, f64),
     .predictions = BY_TYPE(predictions, f32, f64),
     .factors = BY_TYPE(factors, f32, f64),

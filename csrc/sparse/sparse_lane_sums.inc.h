@@ -1,4 +1,6 @@
-/* The partial sums of a dense row's product, as a sparse row adds to them. Once per arithmetic. */
+/* The partial sums of a dense row's product, as a sparse row adds to them. Once per arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h. */
 
 #undef SLOTS
 #define SLOTS (ACCUMULATORS * LANES)

@@ -6,7 +6,7 @@
 
 enum index_type { INDEX_I32 = 0, INDEX_I64 = 1, N_INDEX_TYPES = 2 };
 
-struct strip_store;
+struct panel_store;
 
 struct sparse_matrix {
     const void *values;    /* n_entries */
@@ -15,10 +15,10 @@ struct sparse_matrix {
     int64_t n_rows, n_columns, n_entries;
     enum real_type type;
     enum index_type index;
-    struct strip_store *store; /* see column_panels.h; or NULL */
+    struct panel_store *store; /* see column_panels.h; or NULL */
 };
 
-/* What becomes of memory that is asked for: it is read again soon; or once, and leaves the nearest
+/* What becomes of memory that is prefetched: it is read again soon; or once, and leaves the nearest
  * cache, or all of them, to others. */
 enum reading { READ_AGAIN, READ_ONCE, READ_ONCE_PAST_CACHES };
 

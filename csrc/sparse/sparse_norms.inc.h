@@ -1,4 +1,6 @@
-/* Norms of sparse rows, with the bits of row_norms. Once per type of values and columns. */
+/* Norms of sparse rows, with the bits of row_norms. Once per type of values and columns.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/row_norms.inc.h. */
 
 static double SPARSE(norm_of)(const VALUE *x, const INDEX *column, int64_t count, int intercept) {
     double partial[16] = {0}, total = 0.0;
@@ -11,10 +13,12 @@ static double SPARSE(norm_of)(const VALUE *x, const INDEX *column, int64_t count
 }
 
 static void SPARSE(row_norms)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                              double *norms_out) {
+                              const struct pass *pass, void *out) {
+    double *norms_out = out;
+    (void)pass;
     for (int64_t i = begin; i < end; i++) {
         const int64_t start = sparse->matrix->starts[i];
-        norms_out[i] = SPARSE(norm_of)(
+        norms_out[i - begin] = SPARSE(norm_of)(
             (const VALUE *)sparse->rows.x + start, (const INDEX *)sparse->matrix->columns + start,
             sparse->matrix->starts[i + 1] - start, sparse->rows.intercept);
     }

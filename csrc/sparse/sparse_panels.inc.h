@@ -1,5 +1,6 @@
-/* Products of rows with weights, and exact sums, over strips of columns. Once per type of values.
- */
+/* Products of rows with weights, and exact sums, over panels of columns. Once per type of values.
+ *
+ * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h. */
 
 ALWAYS_INLINE void NAME(add_entry)(uint32_t entry, REAL x, const REAL *restrict factors, REAL shift,
                                    int64_t *restrict sums) {
@@ -10,23 +11,23 @@ ALWAYS_INLINE void NAME(add_entry)(uint32_t entry, REAL x, const REAL *restrict 
     sums[entry & 0xffff] += (INTEGER)(bits - shift_bits);
 }
 
-ALWAYS_INLINE void NAME(ask_for_entries)(const struct column_strips *strips, int64_t k,
-                                         int64_t count) {
-    ask_beyond(strips->entries + k, SPARSE_ENTRIES_AHEAD * sizeof *strips->entries,
-               count * (int64_t)sizeof *strips->entries, strips->reading);
-    ask_beyond((const REAL *)strips->values + k, SPARSE_ENTRIES_AHEAD * sizeof(REAL),
-               count * (int64_t)sizeof(REAL), strips->reading);
+ALWAYS_INLINE void NAME(prefetch_entries)(const struct column_panels *panels, int64_t k,
+                                          int64_t count) {
+    prefetch_beyond(panels->entries + k, SPARSE_ENTRIES_AHEAD * sizeof *panels->entries,
+                    count * (int64_t)sizeof *panels->entries, panels->reading);
+    prefetch_beyond((const REAL *)panels->values + k, SPARSE_ENTRIES_AHEAD * sizeof(REAL),
+                    count * (int64_t)sizeof(REAL), panels->reading);
 }
 
 /* The entries of a tile: sums[place] += round(factors[row] x / grid). */
-ALWAYS_INLINE void NAME(add_entries)(const struct column_strips *strips, int64_t begin, int64_t end,
+ALWAYS_INLINE void NAME(add_entries)(const struct column_panels *panels, int64_t begin, int64_t end,
                                      const REAL *factors, REAL shift, int64_t *sums) {
     enum { AT_ONCE = 16 };
-    const uint32_t *entries = strips->entries;
-    const REAL *x = strips->values;
+    const uint32_t *entries = panels->entries;
+    const REAL *x = panels->values;
     int64_t k = begin;
     for (; k + AT_ONCE <= end; k += AT_ONCE) {
-        NAME(ask_for_entries)(strips, k, AT_ONCE);
+        NAME(prefetch_entries)(panels, k, AT_ONCE);
 #pragma GCC unroll 16
         for (int i = 0; i < AT_ONCE; i++)
             NAME(add_entry)(entries[k + i], x[k + i], factors, shift, sums);
@@ -35,28 +36,29 @@ ALWAYS_INLINE void NAME(add_entries)(const struct column_strips *strips, int64_t
         NAME(add_entry)(entries[k], x[k], factors, shift, sums);
 }
 
-static void NAME(sum_strip)(const struct column_strips *strips, int64_t strip, const void *factors,
-                            double grid, int64_t *sum_out) {
-    const int64_t first = strips->first_place[strip], last = strips->first_place[strip + 1];
-    const int64_t *start = strips->starts + strip * strips->n_slabs;
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
+static void NAME(panel_sums)(const struct panel_pass *pass, int64_t panel, int64_t *sum_out) {
+    const struct column_panels *panels = pass->panels;
+    const int64_t first = panels->first_place[panel], last = panels->first_place[panel + 1];
+    const int64_t *start = panels->starts + panel * panels->n_row_panels;
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->pass->grid;
     memset(sum_out + first, 0, (size_t)(last - first) * sizeof *sum_out);
-    for (int64_t slab = 0; slab < strips->n_slabs; slab++)
-        NAME(add_entries)(strips, start[slab], start[slab + 1],
-                          (const REAL *)factors + slab * strips->slab_rows, shift, sum_out + first);
+    for (int64_t row_panel = 0; row_panel < panels->n_row_panels; row_panel++)
+        NAME(add_entries)(panels, start[row_panel], start[row_panel + 1],
+                          (const REAL *)pass->factors + row_panel * panels->rows_per_row_panel,
+                          shift, sum_out + first);
 }
 
 /* The entries of a tile: products[row] += x * w[place]. Those of a row are in the order of columns.
  */
-ALWAYS_INLINE void NAME(multiply_entries)(const struct column_strips *strips, int64_t begin,
+ALWAYS_INLINE void NAME(multiply_entries)(const struct column_panels *panels, int64_t begin,
                                           int64_t end, const REAL *restrict w,
                                           REAL *restrict products) {
     enum { AT_ONCE = 16 };
-    const uint32_t *entries = strips->entries;
-    const REAL *x = strips->values;
+    const uint32_t *entries = panels->entries;
+    const REAL *x = panels->values;
     int64_t k = begin;
     for (; k + AT_ONCE <= end; k += AT_ONCE) {
-        NAME(ask_for_entries)(strips, k, AT_ONCE);
+        NAME(prefetch_entries)(panels, k, AT_ONCE);
 #pragma GCC unroll 16
         for (int i = 0; i < AT_ONCE; i++)
             products[entries[k + i] >> 16] += x[k + i] * w[entries[k + i] & 0xffff];
@@ -65,31 +67,31 @@ ALWAYS_INLINE void NAME(multiply_entries)(const struct column_strips *strips, in
         products[entries[k] >> 16] += x[k] * w[entries[k] & 0xffff];
 }
 
-/* Partial sums of a leaf, for `count` rows of a slab. */
-static void NAME(sum_leaf)(const struct column_strips *strips, int64_t slab, int64_t leaf,
+/* Partial sums of a leaf, for `count` rows of a row_panel. */
+static void NAME(sum_leaf)(const struct column_panels *panels, int64_t row_panel, int64_t leaf,
                            int64_t count, const REAL *w, REAL *products) {
     memset(products, 0, (size_t)count * sizeof *products);
-    for (int64_t t = strips->first_strip[leaf]; t < strips->first_strip[leaf + 1]; t++) {
-        const int64_t *start = strips->starts + t * strips->n_slabs + slab;
-        NAME(multiply_entries)(strips, start[0], start[1], w + strips->first_place[t], products);
+    for (int64_t t = panels->first_panel[leaf]; t < panels->first_panel[leaf + 1]; t++) {
+        const int64_t *start = panels->starts + t * panels->n_row_panels + row_panel;
+        NAME(multiply_entries)(panels, start[0], start[1], w + panels->first_place[t], products);
     }
 }
 
-/* workspace[i] = <x_i, w> with the bits of dot(), for `count` rows of a slab. The tree of leaves is
- * added up from left to right: what is not yet added is a stack of arrays. */
-static const REAL *NAME(multiply_slab)(const struct column_strips *strips, int64_t slab,
-                                       int64_t count, const REAL *w, REAL *workspace) {
+/* workspace[i] = <x_i, w> with the bits of dot(), for `count` rows of a row_panel. The tree of
+ * leaves is added up from left to right: what is not yet added is a stack of arrays. */
+static const REAL *NAME(multiply_row_panel)(const struct column_panels *panels, int64_t row_panel,
+                                            int64_t count, const REAL *w, REAL *workspace) {
     REAL *top = workspace;
-    for (int64_t leaf = 0; leaf < strips->order.n_slots; leaf++) {
-        NAME(sum_leaf)(strips, slab, leaf, count, w, top);
+    for (int64_t leaf = 0; leaf < panels->order.n_slots; leaf++) {
+        NAME(sum_leaf)(panels, row_panel, leaf, count, w, top);
         for (int64_t right = leaf; right & 1; right >>= 1) {
-            REAL *left = top - strips->slab_rows;
+            REAL *left = top - panels->rows_per_row_panel;
 #pragma omp simd
             for (int64_t i = 0; i < count; i++)
                 left[i] += top[i];
             top = left;
         }
-        top += strips->slab_rows;
+        top += panels->rows_per_row_panel;
     }
     return workspace;
 }
@@ -105,15 +107,15 @@ ALWAYS_INLINE void NAME(read_products)(const struct dense_rows *rows, int64_t fi
     NAME(read_scales)(rows, ROWS_PER_BLOCK, block);
 }
 
-static int64_t NAME(clipped_factors)(const struct dense_rows *rows,
-                                     const struct column_strips *strips, int64_t slab,
-                                     struct loss loss, const void *w, double intercept,
-                                     double clip_in, double grid, void *workspace,
-                                     void *factor_out) {
-    const int64_t begin = slab * strips->slab_rows, left = rows->n_rows - begin;
-    const int64_t count = left < strips->slab_rows ? left : strips->slab_rows, end = begin + count;
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
-    const REAL *product = NAME(multiply_slab)(strips, slab, count, w, workspace);
+static int64_t NAME(panel_factors)(const struct panel_pass *pass, int64_t row_panel,
+                                   void *workspace) {
+    const struct dense_rows *rows = pass->rows;
+    const int64_t most = pass->panels->rows_per_row_panel, begin = row_panel * most;
+    const int64_t left = rows->n_rows - begin, count = left < most ? left : most;
+    const int64_t end = begin + count;
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->pass->grid;
+    const REAL *product =
+        NAME(multiply_row_panel)(pass->panels, row_panel, count, pass->weights, workspace);
     int64_t sum = 0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
@@ -122,9 +124,9 @@ static int64_t NAME(clipped_factors)(const struct dense_rows *rows,
         int64_t rounded[ROWS_PER_BLOCK];
         const int64_t here = end - first < ROWS_PER_BLOCK ? end - first : ROWS_PER_BLOCK;
         NAME(read_products)(rows, first, end, product + first - begin, &block, p);
-        NAME(clip_products)(rows, ROWS_PER_BLOCK, first, end, loss, intercept, clip_in, &block, p,
-                            clipped);
-        memcpy((REAL *)factor_out + first, clipped, (size_t)here * sizeof *clipped);
+        NAME(scale_products)(ROWS_PER_BLOCK, &block, pass->intercept, p);
+        NAME(clip_predictions)(rows, ROWS_PER_BLOCK, first, end, pass->pass, &block, p, clipped);
+        memcpy((REAL *)pass->factors + first, clipped, (size_t)here * sizeof *clipped);
         sum += NAME(rounded_factors)(ROWS_PER_BLOCK, clipped, shift, rounded);
     }
     return sum;

@@ -1,11 +1,13 @@
 /* Plain gradient sums over sparse rows, with the bits of gradient_sum: first the factors of the
  * rows, then the columns, each of which adds up its entries in the order of rows. Whoever adds a
  * column needs no other, so that columns are shared out to threads. Once per type of values, of
- * columns and of the arithmetic. */
+ * columns and of the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
 static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                            struct loss loss, const struct sparse_weights *w, double *factor_out,
-                            double *sum_out, double *loss_out) {
+                            const struct pass *pass, double *factor_out, double *sums) {
     const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     double factor_sum = 0.0, loss_sum = 0.0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
@@ -13,9 +15,10 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], value[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
-        SPARSE(predict_block)(sparse, first, end, w, NULL, &map, row, &block, p);
-        NAME(gradient_factors)(ROWS_PER_BLOCK, &block, loss, p, s);
+        const int64_t *count =
+            NAME(read_multiplicity)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
+        SPARSE(predict_block)(sparse, first, end, NULL, &map, row, &block, p);
+        NAME(gradient_factors)(ROWS_PER_BLOCK, &block, pass->loss, p, s);
         for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
             s[i] *= (double)count[i];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
@@ -24,17 +27,17 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
             if (first + i < end)
                 factor_out[first + i - begin] = (double)factor;
         }
-        if (loss_out) {
-            loss_values_f64(loss, p, block.y, 1, value);
+        if (pass->with_loss) {
+            loss_values_f64(pass->loss, p, block.y, 1, value);
             for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
                 value[i] *= (double)count[i];
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 loss_sum += value[i] <= DBL_MAX ? value[i] : 0.0;
         }
     }
-    *sum_out += factor_sum;
-    if (loss_out)
-        *loss_out += loss_sum;
+    sums[0] += factor_sum;
+    if (pass->with_loss)
+        sums[1] += loss_sum;
 }
 
 /* The entries of a row from place `from` on whose columns are at least `least`. */

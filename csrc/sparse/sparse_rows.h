@@ -10,12 +10,6 @@
 #include "kernel_table.h"
 #include "sparse/sparse_matrix.h"
 
-struct sparse_rows {
-    struct dense_rows rows; /* x: the values of the stored entries, row by row */
-    const struct sparse_matrix *matrix;
-    enum reading reading; /* of what a pass reads once */
-};
-
 /* Weights as the kernels read them: `packed` reals of the arithmetic's type. */
 struct sparse_weights {
     const void *packed; /* n_columns; or for two_dots n_columns pairs of weight and direction */
@@ -25,46 +19,42 @@ struct sparse_weights {
     int64_t infinite;
 };
 
-/* norms_out[i], as row_norms_fn. */
-typedef void sparse_row_norms_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
-                                 double *norms_out);
+/* The rows, and what a pass over them reads. */
+struct sparse_rows {
+    struct dense_rows rows; /* x: the values of the stored entries, row by row */
+    const struct sparse_matrix *matrix;
+    enum reading reading; /* of what a pass reads once */
+    struct sparse_weights weights;
+};
 
-/* As clipped_gradient_sum_fn. */
-typedef void sparse_clipped_gradient_sum_fn(const struct sparse_rows *rows, int64_t begin,
-                                            int64_t end, struct loss loss,
-                                            const struct sparse_weights *w, double clip_in,
-                                            double grid, int64_t *sum_out);
+/* As pass_fn. In clipped_loss_sums with predictions, the weights are the direction alone. */
+typedef void sparse_pass_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
+                            const struct pass *pass, void *out);
 
-/* factor_out[i] = the s_i of clipped_gradient_sum_fn for the rows of a slab, 0 for rows that do not
- * count; reals of the rows' type, as the weights, which are in the order of the strips. Returns the
- * sum of round(s_i / grid). The workspace has room for slab_workspace_rows() times slab_rows reals;
- * rows are a whole pass's, each of which counts once. */
-typedef int64_t sparse_clipped_factors_fn(const struct dense_rows *rows,
-                                          const struct column_strips *strips, int64_t slab,
-                                          struct loss loss, const void *w, double intercept,
-                                          double clip_in, double grid, void *workspace,
-                                          void *factor_out);
+/* A clipped gradient sum by panels. Weights and factors are reals of the rows' type, weights and
+ * sums in the order of the panels. Rows are a whole pass's, each of which counts once. */
+struct panel_pass {
+    const struct dense_rows *rows;
+    const struct column_panels *panels;
+    const struct pass *pass;
+    const void *weights;
+    double intercept;
+    void *factors; /* n_rows */
+};
+
+/* factors[i] = the s_i of clipped_gradient_sum for the rows of a row panel, 0 for rows that do not
+ * count. Returns the sum of round(s_i / grid). The workspace has room for
+ * row_panel_workspace_rows() times rows_per_row_panel reals. */
+typedef int64_t panel_factors_fn(const struct panel_pass *pass, int64_t row_panel, void *workspace);
 
 /* sum_out[place] = sum over all rows of round(factors[i] x_ij / grid), for the columns j of a
- * strip, in the order of the strips. */
-typedef void sparse_sum_strip_fn(const struct column_strips *strips, int64_t strip,
-                                 const void *factors, double grid, int64_t *sum_out);
-
-/* As clipped_loss_sums_fn. With predictions, `packed` is the direction alone. */
-typedef void sparse_clipped_loss_sums_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
-                                         struct loss loss, const struct sparse_weights *w,
-                                         const double *steps, int64_t n_steps, double clip,
-                                         double grid, int64_t *sum_out);
-
-/* p_out[i - begin] = p_i. */
-typedef void sparse_predictions_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
-                                   const struct sparse_weights *w, double *p_out);
+ * panel. */
+typedef void panel_sums_fn(const struct panel_pass *pass, int64_t panel, int64_t *sum_out);
 
 /* factor_out[i - begin] = loss'(p_i) min(1, row_norm / norms[i]), exact in the arithmetic's type;
- * *sum_out += these, and unless loss_out is NULL, *loss_out += the losses. */
+ * sums[0] += these, and with_loss, sums[1] += the losses. */
 typedef void sparse_factors_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
-                               struct loss loss, const struct sparse_weights *w, double *factor_out,
-                               double *sum_out, double *loss_out);
+                               const struct pass *pass, double *factor_out, double *sums);
 
 /* Sums of factors[i] x_ij for the columns j from first to last - 1, in the order of gradient_sum
  * over the same range: products of rows_per_flush rows in the arithmetic's type, then in double.
@@ -81,17 +71,15 @@ typedef void sparse_add_columns_fn(const struct sparse_rows *rows, int64_t begin
 /* As sgd_steps_fn. */
 typedef void sparse_sgd_steps_fn(const struct sparse_rows *rows,
                                  const struct sgd_settings *settings, const struct sgd_block *block,
-                                 double *w, double *w_sum, void *workspace);
+                                 void *workspace);
 typedef int64_t sparse_sgd_workspace_bytes_fn(const struct sparse_rows *rows);
 
 #define BY_TYPE(kernel) kernel[N_REAL_TYPES][N_INDEX_TYPES]
 struct sparse_kernels {
-    sparse_row_norms_fn *BY_TYPE(row_norms);
-    sparse_clipped_gradient_sum_fn *BY_TYPE(clipped_gradient_sum);
-    sparse_clipped_factors_fn *clipped_factors[N_REAL_TYPES];
-    sparse_sum_strip_fn *sum_strip[N_REAL_TYPES];
-    sparse_clipped_loss_sums_fn *BY_TYPE(clipped_loss_sums);
-    sparse_predictions_fn *BY_TYPE(predictions);
+    sparse_pass_fn *BY_TYPE(row_norms), *BY_TYPE(predictions);
+    sparse_pass_fn *BY_TYPE(clipped_gradient_sum), *BY_TYPE(clipped_loss_sums);
+    panel_factors_fn *panel_factors[N_REAL_TYPES];
+    panel_sums_fn *panel_sums[N_REAL_TYPES];
     /* In the arithmetic of the rows, and in double for any rows. */
     sparse_factors_fn *BY_TYPE(factors), *BY_TYPE(precise_factors);
     sparse_add_columns_fn *BY_TYPE(add_columns), *BY_TYPE(precise_add_columns);

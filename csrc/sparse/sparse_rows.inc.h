@@ -1,5 +1,8 @@
 /* Blocks of sparse rows: reading them, their products with weights, and adding multiples of them
- * up. Once per type of values, of columns and of the arithmetic. */
+ * up. Once per type of values, of columns and of the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/dense_rows.inc.h,
+ * sparse/sparse_lane_sums.inc.h. */
 
 struct SPARSE(row) {
     const VALUE *x;
@@ -27,19 +30,20 @@ ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *spar
     return row;
 }
 
-/* Places that a row's columns lead to, asked for before they are needed: no hardware foresees them.
- * The weights of a line search are pairs. */
+/* Places that a row's columns lead to, prefetched before they are needed: no hardware foresees
+ * them. The weights of a line search are pairs. */
 struct SPARSE(ahead) {
     const REAL *weights;
     int width;           /* reals a weight: 1 or 2 */
     const int64_t *sums; /* or NULL */
+    const struct slot_map *map;
 };
 
-ALWAYS_INLINE void SPARSE(ask_weight)(const struct SPARSE(ahead) * ahead, int64_t column) {
+ALWAYS_INLINE void SPARSE(prefetch_weight)(const struct SPARSE(ahead) * ahead, int64_t column) {
     __builtin_prefetch(ahead->weights + column * ahead->width, 0, 3);
 }
 
-ALWAYS_INLINE void SPARSE(ask_sum)(const struct SPARSE(ahead) * ahead, int64_t column) {
+ALWAYS_INLINE void SPARSE(prefetch_sum)(const struct SPARSE(ahead) * ahead, int64_t column) {
     if (ahead->sums)
         __builtin_prefetch(ahead->sums + column, 1, 2);
 }
@@ -54,34 +58,35 @@ ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse, int64
            matrix->n_entries - matrix->starts[first + ROWS_PER_BLOCK] >= SPARSE_WEIGHTS_AHEAD;
 }
 
-/* A block asks for what is known of rows to come. */
-ALWAYS_INLINE void SPARSE(ask_for_rows)(const struct sparse_rows *sparse, int64_t first) {
+/* Prefetches what is known of rows to come. */
+ALWAYS_INLINE void SPARSE(prefetch_rows)(const struct sparse_rows *sparse, int64_t first) {
     const struct dense_rows *rows = &sparse->rows;
     const VALUE *y = rows->y;
-    ask_beyond(sparse->matrix->starts + first, SPARSE_ROWS_AHEAD * sizeof(int64_t),
-               ROWS_PER_BLOCK * sizeof(int64_t), sparse->reading);
-    ask_beyond(rows->norms + first, SPARSE_ROWS_AHEAD * sizeof(double),
-               ROWS_PER_BLOCK * sizeof(double), sparse->reading);
-    ask_beyond(y + first, SPARSE_ROWS_AHEAD * sizeof *y, ROWS_PER_BLOCK * sizeof *y,
-               sparse->reading);
+    prefetch_beyond(sparse->matrix->starts + first, SPARSE_ROWS_AHEAD * sizeof(int64_t),
+                    ROWS_PER_BLOCK * sizeof(int64_t), sparse->reading);
+    prefetch_beyond(rows->norms + first, SPARSE_ROWS_AHEAD * sizeof(double),
+                    ROWS_PER_BLOCK * sizeof(double), sparse->reading);
+    prefetch_beyond(y + first, SPARSE_ROWS_AHEAD * sizeof *y, ROWS_PER_BLOCK * sizeof *y,
+                    sparse->reading);
 }
 
-/* A row asks for as many entries of the rows to come, which are read again when they are added to
+/* A row prefetches as many entries of the rows to come, which are read again when they are added to
  * sums. */
-ALWAYS_INLINE void SPARSE(ask_for_entries)(const struct SPARSE(row) * row,
-                                           const struct SPARSE(ahead) * ahead, enum reading once) {
+ALWAYS_INLINE void SPARSE(prefetch_entries)(const struct SPARSE(row) * row,
+                                            const struct SPARSE(ahead) * ahead, enum reading once) {
     const int64_t count = row->count < SPARSE_ENTRIES_AHEAD ? row->count : SPARSE_ENTRIES_AHEAD;
     const enum reading reading = ahead->sums ? READ_AGAIN : once;
-    ask_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE), reading);
-    ask_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX), reading);
+    prefetch_beyond(row->x, SPARSE_ENTRIES_AHEAD * sizeof(VALUE), count * sizeof(VALUE), reading);
+    prefetch_beyond(row->column, SPARSE_ENTRIES_AHEAD * sizeof(INDEX), count * sizeof(INDEX),
+                    reading);
 }
 
-/* A batch asks for what its rows need some rows ahead, in three stages, each of which needs what
- * the one before it asked for. */
-static __attribute__((noinline)) void SPARSE(ask_for_batch_row)(const struct sparse_rows *sparse,
-                                                                const struct SPARSE(ahead) * ahead,
-                                                                int64_t i) {
-    enum { PLACES = 8, ENTRIES = 4, TARGETS = 1, MOST_BYTES = 1024, MOST_ENTRIES = 256 };
+/* A batch prefetches what its rows need some rows ahead, in three stages, each of which needs what
+ * the one before it fetched. */
+static __attribute__((noinline)) void SPARSE(prefetch_batch_row)(const struct sparse_rows *sparse,
+                                                                 const struct SPARSE(ahead) * ahead,
+                                                                 int64_t i) {
+    enum { PLACES = 8, ENTRIES = 4, TARGETS = 1, MAX_BYTES = 1024, MAX_ENTRIES = 256 };
     const struct dense_rows *rows = &sparse->rows;
     if (i + PLACES < rows->n_rows) {
         const int64_t place = rows->batch[i + PLACES];
@@ -94,38 +99,38 @@ static __attribute__((noinline)) void SPARSE(ask_for_batch_row)(const struct spa
         const int64_t count = sparse->matrix->starts[place + 1] - start;
         const char *x = (const char *)((const VALUE *)rows->x + start);
         const char *column = (const char *)((const INDEX *)sparse->matrix->columns + start);
-        for (int64_t at = 0; at < count * (int64_t)sizeof(VALUE) && at < MOST_BYTES; at += 64)
+        for (int64_t at = 0; at < count * (int64_t)sizeof(VALUE) && at < MAX_BYTES; at += 64)
             __builtin_prefetch(x + at, 0, 2);
-        for (int64_t at = 0; at < count * (int64_t)sizeof(INDEX) && at < MOST_BYTES; at += 64)
+        for (int64_t at = 0; at < count * (int64_t)sizeof(INDEX) && at < MAX_BYTES; at += 64)
             __builtin_prefetch(column + at, 0, 2);
     }
     if (i + TARGETS < rows->n_rows) {
         const int64_t place = rows->batch[i + TARGETS], start = sparse->matrix->starts[place];
         const int64_t count = sparse->matrix->starts[place + 1] - start;
         const INDEX *column = (const INDEX *)sparse->matrix->columns + start;
-        for (int64_t k = 0; k < count && k < MOST_ENTRIES; k++) {
-            SPARSE(ask_weight)(ahead, column[k]);
-            SPARSE(ask_sum)(ahead, column[k]);
+        for (int64_t k = 0; k < count && k < MAX_ENTRIES; k++) {
+            SPARSE(prefetch_weight)(ahead, column[k]);
+            SPARSE(prefetch_sum)(ahead, column[k]);
         }
     }
 }
 
 /* The partial sums of <x, w>, and of <x, v> where weights are pairs. `look` is a constant. */
 ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
-                                        const struct SPARSE(ahead) * ahead, int look,
-                                        const struct slot_map *map, int width,
+                                        const struct SPARSE(ahead) * ahead, int look, int width,
                                         REAL (*slot)[SLOTS]) {
     const VALUE *restrict x = row->x;
     const INDEX *restrict column = row->column;
     const REAL *restrict w = ahead->weights;
+    const struct slot_map *map = ahead->map;
     int64_t k = 0;
     if (row->count > 0 && column[row->count - 1] < map->in_fours)
 #pragma GCC unroll 4
         for (; k < row->count; k++) {
             const int64_t j = column[k];
             if (look) {
-                SPARSE(ask_weight)(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
-                SPARSE(ask_sum)(ahead, j);
+                SPARSE(prefetch_weight)(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
+                SPARSE(prefetch_sum)(ahead, j);
             }
             for (int v = 0; v < width; v++)
                 slot[v][(uint64_t)j % SLOTS] += (REAL)x[k] * w[width * j + v];
@@ -135,8 +140,8 @@ ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
         const int64_t at =
             j < map->in_fours ? (int64_t)((uint64_t)j % SLOTS) : late_slot(map, LANES, j);
         if (look) {
-            SPARSE(ask_weight)(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
-            SPARSE(ask_sum)(ahead, j);
+            SPARSE(prefetch_weight)(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
+            SPARSE(prefetch_sum)(ahead, j);
         }
         for (int v = 0; v < width; v++)
             slot[v][at] += (REAL)x[k] * w[width * j + v];
@@ -145,11 +150,11 @@ ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
 
 /* product[v][i] = <x_i, w_v> with the bits of dot(). */
 ALWAYS_INLINE void SPARSE(multiply_row)(const struct SPARSE(row) * row, int i,
-                                        const struct SPARSE(ahead) * ahead, int look,
-                                        const struct slot_map *map, int width, double **product) {
+                                        const struct SPARSE(ahead) * ahead, int look, int width,
+                                        double **product) {
     _Alignas(UNIT_BYTES) REAL slot[2][SLOTS];
     memset(slot, 0, width * sizeof slot[0]);
-    SPARSE(add_products)(&row[i], ahead, look, map, width, slot);
+    SPARSE(add_products)(&row[i], ahead, look, width, slot);
     for (int v = 0; v < width; v++)
         product[v][i] = (double)NAME(fold_slots)(slot[v]);
 }
@@ -169,38 +174,37 @@ static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE
 /* Reads a block, and the products of its rows with the `width` vectors of weights. */
 ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int64_t first,
                                           int64_t end, const struct SPARSE(ahead) * ahead,
-                                          const struct slot_map *map, int width, int64_t infinite,
-                                          struct SPARSE(row) * row, struct NAME(block) * block,
-                                          double **product) {
+                                          int width, struct SPARSE(row) * row,
+                                          struct NAME(block) * block, double **product) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         row[i] = SPARSE(read_row)(sparse, first + i, end, i, block);
     NAME(read_scales)(&sparse->rows, ROWS_PER_BLOCK, block);
     if (SPARSE(can_look_ahead)(sparse, first, end)) {
-        SPARSE(ask_for_rows)(sparse, first);
+        SPARSE(prefetch_rows)(sparse, first);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            SPARSE(ask_for_entries)(&row[i], ahead, sparse->reading);
-            SPARSE(multiply_row)(row, i, ahead, 1, map, width, product);
+            SPARSE(prefetch_entries)(&row[i], ahead, sparse->reading);
+            SPARSE(multiply_row)(row, i, ahead, 1, width, product);
         }
     } else
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             if (sparse->rows.batch)
-                SPARSE(ask_for_batch_row)(sparse, ahead, first + i);
-            SPARSE(multiply_row)(row, i, ahead, 0, map, width, product);
+                SPARSE(prefetch_batch_row)(sparse, ahead, first + i);
+            SPARSE(multiply_row)(row, i, ahead, 0, width, product);
         }
+    const int64_t infinite = sparse->weights.infinite;
     for (int i = 0; i < ROWS_PER_BLOCK && infinite > 0; i++)
         for (int v = 0; v < width && SPARSE(misses_infinite)(&row[i], ahead, infinite); v++)
             product[v][i] = NAN;
 }
 
-/* Reads a block and its predictions p[i] = scale_i * (<x_i, w> + intercept). */
+/* Reads a block and its predictions p[i] = scale_i * (<x_i, w> + intercept). `sums`: where its rows
+ * will be added, or NULL. */
 ALWAYS_INLINE void SPARSE(predict_block)(const struct sparse_rows *sparse, int64_t first,
-                                         int64_t end, const struct sparse_weights *w,
-                                         const int64_t *sums, const struct slot_map *map,
-                                         struct SPARSE(row) * row, struct NAME(block) * block,
-                                         double *p) {
-    const struct SPARSE(ahead) ahead = {w->packed, 1, sums};
-    SPARSE(multiply_block)
-    (sparse, first, end, &ahead, map, 1, w->infinite, row, block, (double *[]){p});
+                                         int64_t end, const int64_t *sums,
+                                         const struct slot_map *map, struct SPARSE(row) * row,
+                                         struct NAME(block) * block, double *p) {
+    const struct SPARSE(ahead) ahead = {sparse->weights.packed, 1, sums, map};
+    SPARSE(multiply_block)(sparse, first, end, &ahead, 1, row, block, (double *[]){p});
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        p[i] = block->scale[i] * (p[i] + w->intercept);
+        p[i] = block->scale[i] * (p[i] + sparse->weights.intercept);
 }

@@ -1,6 +1,9 @@
-/* Steps of stochastic gradient descent on sparse rows, with the bits of sgd_steps.template.h. The
+/* Steps of stochastic gradient descent on sparse rows, with the bits of sgd_steps.inc.h. The
  * rows of a batch cost what they store; the step itself, like the noise, costs the dimension. All
- * arithmetic in double. Once per type of values and columns. */
+ * arithmetic in double. Once per type of values and columns.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/dense_rows.inc.h, sgd/sgd_update.inc.h, sparse/sparse_lane_sums.inc.h. */
 
 struct SPARSE(sgd_scratch) {
     struct layout_f64 layout;
@@ -35,7 +38,7 @@ ALWAYS_INLINE int SPARSE(read_sgd_row)(const struct sparse_rows *sparse,
                                        struct SPARSE(row) * row, double *product, double *y,
                                        double *norm) {
     const struct dense_rows *rows = &sparse->rows;
-    const struct SPARSE(ahead) ahead = {scratch->w, 1, NULL};
+    const struct SPARSE(ahead) ahead = {scratch->w, 1, NULL, &scratch->map};
     double slot[1][SLOTS] = {{0.0}};
     if ((uint64_t)index >= (uint64_t)rows->n_rows)
         return 0;
@@ -47,7 +50,7 @@ ALWAYS_INLINE int SPARSE(read_sgd_row)(const struct sparse_rows *sparse,
     row->x = (const VALUE *)rows->x + start;
     row->column = (const INDEX *)sparse->matrix->columns + start;
     row->count = sparse->matrix->starts[index + 1] - start;
-    SPARSE(add_products)(row, &ahead, 0, &scratch->map, 1, slot);
+    SPARSE(add_products)(row, &ahead, 0, 1, slot);
     if (rows->intercept) {
         const int64_t j = rows->n_columns;
         slot[0][j < scratch->map.in_fours ? j % SLOTS : late_slot(&scratch->map, LANES, j)] +=
@@ -97,7 +100,7 @@ ALWAYS_INLINE void SPARSE(add_sgd_gradients)(const struct sparse_rows *sparse,
     loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
-    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->clip_in, clipped);
+    clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->inner_clip, clipped);
     for (int i = 0; i < count; i++)
         if (clipped[i] != 0.0)
             SPARSE(add_sgd_row)
@@ -107,7 +110,8 @@ ALWAYS_INLINE void SPARSE(add_sgd_gradients)(const struct sparse_rows *sparse,
 /* A step with a batch of one record, without a grid. */
 ALWAYS_INLINE void SPARSE(single_step)(const struct sparse_rows *sparse,
                                        const struct sgd_settings *settings,
-                                       const struct SPARSE(sgd_scratch) * scratch, int64_t index,
+                                       const struct SPARSE(sgd_scratch) * scratch,
+                                       const struct sgd_iterate *iterate, int64_t index,
                                        double step_size, const double *noise) {
     const struct dense_rows *rows = &sparse->rows;
     struct SPARSE(row) row = {NULL, NULL, 0};
@@ -115,29 +119,29 @@ ALWAYS_INLINE void SPARSE(single_step)(const struct sparse_rows *sparse,
     if (SPARSE(read_sgd_row)(sparse, scratch, index, &row, &product, &y, &norm)) {
         const double scale = norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
         const double s = single_loss_derivative(settings->loss, scale * product, y) * scale;
-        factor = single_clip(s, norm, settings->clip_in);
+        factor = single_clip(s, norm, settings->inner_clip);
     }
     for (int64_t k = 0; k < row.count; k++)
         scratch->row[row.column[k]] = (double)row.x[k];
-    take_single_step(settings, &scratch->layout, step_size, factor, scratch->row, noise, scratch->w,
-                     scratch->w_sum, rows->n_columns + rows->intercept);
+    take_single_step(settings, iterate, step_size, factor, scratch->row, noise);
     for (int64_t k = 0; k < row.count; k++)
         scratch->row[row.column[k]] = 0.0;
 }
 
 static void SPARSE(sgd_steps)(const struct sparse_rows *sparse, const struct sgd_settings *settings,
-                              const struct sgd_block *block, double *w, double *w_sum,
-                              void *workspace) {
+                              const struct sgd_block *block, void *workspace) {
+    double *w = block->w, *w_sum = block->w_sum;
     const struct dense_rows *rows = &sparse->rows;
     const struct SPARSE(sgd_scratch) scratch = SPARSE(sgd_scratch_in)(workspace, rows, w, w_sum);
     const int64_t dimension = rows->n_columns + rows->intercept, width = scratch.layout.width;
     const double shift = settings->grid > 0.0 ? ROUNDING_SHIFT * settings->grid : 0.0;
+    const struct sgd_iterate iterate = {&scratch.layout, scratch.w, scratch.w_sum, dimension};
     int64_t next = 0;
     for (int64_t step = 0; step < block->n_steps; step++) {
         const int64_t end = block->batch_ends[step];
         if (end == next + 1 && shift == 0.0) {
             SPARSE(single_step)
-            (sparse, settings, &scratch, block->order[next], block->step_sizes[step],
+            (sparse, settings, &scratch, &iterate, block->order[next], block->step_sizes[step],
              block->noise ? block->noise + step * dimension : NULL);
             next = end;
             continue;
@@ -150,8 +154,7 @@ static void SPARSE(sgd_steps)(const struct sparse_rows *sparse, const struct sgd
             next += count;
         }
         add_sgd_noise(scratch.gradient, block, step, dimension, settings->grid);
-        take_sgd_step(settings, &scratch.layout, block->step_sizes[step], scratch.gradient,
-                      scratch.w, scratch.w_sum, dimension);
+        take_sgd_step(settings, &iterate, block->step_sizes[step], scratch.gradient);
     }
     memcpy(w, scratch.w, dimension * sizeof(double));
     if (w_sum)

@@ -1,14 +1,19 @@
 /* Predictions of sparse rows and exact sums over them. Once per type of values, of columns and of
- * the arithmetic. */
+ * the arithmetic.
+ *
+ * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
+ * dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h, sparse/sparse_rows.inc.h. */
 
 static void SPARSE(predictions)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                                const struct sparse_weights *w, double *p_out) {
+                                const struct pass *pass, void *out) {
+    double *p_out = out;
+    (void)pass;
     const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct SPARSE(row) row[ROWS_PER_BLOCK];
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK];
-        SPARSE(predict_block)(sparse, first, end, w, NULL, &map, row, &block, p);
+        SPARSE(predict_block)(sparse, first, end, NULL, &map, row, &block, p);
         for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
             p_out[first + i - begin] = p[i];
     }
@@ -48,34 +53,30 @@ SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL sh
     }
 }
 
-/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum_fn for its rows, which will be added
+/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum for its rows, which will be added
  * to `sums` next. */
 ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t first, int64_t end,
-                                      struct loss loss, const struct sparse_weights *w,
-                                      double clip_in, const int64_t *sums,
+                                      const struct pass *pass, const int64_t *sums,
                                       const struct slot_map *map, struct SPARSE(row) * row,
                                       REAL *clipped) {
     struct NAME(block) block;
     double p[ROWS_PER_BLOCK];
-    SPARSE(predict_block)(sparse, first, end, w, sums, map, row, &block, p);
-    NAME(clip_predictions)(&sparse->rows, ROWS_PER_BLOCK, first, end, loss, clip_in, &block, p,
-                           clipped);
+    SPARSE(predict_block)(sparse, first, end, sums, map, row, &block, p);
+    NAME(clip_predictions)(&sparse->rows, ROWS_PER_BLOCK, first, end, pass, &block, p, clipped);
 }
 
 static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64_t begin,
-                                         int64_t end, struct loss loss,
-                                         const struct sparse_weights *w, double clip_in,
-                                         double grid, int64_t *sum_out) {
+                                         int64_t end, const struct pass *pass, void *out) {
     const struct dense_rows *rows = &sparse->rows;
     const struct slot_map map = slot_map_of(rows->n_columns, LANES);
-    const REAL shift = ROUNDING_SHIFT * (REAL)grid;
-    int64_t intercept_sum = 0;
+    const REAL shift = ROUNDING_SHIFT * (REAL)pass->grid;
+    int64_t *sum_out = out, intercept_sum = 0;
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct SPARSE(row) row[ROWS_PER_BLOCK];
         REAL clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK], rounded[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(rows, first, end, ROWS_PER_BLOCK, counts);
-        SPARSE(clip_block)(sparse, first, end, loss, w, clip_in, sum_out, &map, row, clipped);
+        const int64_t *count = NAME(read_multiplicity)(rows, first, end, ROWS_PER_BLOCK, counts);
+        SPARSE(clip_block)(sparse, first, end, pass, sum_out, &map, row, clipped);
         if (count) {
             SPARSE(add_repeated_rows)(row, clipped, shift, count, &intercept_sum, sum_out);
             continue;
@@ -90,48 +91,38 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
 
 /* Reads a block and its predictions at the weights and along the direction. */
 ALWAYS_INLINE void SPARSE(predict_line)(const struct sparse_rows *sparse, int64_t first,
-                                        int64_t end, const struct sparse_weights *w,
-                                        const struct slot_map *map, struct NAME(block) * block,
-                                        double *p, double *q) {
+                                        int64_t end, const struct slot_map *map,
+                                        struct NAME(block) * block, double *p, double *q) {
     const double *known = sparse->rows.predictions;
-    const struct SPARSE(ahead) ahead = {w->packed, known ? 1 : 2, NULL};
+    const struct SPARSE(ahead) ahead = {sparse->weights.packed, known ? 1 : 2, NULL, map};
     struct SPARSE(row) row[ROWS_PER_BLOCK];
     if (known)
-        SPARSE(multiply_block)
-    (sparse, first, end, &ahead, map, 1, w->infinite, row, block, (double *[]){q});
-    else SPARSE(multiply_block)(sparse, first, end, &ahead, map, 2, w->infinite, row, block,
-                                (double *[]){p, q});
+        SPARSE(multiply_block)(sparse, first, end, &ahead, 1, row, block, (double *[]){q});
+    else
+        SPARSE(multiply_block)(sparse, first, end, &ahead, 2, row, block, (double *[]){p, q});
     for (int i = 0; i < ROWS_PER_BLOCK && known; i++)
         p[i] = first + i < end ? known[first + i] : NAN;
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        p[i] = known ? p[i] : block->scale[i] * (p[i] + w->intercept);
-        q[i] = block->scale[i] * (q[i] + w->direction_intercept);
+        p[i] = known ? p[i] : block->scale[i] * (p[i] + sparse->weights.intercept);
+        q[i] = block->scale[i] * (q[i] + sparse->weights.direction_intercept);
     }
 }
 
 static void SPARSE(clipped_loss_sums)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                                      struct loss loss, const struct sparse_weights *w,
-                                      const double *steps, int64_t n_steps, double clip,
-                                      double grid, int64_t *sum_out) {
+                                      const struct pass *pass, void *out) {
     const struct slot_map map = slot_map_of(sparse->rows.n_columns, LANES);
     const struct read_ahead nothing = {0, 0};
-    const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
     struct NAME(line_pass) line_pass;
-    if (evenly)
-        NAME(line_pass_open)(&line_pass, steps, n_steps);
+    NAME(line_pass_open)(&line_pass, pass);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const int64_t *count = NAME(read_counts)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
-        SPARSE(predict_line)(sparse, first, end, w, &map, &block, p, q);
-        if (evenly)
-            NAME(line_pass_add)(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,
-                                nothing, sum_out);
-        else
-            NAME(add_losses)(loss, p, q, block.y, count, steps, n_steps, clip, grid, nothing,
-                             sum_out);
+        const int64_t *count =
+            NAME(read_multiplicity)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
+        SPARSE(predict_line)(sparse, first, end, &map, &block, p, q);
+        const struct on_line on_line = {p, q, block.y, count};
+        NAME(add_block_on_line)(&line_pass, pass, &on_line, nothing, out);
     }
-    if (evenly)
-        NAME(logistic_line_flush)(line_pass.sums, n_steps, sum_out);
+    NAME(line_pass_close)(&line_pass, pass, out);
 }

@@ -1,4 +1,4 @@
-/* See live_columns.h. */
+/* See nonzero_columns.h. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -7,10 +7,10 @@
 #include "tabular/nonzero_group.h"
 
 enum {
-    ROWS = ROWS_PER_LIVE_BLOCK,
-    BLOCKS = BLOCKS_PER_LIVE_GROUP,
-    MOST_COLUMNS = 1 << 12, /* sums of all of them stay in the cache */
-    FIRST_LOOK = 16         /* groups after which it is clear enough whether they save something */
+    ROWS = ROWS_PER_NONZERO_BLOCK,
+    BLOCKS = BLOCKS_PER_NONZERO_GROUP,
+    MAX_COLUMNS = 1 << 12, /* sums of all of them stay in the cache */
+    FIRST_LOOK = 16        /* groups after which it is clear enough whether they save something */
 };
 
 /* What several threads have found so far. */
@@ -19,11 +19,11 @@ struct search {
     atomic_int given_up;
 };
 
-/* Whether passes over the live columns are faster than over the table, by what a column of a block
- * takes in each, and they need no more than an eighth of the memory of dense rows. */
-static int pays(const struct tabular_matrix *table, const struct search *search) {
+/* Whether passes over the nonzero columns are faster than over the table, by what a column of a
+ * block takes in each, and they need no more than an eighth of the memory of dense rows. */
+static int is_worthwhile(const struct tabular_matrix *table, const struct search *search) {
     const int64_t n_blocks = search->n_done * BLOCKS;
-    const int64_t bytes = search->n_columns * (int64_t)sizeof(struct live_column) +
+    const int64_t bytes = search->n_columns * (int64_t)sizeof(struct nonzero_column) +
                           search->n_numbers * ROWS * table->number_bytes;
     const int64_t dense_bytes = n_blocks * ROWS * table->n_columns * (int64_t)sizeof(double);
     return 4 * search->n_columns <= n_blocks * (3 * table->n_numeric + 20 * table->n_categorical) &&
@@ -31,12 +31,12 @@ static int pays(const struct tabular_matrix *table, const struct search *search)
 }
 
 /* Groups that no other thread has taken, until there are none, or reason to give up. */
-static void search_groups(struct live_columns *live, struct group_finder *finder,
+static void search_groups(struct nonzero_columns *nonzero, struct group_finder *finder,
                           struct search *search) {
     int64_t g;
-    while (!search->given_up && (g = search->next_group++) < live->n_groups) {
-        struct live_group *group = find_live_group(finder, g * BLOCKS * ROWS);
-        live->groups[g] = group;
+    while (!search->given_up && (g = search->next_group++) < nonzero->n_groups) {
+        struct nonzero_group *group = find_nonzero_group(finder, g * BLOCKS * ROWS);
+        nonzero->groups[g] = group;
         if (!group) {
             search->given_up = 1;
             return;
@@ -44,13 +44,14 @@ static void search_groups(struct live_columns *live, struct group_finder *finder
         search->n_columns += group->first_column[BLOCKS];
         search->n_numbers += group->first_number[BLOCKS];
         const int64_t n_done = ++search->n_done;
-        if ((n_done == FIRST_LOOK || n_done == live->n_groups) && !pays(finder->table, search))
+        if ((n_done == FIRST_LOOK || n_done == nonzero->n_groups) &&
+            !is_worthwhile(finder->table, search))
             search->given_up = 1;
     }
 }
 
 /* Whether all groups were found. */
-static int find_groups(struct live_columns *live, const struct tabular_matrix *table,
+static int find_groups(struct nonzero_columns *nonzero, const struct tabular_matrix *table,
                        int64_t n_rows, int n_threads) {
     (void)n_threads; /* in a build without threads */
     struct column_order order;
@@ -61,7 +62,7 @@ static int find_groups(struct live_columns *live, const struct tabular_matrix *t
     {
         struct group_finder finder;
         if (open_group_finder(&finder, table, &order, n_rows))
-            search_groups(live, &finder, &search);
+            search_groups(nonzero, &finder, &search);
         else
             search.given_up = 1;
         close_group_finder(&finder);
@@ -70,29 +71,29 @@ static int find_groups(struct live_columns *live, const struct tabular_matrix *t
     return !search.given_up;
 }
 
-struct live_columns *find_live_columns(const struct tabular_matrix *table, int64_t n_rows,
-                                       int n_threads) {
-    struct live_columns *live = calloc(1, sizeof *live);
-    if (!live || table->n_columns > MOST_COLUMNS) {
-        free(live);
+struct nonzero_columns *find_nonzero_columns(const struct tabular_matrix *table, int64_t n_rows,
+                                             int n_threads) {
+    struct nonzero_columns *nonzero = calloc(1, sizeof *nonzero);
+    if (!nonzero || table->n_columns > MAX_COLUMNS) {
+        free(nonzero);
         return NULL;
     }
-    live->n_groups = (n_rows + BLOCKS * ROWS - 1) / (BLOCKS * ROWS);
-    live->groups = calloc((size_t)live->n_groups + 1, sizeof *live->groups);
-    if (!live->groups || !find_groups(live, table, n_rows, n_threads)) {
-        free_live_columns(live);
+    nonzero->n_groups = (n_rows + BLOCKS * ROWS - 1) / (BLOCKS * ROWS);
+    nonzero->groups = calloc((size_t)nonzero->n_groups + 1, sizeof *nonzero->groups);
+    if (!nonzero->groups || !find_groups(nonzero, table, n_rows, n_threads)) {
+        free_nonzero_columns(nonzero);
         return NULL;
     }
-    for (int64_t g = 0; g < live->n_groups; g++)
-        live->bytes += live->groups[g]->bytes;
-    return live;
+    for (int64_t g = 0; g < nonzero->n_groups; g++)
+        nonzero->bytes += nonzero->groups[g]->bytes;
+    return nonzero;
 }
 
-void free_live_columns(struct live_columns *live) {
-    if (!live)
+void free_nonzero_columns(struct nonzero_columns *nonzero) {
+    if (!nonzero)
         return;
-    for (int64_t g = 0; live->groups && g < live->n_groups; g++)
-        free_aligned(live->groups[g]);
-    free(live->groups);
-    free(live);
+    for (int64_t g = 0; nonzero->groups && g < nonzero->n_groups; g++)
+        free_aligned(nonzero->groups[g]);
+    free(nonzero->groups);
+    free(nonzero);
 }

@@ -1,4 +1,4 @@
-/* See live_group.h. */
+/* See nonzero_group.h. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 #include "tabular/nonzero_group.h"
 
 enum {
-    ROWS = ROWS_PER_LIVE_BLOCK,
-    BLOCKS = BLOCKS_PER_LIVE_GROUP,
+    ROWS = ROWS_PER_NONZERO_BLOCK,
+    BLOCKS = BLOCKS_PER_NONZERO_GROUP,
     TREE_HEIGHT = 5,
     NO_NUMBERS = -1
 };
 _Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
 
-/* A column that is live in the block at hand. */
+/* A column that is nonzero in the block at hand. */
 struct found_column {
-    struct live_column entry;
+    struct nonzero_column entry;
     int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
 };
 
@@ -58,32 +58,32 @@ int open_group_finder(struct group_finder *finder, const struct tabular_matrix *
     finder->order = order;
     finder->n_rows = n_rows;
     finder->found = malloc((size_t)table->n_columns * sizeof *finder->found);
-    finder->is_live = malloc((size_t)words_of_ranks(table) * sizeof *finder->is_live);
+    finder->is_nonzero = malloc((size_t)words_of_ranks(table) * sizeof *finder->is_nonzero);
     finder->ranks = malloc((size_t)table->n_columns * sizeof *finder->ranks);
     finder->any = malloc((size_t)bytes_of_numbers(table) + 1);
     finder->columns = malloc(BLOCKS * most * sizeof *finder->columns);
     finder->numbers = malloc((size_t)(BLOCKS * ROWS * bytes_of_numbers(table)) + 1);
-    return finder->found && finder->is_live && finder->ranks && finder->any && finder->columns &&
+    return finder->found && finder->is_nonzero && finder->ranks && finder->any && finder->columns &&
            finder->numbers;
 }
 
 void close_group_finder(struct group_finder *finder) {
     free(finder->found);
-    free(finder->is_live);
+    free(finder->is_nonzero);
     free(finder->ranks);
     free(finder->any);
     free(finder->columns);
     free(finder->numbers);
 }
 
-/* The live column at dense column `column`, new if it was not live before. */
+/* The nonzero column at dense column `column`, new if it was zero before. */
 static struct found_column *find_column(struct group_finder *finder, int64_t column) {
     const int32_t rank = finder->order->rank[column];
     const uint64_t bit = UINT64_C(1) << (rank & 63);
     struct found_column *found = &finder->found[rank];
-    if (!(finder->is_live[rank / 64] & bit)) {
-        finder->is_live[rank / 64] |= bit;
-        found->entry = (struct live_column){.value = 1.0, .column = (uint16_t)column};
+    if (!(finder->is_nonzero[rank / 64] & bit)) {
+        finder->is_nonzero[rank / 64] |= bit;
+        found->entry = (struct nonzero_column){.value = 1.0, .column = (uint16_t)column};
         found->numeric = NO_NUMBERS;
     }
     return found;
@@ -105,7 +105,7 @@ static void add_numeric(struct group_finder *finder, int64_t k, const double *x)
     found->numeric = differ ? k : NO_NUMBERS;
 }
 
-/* Per type of the numbers: the live columns among them, by the bits of all rows; and a column's
+/* Per type of the numbers: the nonzero columns among them, by the bits of all rows; and a column's
  * numbers, one below the other. */
 #define NUMBERS_OF_TYPE(KIND, TYPE, BITS)                                                          \
     typedef BITS __attribute__((may_alias)) bits_##KIND;                                           \
@@ -183,16 +183,16 @@ static int64_t rows_of_block(const struct group_finder *finder, int64_t first) {
 }
 
 static void list_ranks(struct group_finder *finder) {
-    finder->n_live = 0;
+    finder->n_nonzero = 0;
     for (int64_t word = 0; word < words_of_ranks(finder->table); word++)
-        for (uint64_t bits = finder->is_live[word]; bits; bits &= bits - 1)
-            finder->ranks[finder->n_live++] = (int32_t)(64 * word + __builtin_ctzll(bits));
+        for (uint64_t bits = finder->is_nonzero[word]; bits; bits &= bits - 1)
+            finder->ranks[finder->n_nonzero++] = (int32_t)(64 * word + __builtin_ctzll(bits));
 }
 
 static void find_block(struct group_finder *finder, int64_t first) {
     const struct tabular_matrix *table = finder->table;
     const int64_t n_rows = rows_of_block(finder, first);
-    memset(finder->is_live, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_live);
+    memset(finder->is_nonzero, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_nonzero);
     find_numeric[table->numeric_type](
         finder, (const char *)table->numeric + first * bytes_of_numbers(table), n_rows);
     for (int64_t j = 0; j < table->n_categorical; j++)
@@ -213,8 +213,8 @@ static void write_column(struct group_finder *finder, int64_t first,
     finder->next_number += ROWS * table->number_bytes;
 }
 
-/* The live columns of ranks begin .. end - 1, whose leaves are those of one subtree. The half with
- * more columns comes first: a single column is then added to it without a stack. */
+/* The nonzero columns of ranks begin .. end - 1, whose leaves are those of one subtree. The half
+ * with more columns comes first: a single column is then added to it without a stack. */
 static void write_columns(struct group_finder *finder, int64_t first, const int32_t *begin,
                           const int32_t *end, int height) {
     const int32_t *middle = begin;
@@ -228,7 +228,7 @@ static void write_columns(struct group_finder *finder, int64_t first, const int3
     const int left_first = middle - begin >= end - middle;
     write_columns(finder, first, left_first ? begin : middle, left_first ? middle : end,
                   height - 1);
-    struct live_column *second = finder->next_column;
+    struct nonzero_column *second = finder->next_column;
     write_columns(finder, first, left_first ? middle : begin, left_first ? end : middle,
                   height - 1);
     if (finder->next_column - second > 1) {
@@ -238,8 +238,8 @@ static void write_columns(struct group_finder *finder, int64_t first, const int3
 }
 
 /* A copy of the group that the finder has written, with its own memory; or NULL. */
-static struct live_group *finished_group(const struct group_finder *finder,
-                                         const struct live_group *header) {
+static struct nonzero_group *finished_group(const struct group_finder *finder,
+                                            const struct nonzero_group *header) {
     const size_t header_bytes = (sizeof *header + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const size_t number_bytes = (size_t)(finder->next_number - finder->numbers);
     const size_t columns_at = header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -247,19 +247,19 @@ static struct live_group *finished_group(const struct group_finder *finder,
         (size_t)(finder->next_column - finder->columns) * sizeof *finder->columns;
     const size_t bytes = columns_at + (column_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     char *memory = aligned_memory(bytes);
-    struct live_group *group = (struct live_group *)memory;
+    struct nonzero_group *group = (struct nonzero_group *)memory;
     if (!memory)
         return NULL;
     *group = *header;
     group->bytes = (int64_t)bytes;
     group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
     group->columns =
-        (struct live_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
+        (struct nonzero_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
     return group;
 }
 
-struct live_group *find_live_group(struct group_finder *finder, int64_t first) {
-    struct live_group header = {.columns = NULL};
+struct nonzero_group *find_nonzero_group(struct group_finder *finder, int64_t first) {
+    struct nonzero_group header = {.columns = NULL};
     const int64_t number_bytes = ROWS * (int64_t)finder->table->number_bytes;
     finder->next_column = finder->columns;
     finder->next_number = finder->numbers;
@@ -267,7 +267,8 @@ struct live_group *find_live_group(struct group_finder *finder, int64_t first) {
         const int64_t row = first + b * ROWS;
         if (row < finder->n_rows) {
             find_block(finder, row);
-            write_columns(finder, row, finder->ranks, finder->ranks + finder->n_live, TREE_HEIGHT);
+            write_columns(finder, row, finder->ranks, finder->ranks + finder->n_nonzero,
+                          TREE_HEIGHT);
         }
         header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
         header.first_number[b + 1] =

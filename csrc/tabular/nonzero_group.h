@@ -1,4 +1,4 @@
-/* Finding the live columns of a group of blocks: see live_columns.h. */
+/* Finding the nonzero columns of a group of blocks: see nonzero_columns.h. */
 #ifndef DPERM_NONZERO_GROUP_H
 #define DPERM_NONZERO_GROUP_H
 
@@ -22,11 +22,11 @@ struct group_finder {
     const struct column_order *order;
     int64_t n_rows;
     struct found_column *found; /* by rank */
-    uint64_t *is_live;          /* a bit a rank */
-    int32_t *ranks;             /* n_live, ascending */
-    int64_t n_live;
+    uint64_t *is_nonzero;       /* a bit a rank */
+    int32_t *ranks;             /* n_nonzero, ascending */
+    int64_t n_nonzero;
     unsigned char *any; /* bytes of a row: of all rows of the block, ored */
-    struct live_column *columns, *next_column;
+    struct nonzero_column *columns, *next_column;
     char *numbers, *next_number;
 };
 
@@ -35,8 +35,8 @@ int open_group_finder(struct group_finder *finder, const struct tabular_matrix *
                       const struct column_order *order, int64_t n_rows);
 void close_group_finder(struct group_finder *finder);
 
-/* The live columns of the group whose first row is row `first`, in memory of their own that
+/* The nonzero columns of the group whose first row is row `first`, in memory of their own that
  * free_aligned() frees; NULL when memory ran out. */
-struct live_group *find_live_group(struct group_finder *finder, int64_t first);
+struct nonzero_group *find_nonzero_group(struct group_finder *finder, int64_t first);
 
 #endif

@@ -1,30 +1,33 @@
-/* Blocks of tabular rows by their live columns (nonzero_columns.h): products with weights, and
+/* Blocks of tabular rows by their nonzero columns (nonzero_columns.h): products with weights, and
  * adding multiples of the rows up. Rows stand side by side in the lanes of vectors. Included where
- * the double templates are in force. */
+ * the double templates are in force.
+ *
+ * Needs: tabular/number_vectors.inc.h. */
 
-_Static_assert(ROWS_PER_LIVE_BLOCK == ROWS_PER_BLOCK, "blocks are those of the passes");
+_Static_assert(ROWS_PER_NONZERO_BLOCK == ROWS_PER_BLOCK, "blocks are those of the passes");
 
 enum { BLOCK_WIDES = ROWS_PER_BLOCK / WIDE_DOUBLES };
 
 /* Columns of a block that are left, and the numbers of those that have them. */
-struct live_cursor {
-    const struct live_column *column, *end;
+struct nonzero_cursor {
+    const struct nonzero_column *column, *end;
     const char *numbers;
 };
 
-ALWAYS_INLINE struct live_cursor live_block(const struct tabular_matrix *table,
-                                            const struct live_columns *live, int64_t first_row) {
-    const int64_t block = first_row / ROWS_PER_LIVE_BLOCK;
-    const struct live_group *group = live->groups[block / BLOCKS_PER_LIVE_GROUP];
-    const int64_t b = block % BLOCKS_PER_LIVE_GROUP;
-    const struct live_cursor cursor = {
+ALWAYS_INLINE struct nonzero_cursor nonzero_block(const struct tabular_matrix *table,
+                                                  const struct nonzero_columns *nonzero,
+                                                  int64_t first_row) {
+    const int64_t block = first_row / ROWS_PER_NONZERO_BLOCK;
+    const struct nonzero_group *group = nonzero->groups[block / BLOCKS_PER_NONZERO_GROUP];
+    const int64_t b = block % BLOCKS_PER_NONZERO_GROUP;
+    const struct nonzero_cursor cursor = {
         group->columns + group->first_column[b], group->columns + group->first_column[b + 1],
-        group->numbers + group->first_number[b] * ROWS_PER_LIVE_BLOCK * table->number_bytes};
+        group->numbers + group->first_number[b] * ROWS_PER_NONZERO_BLOCK * table->number_bytes};
     return cursor;
 }
 
 /* `value` in the rows of wide v whose bit is set, else 0. */
-ALWAYS_INLINE wide_f64 live_value(double value, unsigned rows, int v) {
+ALWAYS_INLINE wide_f64 nonzero_value(double value, unsigned rows, int v) {
 #ifdef __AVX512F__
     return _mm512_maskz_mov_pd((__mmask8)(rows >> v * WIDE_DOUBLES), _mm512_set1_pd(value));
 #else
@@ -36,8 +39,8 @@ ALWAYS_INLINE wide_f64 live_value(double value, unsigned rows, int v) {
 #endif
 }
 
-ALWAYS_INLINE wide_f64 live_number(const void *numbers, enum numeric_type type, double step,
-                                   int v) {
+ALWAYS_INLINE wide_f64 nonzero_number(const void *numbers, enum numeric_type type, double step,
+                                      int v) {
     const int at = v * WIDE_DOUBLES;
     switch (type) {
     case NUMERIC_F32:
@@ -52,30 +55,30 @@ ALWAYS_INLINE wide_f64 live_number(const void *numbers, enum numeric_type type, 
 }
 
 /* The block's entries of the next column. */
-ALWAYS_INLINE void next_live_entries(struct live_cursor *cursor, enum numeric_type type,
-                                     int64_t number_bytes, double step, wide_f64 *entries) {
-    const struct live_column *column = cursor->column++;
+ALWAYS_INLINE void next_nonzero_entries(struct nonzero_cursor *cursor, enum numeric_type type,
+                                        int64_t number_bytes, double step, wide_f64 *entries) {
+    const struct nonzero_column *column = cursor->column++;
     if (column->rows) {
         for (int v = 0; v < BLOCK_WIDES; v++)
-            entries[v] = live_value(column->value, column->rows, v);
+            entries[v] = nonzero_value(column->value, column->rows, v);
     } else {
         for (int v = 0; v < BLOCK_WIDES; v++)
-            entries[v] = live_number(cursor->numbers, type, step, v);
+            entries[v] = nonzero_number(cursor->numbers, type, step, v);
         cursor->numbers += ROWS_PER_BLOCK * number_bytes;
     }
 }
 
 /* p[i] = <x_i, w>. */
-ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, enum numeric_type type,
-                                         int64_t number_bytes, double step, const double *w,
-                                         double *p) {
-    wide_f64 stack[MOST_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
+ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
+                                            int64_t number_bytes, double step, const double *w,
+                                            double *p) {
+    wide_f64 stack[MAX_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
     int depth = 0;
     while (cursor.column < cursor.end) {
-        const struct live_column *column = cursor.column;
+        const struct nonzero_column *column = cursor.column;
         const double weight = w[column->column];
         wide_f64 entries[BLOCK_WIDES];
-        next_live_entries(&cursor, type, number_bytes, step, entries);
+        next_nonzero_entries(&cursor, type, number_bytes, step, entries);
         if (column->begins_sum) {
             for (int v = 0; v < BLOCK_WIDES; v++) {
                 stack[depth][v] = sum[v];
@@ -97,11 +100,12 @@ ALWAYS_INLINE void multiply_live_numbers(struct live_cursor cursor, enum numeric
 
 /* sums[j] += lane by lane, the integers round(s_i (x_i, 1)_j / grid), each count_i times unless
  * count is NULL; see add_rounded_rows(). */
-ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type type,
-                                    int64_t number_bytes, double step, const double *s,
-                                    const int64_t *count, int64_t n_columns, double shift,
-                                    wide_u64 *sums) {
+ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
+                                       int64_t number_bytes, const struct tabular_matrix *table,
+                                       const double *s, const int64_t *count, double shift,
+                                       wide_u64 *sums) {
     const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
+    const double step = table->step;
     wide_f64 factor[BLOCK_WIDES];
     wide_u64 times[BLOCK_WIDES], ones = {0};
     for (int v = 0; v < BLOCK_WIDES; v++) {
@@ -113,12 +117,12 @@ ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type
             integers *= times[v];
         ones += integers;
     }
-    sums[n_columns] += ones;
+    sums[table->n_columns] += ones;
     while (cursor.column < cursor.end) {
         wide_u64 *sum = &sums[cursor.column->column];
         wide_u64 total = *sum;
         wide_f64 entries[BLOCK_WIDES];
-        next_live_entries(&cursor, type, number_bytes, step, entries);
+        next_nonzero_entries(&cursor, type, number_bytes, step, entries);
         for (int v = 0; v < BLOCK_WIDES; v++) {
             wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
             if (count)
@@ -130,7 +134,7 @@ ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type
 }
 
 /* One loop per type of numbers: it is a constant inside. */
-#define FOR_LIVE_TYPE(CALL)                                                                        \
+#define FOR_NUMERIC_TYPE(CALL)                                                                     \
     switch (table->numeric_type) {                                                                 \
     case NUMERIC_F32:                                                                              \
         CALL(NUMERIC_F32, sizeof(float)) break;                                                    \
@@ -142,29 +146,29 @@ ALWAYS_INLINE void add_live_numbers(struct live_cursor cursor, enum numeric_type
         CALL(NUMERIC_U16, sizeof(uint16_t)) break;                                                 \
     }
 
-static
-    __attribute__((noinline)) void multiply_live_block(const struct tabular_matrix *table,
-                                                       const struct live_columns *live,
-                                                       int64_t first, const double *w, double *p) {
-    const struct live_cursor cursor = live_block(table, live, first);
-#define MULTIPLY(TYPE, BYTES) multiply_live_numbers(cursor, TYPE, BYTES, table->step, w, p);
-    FOR_LIVE_TYPE(MULTIPLY)
+static __attribute__((noinline)) void multiply_nonzero_block(const struct tabular_matrix *table,
+                                                             const struct nonzero_columns *nonzero,
+                                                             int64_t first, const double *w,
+                                                             double *p) {
+    const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
+#define MULTIPLY(TYPE, BYTES) multiply_nonzero_numbers(cursor, TYPE, BYTES, table->step, w, p);
+    FOR_NUMERIC_TYPE(MULTIPLY)
 #undef MULTIPLY
 }
 
-static __attribute__((noinline)) void add_live_block(const struct tabular_matrix *table,
-                                                     const struct live_columns *live, int64_t first,
-                                                     const double *s, const int64_t *count,
-                                                     double shift, wide_u64 *sums) {
-    const struct live_cursor cursor = live_block(table, live, first);
-#define ADD(TYPE, BYTES)                                                                           \
-    add_live_numbers(cursor, TYPE, BYTES, table->step, s, NULL, table->n_columns, shift, sums);
+static __attribute__((noinline)) void add_nonzero_block(const struct tabular_matrix *table,
+                                                        const struct nonzero_columns *nonzero,
+                                                        int64_t first, const double *s,
+                                                        const int64_t *count, double shift,
+                                                        wide_u64 *sums) {
+    const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
+#define ADD(TYPE, BYTES) add_nonzero_numbers(cursor, TYPE, BYTES, table, s, NULL, shift, sums);
 #define ADD_MULTIPLES(TYPE, BYTES)                                                                 \
-    add_live_numbers(cursor, TYPE, BYTES, table->step, s, count, table->n_columns, shift, sums);
+    add_nonzero_numbers(cursor, TYPE, BYTES, table, s, count, shift, sums);
     if (count)
-        FOR_LIVE_TYPE(ADD_MULTIPLES)
+        FOR_NUMERIC_TYPE(ADD_MULTIPLES)
     else
-        FOR_LIVE_TYPE(ADD)
+        FOR_NUMERIC_TYPE(ADD)
 #undef ADD
 #undef ADD_MULTIPLES
 }

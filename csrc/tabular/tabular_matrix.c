@@ -87,21 +87,21 @@ void free_tabular_plan(struct tabular_matrix *table) {
     free(table->first_entries);
     free(table->slots);
     if (table->memory)
-        free_live_columns(atomic_load(&table->memory->live));
+        free_nonzero_columns(atomic_load(&table->memory->nonzero));
     free(table->memory);
 }
 
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads) {
     struct pass_memory *memory = table->memory;
     if (atomic_load(&memory->passes) < 2 && atomic_fetch_add(&memory->passes, 1) == 1)
-        atomic_store(&memory->live, find_live_columns(table, n_rows, n_threads));
+        atomic_store(&memory->nonzero, find_nonzero_columns(table, n_rows, n_threads));
 }
 
-const struct live_columns *live_columns_of(const struct tabular_matrix *table) {
-    return atomic_load_explicit(&table->memory->live, memory_order_acquire);
+const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table) {
+    return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
 }
 
-/* Ask for a row that lies anywhere. */
+/* Prefetches a row that lies anywhere. */
 static void prefetch_tabular(const struct tabular_matrix *table, int64_t place) {
     const int64_t bytes = table->n_numeric * table->number_bytes;
     const char *numeric = (const char *)table->numeric + place * bytes;

@@ -6,11 +6,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "dense/row_blocks.h"
 #include "vector/lane_sums.h"
 
 enum numeric_type { NUMERIC_F32 = 0, NUMERIC_F64 = 1, NUMERIC_U8 = 2, NUMERIC_U16 = 3 };
 
-/* Slots are those of dense rows, see dot_slots.h. */
+/* Slots are those of dense rows, see lane_sums.h. */
 enum { UNIT_DOUBLES = UNIT_BYTES / sizeof(double), SLOTS = ACCUMULATORS * UNIT_DOUBLES };
 
 /* Neighbours among the numbers of a row whose slots are neighbours in one accumulator. */
@@ -19,17 +20,17 @@ struct number_piece {
     int accumulator, first_lane, n_lanes;
 };
 
-/* A stretch of dense columns: pieces of numbers, then categorical columns. */
+/* A run of dense columns: pieces of numbers, then categorical columns. */
 struct tabular_segment {
     int64_t end_piece, end_category; /* they begin where the last segment ends */
 };
 
-struct live_columns;
+struct nonzero_columns;
 
 /* What passes over all rows leave for later ones. */
 struct pass_memory {
     atomic_int passes;
-    _Atomic(struct live_columns *) live; /* or NULL */
+    _Atomic(struct nonzero_columns *) nonzero; /* or NULL */
 };
 
 struct tabular_matrix {
@@ -53,16 +54,21 @@ struct tabular_matrix {
     struct pass_memory *memory;
 };
 
+/* Of rows whose representation is TABULAR_ROWS. */
+static inline const struct tabular_matrix *table_of(const struct dense_rows *rows) {
+    return rows->source->matrix;
+}
+
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the live
+/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the nonzero
  * columns, as a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
 
 /* What it found, or NULL. */
-const struct live_columns *live_columns_of(const struct tabular_matrix *table);
+const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
 void expand_tabular(const void *matrix, const int64_t *places, int64_t first, int64_t count,

@@ -1,6 +1,8 @@
 /* Clipped gradient sums at several weight vectors over tabular rows as they are. A group of models
  * shares a unit, a lane for each: what a category adds to a product, or gets from a row, is a
- * vector for all of them. The bits are those of as many single passes. */
+ * vector for all of them. The bits are those of as many single passes.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
 
 /* Models in a group, and rows whose slots are filled together. */
 enum { GROUP = UNIT_DOUBLES, ROWS_TOGETHER = 4 };
@@ -11,7 +13,7 @@ struct model_group {
     double *number_weights, *entry_weights; /* GROUP for each number and entry */
     uint64_t *number_sums; /* the same: bit patterns, see add_rounded_rows(), of all rows added */
     int64_t *entry_sums;   /* integers; one entry more, for the intercept */
-    double intercept[GROUP], clip_in[GROUP], shift[GROUP];
+    double intercept[GROUP], inner_clip[GROUP], shift[GROUP];
     int one_clip;
     const int32_t *left_out; /* the fold that a model does not see, where there are folds */
 };
@@ -48,9 +50,9 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
     return scratch;
 }
 
-static int64_t tabular_models_workspace_bytes(const struct tabular_matrix *table,
-                                              int64_t n_models) {
-    return table_models_scratch_in(NULL, table, n_models).rows.bytes;
+static int64_t tabular_models_workspace_bytes(const struct dense_rows *rows,
+                                              const struct pass *pass) {
+    return table_models_scratch_in(NULL, table_of(rows), pass->n_models).rows.bytes;
 }
 
 static void pack_group_weights(const struct tabular_matrix *table, const double *w, int lane,
@@ -63,9 +65,9 @@ static void pack_group_weights(const struct tabular_matrix *table, const double 
                 w[table->first_columns[j] + code];
 }
 
-static void open_group(const struct dense_rows *rows, const struct models *models,
+static void open_group(const struct dense_rows *rows, const struct pass *models,
                        struct model_group *group) {
-    const struct tabular_matrix *table = rows->source->table;
+    const struct tabular_matrix *table = table_of(rows);
     const int64_t dimension = rows->n_columns + rows->intercept;
     memset(group->number_weights, 0, (size_t)(table->n_numeric * UNIT_BYTES));
     memset(group->entry_weights, 0, (size_t)(table->n_entries * UNIT_BYTES));
@@ -77,9 +79,9 @@ static void open_group(const struct dense_rows *rows, const struct models *model
         const int64_t k = group->first + (lane < group->count ? lane : 0);
         const double *w = models->w + k * dimension;
         group->intercept[lane] = lane < group->count && rows->intercept ? w[rows->n_columns] : 0.0;
-        group->clip_in[lane] = models->clips_in[k];
+        group->inner_clip[lane] = models->inner_clips[k];
         group->shift[lane] = ROUNDING_SHIFT * models->grids[k];
-        group->one_clip &= group->clip_in[lane] == group->clip_in[0];
+        group->one_clip &= group->inner_clip[lane] == group->inner_clip[0];
         if (lane < group->count)
             pack_group_weights(table, w, lane, group);
     }
@@ -151,20 +153,19 @@ static void multiply_group(const struct tabular_matrix *table, const struct tabl
     }
 }
 
-/* From products of rows and weights to what rows are multiplied with in the sums. folds: of the
- * block's rows, of which n_folds are there, or NULL. */
+/* From products of rows and weights to what rows are multiplied with in the sums. */
 static void group_factors(const struct block_f64 *block, struct loss loss,
-                          const struct model_group *group, const int32_t *folds, int64_t n_folds,
-                          group_reals p, group_reals s) {
+                          const struct model_group *group, struct folds folds, group_reals p,
+                          group_reals s) {
     group_reals y, cap;
     double shared_cap[ROWS_PER_BLOCK];
-    find_caps_f64(ROWS_PER_BLOCK, block->norm, group->clip_in[0], shared_cap);
+    find_caps_f64(ROWS_PER_BLOCK, block->norm, group->inner_clip[0], shared_cap);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
             wide_f64 *product = (wide_f64 *)&p[i][v], *own_cap = (wide_f64 *)&cap[i][v];
             *product = block->scale[i] * (*product + *(const loose_wide *)(group->intercept + v));
             *(wide_f64 *)&y[i][v] = block->y[i] - (wide_f64){0};
-            *own_cap = *(const loose_wide *)(group->clip_in + v);
+            *own_cap = *(const loose_wide *)(group->inner_clip + v);
             if (group->one_clip)
                 *own_cap = shared_cap[i] - (wide_f64){0};
             else
@@ -179,9 +180,9 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
         clamp_factors_f64(ROWS_PER_BLOCK, s[0] + at, cap[0] + at, clamped);
         memcpy(s[0] + at, clamped, sizeof clamped);
     }
-    for (int i = 0; folds && i < ROWS_PER_BLOCK && i < n_folds; i++)
+    for (int i = 0; i < folds.count; i++)
         for (int lane = 0; lane < group->count; lane++)
-            s[i][lane] = folds[i] == group->left_out[lane] ? 0.0 : s[i][lane];
+            s[i][lane] = folds.of_row[i] == group->left_out[lane] ? 0.0 : s[i][lane];
 }
 
 /* Adds the rows of a block to the sums of a group. */
@@ -230,7 +231,7 @@ static void add_block_to_group(const struct tabular_matrix *table,
 /* sum_out += the sums of a group, to whose numbers `added` rows were added. */
 static void flush_group(const struct dense_rows *rows, const struct model_group *group,
                         uint64_t added, int64_t *sum_out) {
-    const struct tabular_matrix *table = rows->source->table;
+    const struct tabular_matrix *table = table_of(rows);
     const int64_t dimension = rows->n_columns + rows->intercept;
     for (int lane = 0; lane < group->count; lane++) {
         int64_t *sum = sum_out + (group->first + lane) * dimension;
@@ -249,30 +250,29 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
 }
 
 static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                          struct loss loss, const struct models *models,
-                                          int64_t *sum_out, void *workspace) {
-    const struct tabular_matrix *table = rows->source->table;
+                                          const struct pass *pass, void *out, void *workspace) {
+    const struct tabular_matrix *table = table_of(rows);
     const struct table_models_scratch scratch =
-        table_models_scratch_in(workspace, table, models->n_models);
+        table_models_scratch_in(workspace, table, pass->n_models);
     uint64_t added = 0;
     memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
     for (int64_t g = 0; g < scratch.n_groups; g++)
-        open_group(rows, models, &scratch.groups[g]);
+        open_group(rows, pass, &scratch.groups[g]);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK, added += ROWS_PER_BLOCK) {
         struct block_f64 block;
         int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead = table_ahead(rows, first + ROWS_PER_BLOCK, end, ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch.rows, &block, &ahead);
-        const int64_t *count = read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
-        const int32_t *folds = models->folds ? models->folds + first : NULL;
+        const int64_t *count = read_multiplicity_f64(rows, first, end, ROWS_PER_BLOCK, counts);
+        const struct folds folds = folds_of_block(pass, first, end);
         for (int64_t g = 0; g < scratch.n_groups; g++) {
             struct model_group *group = &scratch.groups[g];
             group_reals p, s;
             multiply_group(table, &scratch.rows, group, scratch.slots, p);
-            group_factors(&block, loss, group, folds, end - first, p, s);
+            group_factors(&block, pass->loss, group, folds, p, s);
             add_block_to_group(table, &scratch.rows, count, s, group);
         }
     }
     for (int64_t g = 0; g < scratch.n_groups; g++)
-        flush_group(rows, &scratch.groups[g], added, sum_out);
+        flush_group(rows, &scratch.groups[g], added, out);
 }

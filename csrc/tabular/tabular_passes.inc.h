@@ -1,13 +1,17 @@
 /* Passes over tabular rows as they are. See kernel_table.h: the contracts, and the bits, are those
- * of the kernels for dense rows of doubles. */
+ * of the kernels for dense rows of doubles.
+ *
+ * Needs: dense/clipped_gradient_sum.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
+ * tabular/tabular_rows.inc.h. */
 
-static int64_t tabular_workspace_bytes(const struct tabular_matrix *table) {
-    return table_scratch_in(NULL, table, NULL).bytes;
+static int64_t tabular_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    (void)pass;
+    return table_scratch_in(NULL, table_of(rows), NULL).bytes;
 }
 
-/* The live columns of a pass over all rows, where they are known. */
-static const struct live_columns *live_columns_for(const struct dense_rows *rows) {
-    return rows->batch ? NULL : live_columns_of(rows->source->table);
+/* The nonzero columns of a pass over all rows, where they are known. */
+static const struct nonzero_columns *nonzero_columns_for(const struct dense_rows *rows) {
+    return rows->batch ? NULL : nonzero_columns_of(table_of(rows));
 }
 
 /* sum_out += the integers of the numbers of `added` rows. */
@@ -50,83 +54,73 @@ ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
     return intercept_sum;
 }
 
-/* A block of rows by their live columns, with its predictions. */
+/* A block of rows by their nonzero columns, with its predictions. */
 struct predicted_block {
     struct block_f64 block;
     double p[ROWS_PER_BLOCK];
 };
 
-ALWAYS_INLINE void predict_live_block(const struct dense_rows *rows, int64_t first, int64_t end,
-                                      const struct table_scratch *scratch, double intercept,
-                                      struct predicted_block *predicted) {
+ALWAYS_INLINE void predict_nonzero_block(const struct dense_rows *rows, int64_t first, int64_t end,
+                                         const struct table_scratch *scratch, double intercept,
+                                         struct predicted_block *predicted) {
     struct read_ahead nothing = {0, 0};
     read_table_block(rows, first, end - first, scratch, &predicted->block, &nothing);
-    predict_table_block(rows->source->table, first, scratch, 0, &predicted->block, intercept,
-                        &nothing, predicted->p);
-    for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
-        rows->predictions[first + i] = predicted->p[i];
+    predict_table_block(table_of(rows), first, scratch, 0, &predicted->block, intercept, &nothing,
+                        predicted->p);
 }
 
-/* tabular_clipped_gradient_sum() by live columns. A block's products are formed between the slopes
- * of the one before it, which processors take their time for, and its sums. */
+/* tabular_clipped_gradient_sum() by nonzero columns. A block's products are formed between the
+ * slopes of the one before it, which processors take their time for, and its sums. */
 static __attribute__((noinline)) void
-live_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
-                          struct loss loss, const double *w, double clip_in, double grid,
-                          int64_t *sum_out, const struct table_scratch *scratch) {
-    const struct tabular_matrix *table = rows->source->table;
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    const double shift = ROUNDING_SHIFT * grid;
+nonzero_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
+                             const struct pass *pass, const struct table_scratch *scratch,
+                             int64_t *sum_out) {
+    const struct tabular_matrix *table = table_of(rows);
+    const double intercept = intercept_of(rows, pass->w);
+    const double shift = ROUNDING_SHIFT * pass->grid;
     struct predicted_block blocks[2], *now = &blocks[0], *next = &blocks[1];
-    predict_live_block(rows, begin, end, scratch, intercept, now);
+    predict_nonzero_block(rows, begin, end, scratch, intercept, now);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        double s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
+        double clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        gradient_factors_f64(ROWS_PER_BLOCK, &now->block, loss, now->p, s);
-        if (rows->clip_norms)
-            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &now->block);
-        clip_factors_f64(ROWS_PER_BLOCK, s, now->block.norm, clip_in, clipped);
+        clip_predictions_f64(rows, ROWS_PER_BLOCK, first, end, pass, &now->block, now->p, clipped);
         if (first + ROWS_PER_BLOCK < end)
-            predict_live_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
-        add_live_block(table, scratch->live, first, clipped,
-                       read_table_counts(rows, first, end, counts), shift, scratch->live_sums);
+            predict_nonzero_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
+        add_nonzero_block(table, scratch->nonzero, first, clipped,
+                          read_table_multiplicity(rows, first, end, counts), shift,
+                          scratch->nonzero_sums);
         struct predicted_block *const done = now;
         now = next;
         next = done;
     }
     for (int64_t column = 0; column < table->n_columns + rows->intercept; column++)
         for (int lane = 0; lane < WIDE_DOUBLES; lane++)
-            sum_out[column] += (int64_t)scratch->live_sums[column][lane];
+            sum_out[column] += (int64_t)scratch->nonzero_sums[column][lane];
 }
 
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                         struct loss loss, const double *w, double clip_in,
-                                         double grid, int64_t *sum_out, void *workspace) {
-    const struct tabular_matrix *table = rows->source->table;
-    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    const double shift = ROUNDING_SHIFT * grid;
-    int64_t intercept_sum = 0;
+                                         const struct pass *pass, void *out, void *workspace) {
+    const struct tabular_matrix *table = table_of(rows);
+    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    const double intercept = intercept_of(rows, pass->w);
+    const double shift = ROUNDING_SHIFT * pass->grid;
+    int64_t *sum_out = out, intercept_sum = 0;
     uint64_t added = 0;
-    pack_table_weights(table, w, 0, &scratch);
-    if (scratch.live) {
-        live_clipped_gradient_sum(rows, begin, end, loss, w, clip_in, grid, sum_out, &scratch);
+    pack_table_weights(table, pass->w, 0, &scratch);
+    if (scratch.nonzero) {
+        nonzero_clipped_gradient_sum(rows, begin, end, pass, &scratch, sum_out);
         return;
     }
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
-        double p[ROWS_PER_BLOCK], s[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
+        double p[ROWS_PER_BLOCK], clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
         predict_table_block(table, first, &scratch, 0, &block, intercept, &ahead, p);
-        for (int i = 0; i < ROWS_PER_BLOCK && rows->predictions && first + i < end; i++)
-            rows->predictions[first + i] = p[i];
-        gradient_factors_f64(ROWS_PER_BLOCK, &block, loss, p, s);
-        if (rows->clip_norms)
-            read_clip_norms_f64(rows, first, ROWS_PER_BLOCK, &block);
-        clip_factors_f64(ROWS_PER_BLOCK, s, block.norm, clip_in, clipped);
-        const int64_t *count = read_table_counts(rows, first, end, counts);
+        clip_predictions_f64(rows, ROWS_PER_BLOCK, first, end, pass, &block, p, clipped);
+        const int64_t *count = read_table_multiplicity(rows, first, end, counts);
         intercept_sum += add_table_block(table, &scratch, clipped, count, shift, &ahead);
         added += ROWS_PER_BLOCK;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_BLOCK >= end) {
@@ -140,20 +134,16 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
 }
 
 static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                      struct loss loss, const double *w, const double *direction,
-                                      const double *steps, int64_t n_steps, double clip,
-                                      double grid, int64_t *sum_out, void *workspace) {
-    const struct tabular_matrix *table = rows->source->table;
-    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
-    const double w_intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    const double d_intercept = rows->intercept ? direction[rows->n_columns] : 0.0;
-    const int evenly = loss.kind == LOSS_LOGISTIC && evenly_spaced(steps, n_steps);
+                                      const struct pass *pass, void *out, void *workspace) {
+    const struct tabular_matrix *table = table_of(rows);
+    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    const double w_intercept = intercept_of(rows, pass->w);
+    const double d_intercept = intercept_of(rows, pass->direction);
     const struct read_ahead nothing = {0, 0};
     struct line_pass_f64 line_pass;
-    if (evenly)
-        line_pass_open_f64(&line_pass, steps, n_steps);
-    pack_table_weights(table, w, 0, &scratch);
-    pack_table_weights(table, direction, 1, &scratch);
+    line_pass_open_f64(&line_pass, pass);
+    pack_table_weights(table, pass->w, 0, &scratch);
+    pack_table_weights(table, pass->direction, 1, &scratch);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
@@ -161,30 +151,26 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
-        const int64_t *count = read_table_counts(rows, first, end, counts);
+        const struct on_line on_line = {p, q, block.y,
+                                        read_table_multiplicity(rows, first, end, counts)};
         if (rows->predictions)
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 p[i] = first + i < end ? rows->predictions[first + i] : NAN;
         else
             predict_table_block(table, first, &scratch, 0, &block, w_intercept, &ahead, p);
         predict_table_block(table, first, &scratch, 1, &block, d_intercept, &ahead, q);
-        if (evenly)
-            line_pass_add_f64(&line_pass, loss, p, q, block.y, count, steps, n_steps, clip, grid,
-                              nothing, sum_out);
-        else
-            add_losses_f64(loss, p, q, block.y, count, steps, n_steps, clip, grid, nothing,
-                           sum_out);
+        add_block_on_line_f64(&line_pass, pass, &on_line, nothing, out);
     }
-    if (evenly)
-        logistic_line_flush_f64(line_pass.sums, n_steps, sum_out);
+    line_pass_close_f64(&line_pass, pass, out);
 }
 
 static void tabular_predictions(const struct dense_rows *rows, int64_t begin, int64_t end,
-                                const double *w, double *p_out, void *workspace) {
-    const struct tabular_matrix *table = rows->source->table;
-    struct table_scratch scratch = table_scratch_in(workspace, table, live_columns_for(rows));
-    const double intercept = rows->intercept ? w[rows->n_columns] : 0.0;
-    pack_table_weights(table, w, 0, &scratch);
+                                const struct pass *pass, void *out, void *workspace) {
+    const struct tabular_matrix *table = table_of(rows);
+    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    const double intercept = intercept_of(rows, pass->w);
+    double *p_out = out;
+    pack_table_weights(table, pass->w, 0, &scratch);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK];

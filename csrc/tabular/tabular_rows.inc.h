@@ -1,23 +1,25 @@
 /* Blocks of tabular rows (tabular_matrix.h) for passes that never expand them: reading them, their
  * dot products with weights, and adding multiples of them up. Included where the double templates
- * are in force; the bits are those of dense_rows.inc.h on the dense matrix. */
+ * are in force; the bits are those of dense_rows.inc.h on the dense matrix.
+ *
+ * Needs: dense/dense_rows.inc.h. */
 
-enum { MOST_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
+enum { MAX_PIECES = 4, UNIT_WIDES = UNIT_BYTES / WIDE_BYTES };
 
 /* The caller's workspace: tables of a pass, and the rows of a block. */
 struct table_scratch {
-    const struct live_columns *live; /* or NULL: what is read in place of the rows */
-    const double *weights[2];        /* of the dense columns */
-    double *piece_weights[2];        /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
-    double *entry_weights[2];        /* one an entry */
-    double *numbers;         /* rows of `stride` doubles, 0 before the first and after the last */
-    double *slots;           /* SLOTS a row, 0 between blocks */
-    int32_t *entries;        /* n_categorical a row */
-    int32_t *first_entries;  /* the same: what makes an entry of a code */
-    uint64_t *number_sums;   /* stride: bit patterns */
-    int64_t *number_repeats; /* stride: integers of records beyond the first of a row */
-    int64_t *entry_sums;     /* one an entry */
-    wide_u64 *live_sums;     /* of the dense columns and the intercept, lane by lane */
+    const struct nonzero_columns *nonzero; /* or NULL: what is read in place of the rows */
+    const double *weights[2];              /* of the dense columns */
+    double *piece_weights[2]; /* UNIT_DOUBLES a piece: weights, and 0 in the other lanes */
+    double *entry_weights[2]; /* one an entry */
+    double *numbers;          /* rows of `stride` doubles, 0 before the first and after the last */
+    double *slots;            /* SLOTS a row, 0 between blocks */
+    int32_t *entries;         /* n_categorical a row */
+    int32_t *first_entries;   /* the same: what makes an entry of a code */
+    uint64_t *number_sums;    /* stride: bit patterns */
+    int64_t *number_repeats;  /* stride: integers of records beyond the first of a row */
+    int64_t *entry_sums;      /* one an entry */
+    wide_u64 *nonzero_sums;   /* of the dense columns and the intercept, lane by lane */
     int64_t stride, bytes;
 };
 
@@ -28,9 +30,9 @@ static void *table_piece(struct table_scratch *scratch, void *workspace, int64_t
 }
 
 static struct table_scratch table_scratch_in(void *workspace, const struct tabular_matrix *table,
-                                             const struct live_columns *live) {
+                                             const struct nonzero_columns *nonzero) {
     const int64_t doubles = (int64_t)sizeof(double);
-    struct table_scratch scratch = {.live = live,
+    struct table_scratch scratch = {.nonzero = nonzero,
                                     .stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
@@ -48,9 +50,9 @@ static struct table_scratch table_scratch_in(void *workspace, const struct tabul
     scratch.number_sums = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.number_repeats = table_piece(&scratch, workspace, scratch.stride * doubles);
     scratch.entry_sums = table_piece(&scratch, workspace, table->n_entries * doubles);
-    scratch.live_sums = table_piece(&scratch, workspace, (table->n_columns + 1) * WIDE_BYTES);
-    if (live)
-        memset(scratch.live_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
+    scratch.nonzero_sums = table_piece(&scratch, workspace, (table->n_columns + 1) * WIDE_BYTES);
+    if (nonzero)
+        memset(scratch.nonzero_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
     else if (workspace) {
         memset(numbers, 0, (size_t)(ROWS_PER_BLOCK * scratch.stride * doubles + 2 * UNIT_BYTES));
         memset(scratch.number_sums, 0, (size_t)(scratch.stride * doubles));
@@ -68,7 +70,7 @@ static void pack_table_weights(const struct tabular_matrix *table, const double 
     double *piece_weights = scratch->piece_weights[which];
     double *entry_weights = scratch->entry_weights[which];
     scratch->weights[which] = w;
-    if (scratch->live)
+    if (scratch->nonzero)
         return;
     memset(piece_weights, 0, (size_t)(table->n_pieces * UNIT_BYTES));
     for (int64_t k = 0; k < table->n_pieces; k++) {
@@ -112,10 +114,10 @@ CONVERT_NUMBERS(u16, uint16_t, TIMES)
 #undef TIMES
 
 /* The numbers of rows `first` on, to be read ahead; nothing where a block would pass `end`, or of a
- * batch. What else belongs to these rows is asked for at once. */
+ * batch. What else belongs to these rows is prefetched at once. */
 ALWAYS_INLINE struct read_ahead table_ahead(const struct dense_rows *rows, int64_t first,
                                             int64_t end, int64_t calls) {
-    const struct tabular_matrix *table = rows->source->table;
+    const struct tabular_matrix *table = table_of(rows);
     const int64_t bytes = table->n_numeric * table->number_bytes;
     struct read_ahead ahead = {(uintptr_t)table->numeric + (uintptr_t)(first * bytes), 0};
     if (first + ROWS_PER_BLOCK <= end && !rows->batch) {
@@ -211,8 +213,8 @@ static __attribute__((noinline)) void read_scattered_rows(const struct dense_row
         read_target_f64(rows, place[i], i >= count, i, block);
     }
     const struct table_places places = {place, 0};
-    read_numbers(rows->source->table, &places, scratch, ahead);
-    read_entries(rows->source->table, &places, scratch);
+    read_numbers(table_of(rows), &places, scratch, ahead);
+    read_entries(table_of(rows), &places, scratch);
     clear_rows(block, scratch);
 }
 
@@ -242,12 +244,12 @@ static __attribute__((noinline)) void read_unusual_targets(const struct dense_ro
     read_scales_f64(rows, ROWS_PER_BLOCK, block);
 }
 
-/* As read_counts(), which it calls for the last few rows. */
-ALWAYS_INLINE const int64_t *read_table_counts(const struct dense_rows *rows, int64_t first,
-                                               int64_t end, int64_t *counts) {
-    if (!rows->counts || first + ROWS_PER_BLOCK > end)
-        return read_counts_f64(rows, first, end, ROWS_PER_BLOCK, counts);
-    const int64_t *count = rows->counts + first;
+/* As read_multiplicity(), which it calls for the last few rows. */
+ALWAYS_INLINE const int64_t *read_table_multiplicity(const struct dense_rows *rows, int64_t first,
+                                                     int64_t end, int64_t *counts) {
+    if (!rows->multiplicity || first + ROWS_PER_BLOCK > end)
+        return read_multiplicity_f64(rows, first, end, ROWS_PER_BLOCK, counts);
+    const int64_t *count = rows->multiplicity + first;
     int64_t others = 0;
 #pragma omp simd reduction(| : others)
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
@@ -259,7 +261,7 @@ ALWAYS_INLINE const int64_t *read_table_counts(const struct dense_rows *rows, in
 ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first, int64_t count,
                                     const struct table_scratch *scratch, struct block_f64 *block,
                                     struct read_ahead *ahead) {
-    if (!scratch->live && (rows->batch || count < ROWS_PER_BLOCK)) {
+    if (!scratch->nonzero && (rows->batch || count < ROWS_PER_BLOCK)) {
         read_scattered_rows(rows, first, count, scratch, block, ahead);
         read_scales_f64(rows, ROWS_PER_BLOCK, block);
         return;
@@ -267,11 +269,11 @@ ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first
     const int plain = count >= ROWS_PER_BLOCK && read_plain_targets(rows, first, block);
     if (!plain)
         read_unusual_targets(rows, first, count, block);
-    if (scratch->live)
+    if (scratch->nonzero)
         return;
     const struct table_places places = {NULL, first};
-    read_numbers(rows->source->table, &places, scratch, ahead);
-    read_entries(rows->source->table, &places, scratch);
+    read_numbers(table_of(rows), &places, scratch, ahead);
+    read_entries(table_of(rows), &places, scratch);
     if (!plain)
         clear_rows(block, scratch);
 }
@@ -281,11 +283,11 @@ ALWAYS_INLINE void add_pieces(const struct number_piece *piece, const int count,
                               const double *weights, const double *numbers, int64_t stride,
                               double *slots) {
     double *to = slots + piece->accumulator * UNIT_DOUBLES;
-    const double *from[MOST_PIECES];
+    const double *from[MAX_PIECES];
     for (int k = 0; k < count; k++)
         from[k] = numbers + piece[k].first_number - piece[k].first_lane;
     for (int v = 0; v < UNIT_WIDES; v++) {
-        wide_f64 weight[MOST_PIECES];
+        wide_f64 weight[MAX_PIECES];
         for (int k = 0; k < count; k++)
             weight[k] = *(const wide_f64 *)(weights + k * UNIT_DOUBLES + v * WIDE_DOUBLES);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
@@ -306,7 +308,7 @@ ALWAYS_INLINE void add_numbers(const struct tabular_matrix *table, int64_t k, in
         const struct number_piece *piece = &table->pieces[k];
         const double *weight = weights + k * UNIT_DOUBLES;
         int count = 1;
-        while (count < MOST_PIECES && k + count < end &&
+        while (count < MAX_PIECES && k + count < end &&
                piece[count].accumulator == piece->accumulator)
             count++;
         k += count;
@@ -321,7 +323,7 @@ ALWAYS_INLINE void add_numbers(const struct tabular_matrix *table, int64_t k, in
             add_pieces(piece, 3, weight, numbers, stride, slots);
             break;
         default:
-            add_pieces(piece, MOST_PIECES, weight, numbers, stride, slots);
+            add_pieces(piece, MAX_PIECES, weight, numbers, stride, slots);
         }
     }
 }
@@ -368,8 +370,8 @@ static void predict_table_block(const struct tabular_matrix *table, int64_t firs
                                 const struct table_scratch *scratch, int which,
                                 const struct block_f64 *block, double intercept,
                                 struct read_ahead *ahead, double *p) {
-    if (scratch->live)
-        multiply_live_block(table, scratch->live, first, scratch->weights[which], p);
+    if (scratch->nonzero)
+        multiply_nonzero_block(table, scratch->nonzero, first, scratch->weights[which], p);
     else
         multiply_table_block(table, scratch, which, ahead, p);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)

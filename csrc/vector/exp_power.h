@@ -1,5 +1,5 @@
 /* exp and powers in double, in elementary operations only: loops over them vectorise, and every
- * lane gives the bits that a scalar evaluation gives. The same in float: loss_values.template.h. */
+ * lane gives the bits that a scalar evaluation gives. The same in float: loss_values.inc.h. */
 #ifndef DPERM_EXP_POWER_H
 #define DPERM_EXP_POWER_H
 

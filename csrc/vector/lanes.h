@@ -55,7 +55,7 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* losses along axes evaluated together */
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
 #define MODELS_PER_TILE 4                      /* models that a block of rows meets together */
-#define ROWS_AHEAD 16                          /* from rows being multiplied to rows asked for */
+#define ROWS_AHEAD 16                          /* from rows being multiplied to rows prefetched */
 #define BATCH_BYTES_AHEAD (24 << 10)           /* the same in a batch, where rows are long */
 #define BATCH_ROWS_AHEAD 24                    /* and where they are short */
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -79,15 +79,15 @@ ALWAYS_INLINE vec32_f32 high_half_f32(wide_f32 all) {
 }
 #endif
 
-/* Memory to ask for while arithmetic keeps the bus idle, a few lines at a time: a processor forgets
- * what it cannot fetch at once. */
+/* Memory to prefetch while arithmetic keeps the bus idle, a few lines at a time: a processor
+ * forgets what it cannot fetch at once. */
 struct read_ahead {
     uintptr_t at;
     int64_t lines_per_call;
 };
 
-/* What is asked for while a row is multiplied. */
-enum asking { ASK_NOTHING, ASK_ALL_ROWS, ASK_BATCH };
+/* What is prefetched while a row is multiplied. */
+enum prefetching { PREFETCH_NOTHING, PREFETCH_ROWS, PREFETCH_BATCH };
 
 ALWAYS_INLINE void read_ahead(struct read_ahead *ahead) {
     for (int64_t line = 0; line < ahead->lines_per_call; line++)

@@ -308,7 +308,7 @@ def wide_problem(n_rows=3000, used=None, dtype=np.float64):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("threads", [1, 3])
 def test_passes_over_wide_data_need_no_dense_rows(threads):
-    """The most memory of the process, that of the kernels included: passes by row, by strips, line search."""
+    """The most memory of the process, that of the kernels included: passes by row, by panels, line search."""
     code = f"""
         import numpy as np, scipy.sparse as sp
         from dperm import Objective
@@ -325,13 +325,13 @@ def test_passes_over_wide_data_need_no_dense_rows(threads):
         for _ in range(11):
             made.clipped_gradient_sum(w, 0.5)
         made.clipped_loss_sums(w, np.ones(d), [0.0, 1.0], 1.0)
-        print(1024 * (status("VmHWM:") - before), made._rows.x.n_strips)
+        print(1024 * (status("VmHWM:") - before), made._rows.x.n_panels)
     """
     made = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
-    grown, strips = map(int, made.stdout.split())
-    assert strips > 0
+    grown, panels = map(int, made.stdout.split())
+    assert panels > 0
     # A few vectors, one more for each thread, and the copy of the entries; a block of dense rows is 16.
     assert grown < (6 + threads) * 8 * 1_000_000 + 24 * 1_000_000
 

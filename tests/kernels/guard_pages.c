@@ -15,12 +15,12 @@
 
 #include "dense/columns_matrix.h"
 #include "records/distinct_records.h"
-#include "kept_rows.h"
+#include "kept_passes.h"
 #include "kernel_table.h"
 #include "dense/row_blocks.h"
 #include "sgd/sgd_steps.h"
 
-enum { MOST = 96, ARENA_PAGES = 288, N_STEPS = 6 };
+enum { MAX_ARENAS = 160, ARENA_PAGES = 288, N_STEPS = 6 };
 enum place { AT_START, AT_END };
 
 /* Readable pages between two that are not. */
@@ -29,13 +29,13 @@ struct arena {
     size_t bytes;
 };
 
-static struct arena arenas[MOST];
+static struct arena arenas[MAX_ARENAS];
 static int arenas_used;
 static size_t page;
 
 static void open_arenas(void) {
     page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX_ARENAS; i++) {
         char *all =
             mmap(NULL, (ARENA_PAGES + 2) * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (all == MAP_FAILED || mprotect(all + page, ARENA_PAGES * page, PROT_READ | PROT_WRITE))
@@ -46,7 +46,7 @@ static void open_arenas(void) {
 
 /* Memory of exactly `bytes` bytes that starts or ends at an unmapped page. */
 static void *guarded(size_t bytes, enum place place) {
-    if (arenas_used == MOST || bytes > arenas[arenas_used].bytes)
+    if (arenas_used == MAX_ARENAS || bytes > arenas[arenas_used].bytes)
         exit(3);
     const struct arena arena = arenas[arenas_used++];
     return place == AT_START ? arena.first : arena.first + arena.bytes - bytes;
@@ -78,120 +78,172 @@ static void spoil(enum real_type type, void *x, int64_t count) {
         ((double *)x)[count / 2] = INFINITY;
 }
 
-/* Every other row, the first one always, the last one if there is an odd number. */
-static void run_batch(const struct kernel_table *kernels, enum real_type type,
-                      struct dense_rows rows, const int64_t *batch, const double *w,
-                      const double *direction, const double *steps, double *sum, double *total,
-                      int64_t *integers, int64_t *scores, double *p, void *workspace) {
-    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
-    rows.batch = batch;
-    rows.n_rows = (rows.n_rows + 1) / 2;
-    kernels->clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24, integers,
-                                        workspace);
-    kernels->gradient_sum[type](&rows, 0, rows.n_rows, loss, w, sum, total, workspace);
-    kernels->clipped_loss_sums[type](&rows, 0, rows.n_rows, loss, w, direction, steps, N_STEPS, 0.5,
-                                     0x1p-40, scores, workspace);
-    kernels->predictions[type](&rows, 0, rows.n_rows, w, p, workspace);
+/* n rows of d columns, some spoiled; their norms are still to be found. */
+static struct dense_rows make_rows(enum real_type type, int64_t n, int64_t d, int intercept,
+                                   enum place place) {
+    void *x = reals(type, n * d, place);
+    spoil(type, x, n * d);
+    const struct dense_rows rows = {.x = x,
+                                    .y = reals(type, n, place),
+                                    .norms = doubles(n, place),
+                                    .n_rows = n,
+                                    .n_columns = d,
+                                    .intercept = intercept,
+                                    .row_norm = 1.0};
+    return rows;
 }
 
-static void run_second_moments(const struct kernel_table *kernels, enum real_type type,
-                               struct dense_rows *rows, const double *w, enum place place) {
-    const int64_t n = rows->n_rows, d = rows->n_columns, dimension = d + rows->intercept;
-    const int64_t width = dimension + 1, n_out = (dimension + 15) / 16 * 16;
-    const int64_t bytes = kernels->gram_workspace_bytes(d, width);
-    int64_t *triangle = guarded(width * (width + 1) / 2 * sizeof(int64_t), place);
-    int64_t *moments = guarded(2 * dimension * sizeof(int64_t), place);
-    double *matrix = doubles(dimension * n_out, place), *lengths = doubles(n, place);
-    void *workspace = guarded(bytes, place);
-    memset(triangle, 0, width * (width + 1) / 2 * sizeof(int64_t));
-    memset(moments, 0, 2 * dimension * sizeof(int64_t));
+/* What runs kernels: their table, rows and the arguments of passes. */
+struct kernel_case {
+    const struct kernel_table *kernels;
+    enum real_type type;
+    enum place place;
+    struct dense_rows rows;
+    struct pass pass;
+};
+
+/* The kernel of a pass over all rows; its result and its workspace are as large as it may use. */
+static void *run_kernel(const struct kernel_case *here, enum representation representation,
+                        enum pass_kind kind) {
+    struct pass pass = here->pass;
+    pass.kind = kind;
+    const struct route *route = &here->kernels->routes[representation][kind];
+    const struct result result = result_of_pass(&here->rows, &pass);
+    const int64_t bytes = result_size(&result) * (int64_t)sizeof(int64_t);
+    void *out = guarded((size_t)bytes, here->place);
+    const int used = arenas_used;
+    void *workspace = guarded((size_t)route->workspace_bytes(&here->rows, &pass), here->place);
+    memset(out, 0, (size_t)bytes);
+    route->kernel[here->type](&here->rows, 0, here->rows.n_rows, &pass, out, workspace);
+    arenas_used = used;
+    return out;
+}
+
+/* The same, without a use for the result. */
+static void run_over(const struct kernel_case *here, enum representation representation,
+                     enum pass_kind kind) {
+    const int used = arenas_used;
+    run_kernel(here, representation, kind);
+    arenas_used = used;
+}
+
+/* Rows whose norms are found, and the arguments that most passes read. */
+static struct kernel_case make_case(const struct kernel_table *kernels, enum real_type type,
+                                    struct dense_rows rows, int64_t n_classes, enum place place) {
+    const int64_t size = (rows.n_columns + rows.intercept) * (n_classes ? n_classes : 1);
+    struct kernel_case here = {kernels, type, place, rows, {.n_classes = 0}};
+    struct pass *pass = &here.pass;
+    here.rows.norms = run_kernel(&here, DENSE_ROWS, PASS_row_norms);
+    pass->loss = (struct loss){LOSS_LOGISTIC, 0.5, INFINITY};
+    pass->n_classes = n_classes;
+    pass->w = doubles(size, place);
+    pass->direction = doubles(size, place);
+    pass->steps = doubles(N_STEPS, place);
+    pass->n_steps = N_STEPS;
+    pass->inner_clip = 0.25;
+    pass->clip = 0.5;
+    pass->stride = 0.25;
+    pass->grid = 0x1p-24;
+    pass->with_loss = 1;
+    return here;
+}
+
+static void run_second_moments(struct kernel_case here) {
+    const int64_t dimension = here.rows.n_columns + here.rows.intercept;
+    const double *w = here.pass.w;
+    const double grid = here.pass.grid;
+    here.pass.n_out = (dimension + 15) / 16 * 16;
+    here.pass.matrix = doubles(dimension * here.pass.n_out, here.place);
+    here.pass.inner_clip = 1.0;
+    here.pass.grid = 0x1p-18;
     for (int kind = LOSS_LOGISTIC; kind <= LOSS_HUBER; kind++) {
-        const struct integer_rows form = {.loss = {(enum loss_kind)kind, 0.5, INFINITY},
-                                          .w = kind ? w : NULL,
-                                          .bound_in = 1.0,
-                                          .grid = 0x1p-18,
-                                          .target_factor = kind % 2 ? 0.5 : 0.0,
-                                          .upper = kind / 2 % 2};
-        kernels->gram_sum[type](rows, 0, n, &form, triangle, workspace);
-        kernels->moment_sums[type](rows, 0, n, &form, 0x1p30, moments, workspace);
-        kernels->norms_through[type](rows, 0, n, &form, matrix, n_out, lengths, workspace);
+        here.pass.loss.kind = (enum loss_kind)kind;
+        here.pass.w = kind ? w : NULL;
+        here.pass.target_factor = kind % 2 ? 0.5 : 0.0;
+        here.pass.upper = kind / 2 % 2;
+        run_over(&here, DENSE_ROWS, PASS_gram_sum);
+        here.pass.target_factor = 0.0;
+        here.pass.clip = 0x1p30;
+        run_over(&here, DENSE_ROWS, PASS_moment_sums);
+        here.rows.clip_norms = run_kernel(&here, DENSE_ROWS, PASS_norms_through);
     }
-    rows->clip_norms = lengths;
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    kernels->clipped_gradient_sum[type](rows, 0, n, loss, w, 0.25, 0x1p-24, moments, workspace);
+    here.pass.grid = grid;
+    run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sum);
 }
 
 /* Five models: a full tile of four, and one. */
-static void run_models(const struct kernel_table *kernels, enum real_type type,
-                       const struct dense_rows *rows, enum place place) {
+static void run_models(struct kernel_case here) {
     enum { N_MODELS = 5 };
-    const int64_t n = rows->n_rows, d = rows->n_columns, size = N_MODELS * (d + rows->intercept);
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    double *w = doubles(size, place), *clips = doubles(N_MODELS, place);
-    double *grids = doubles(N_MODELS, place);
-    int32_t *folds = guarded(n * sizeof *folds, place);
-    int32_t *left_out = guarded(N_MODELS * sizeof *left_out, place);
-    int64_t *sums = guarded(size * sizeof *sums, place);
-    void *workspace = guarded(kernels->models_workspace_bytes(d, N_MODELS), place);
+    const int64_t n = here.rows.n_rows, dimension = here.rows.n_columns + here.rows.intercept;
+    double *clips = doubles(N_MODELS, here.place), *grids = doubles(N_MODELS, here.place);
+    int32_t *folds = guarded(n * sizeof *folds, here.place);
+    int32_t *left_out = guarded(N_MODELS * sizeof *left_out, here.place);
     for (int k = 0; k < N_MODELS; k++)
         clips[k] = 0.25, grids[k] = 0x1p-24, left_out[k] = k;
     for (int64_t i = 0; i < n; i++)
         folds[i] = (int32_t)(i % 7);
-    memset(sums, 0, size * sizeof *sums);
-    struct models models = {N_MODELS, w, clips, grids, folds, left_out};
-    kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
-    models.folds = NULL;
-    kernels->clipped_gradient_sums[type](rows, 0, n, loss, &models, sums, workspace);
+    here.pass.w = doubles(N_MODELS * dimension, here.place);
+    here.pass.n_models = N_MODELS;
+    here.pass.inner_clips = clips;
+    here.pass.grids = grids;
+    here.pass.left_out = left_out;
+    here.pass.folds = folds;
+    run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sums);
+    here.pass.folds = NULL;
+    run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sums);
 }
 
 /* The same rows in columns, one after the other: the first and the last touch a guard. */
-static void run_columns(const struct kernel_table *kernels, enum real_type type,
-                        struct dense_rows rows, const double *w, int64_t *integers,
-                        enum place place) {
-    const int64_t n = rows.n_rows, d = rows.n_columns;
-    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
-    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
-    char *all = reals(type, n * d, place);
-    const void **columns = guarded((size_t)d * sizeof *columns, place);
+static void run_columns(struct kernel_case here) {
+    const int64_t n = here.rows.n_rows, d = here.rows.n_columns;
+    const size_t size = here.type == REAL_F32 ? sizeof(float) : sizeof(double);
+    char *all = reals(here.type, n * d, here.place);
+    const void **columns = guarded((size_t)d * sizeof *columns, here.place);
     for (int64_t j = 0; j < d; j++) {
         columns[j] = all + (size_t)(j * n) * size;
         for (int64_t i = 0; i < n; i++)
             memcpy(all + (size_t)(j * n + i) * size,
-                   (const char *)rows.x + (size_t)(i * d + j) * size, size);
+                   (const char *)here.rows.x + (size_t)(i * d + j) * size, size);
     }
     const struct columns_matrix matrix = {columns, d};
-    const struct row_source source = {.matrix = &matrix, .columns = &matrix};
-    void *x = reals(type, n * d, place);
-    void *workspace = guarded(kernels->columns_workspace_bytes[type](d), place);
-    kernels->expand_columns[type](&matrix, NULL, 0, n, x);
-    rows.source = &source;
+    const struct row_source source = {.matrix = &matrix, .representation = COLUMN_ROWS};
+    here.kernels->expand_columns[here.type](&matrix, NULL, 0, n,
+                                            reals(here.type, n * d, here.place));
+    here.rows.source = &source;
     for (int found = 0; found < 2; found++) {
-        kernels->columns_clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
-                                                    workspace);
-        rows.norms = NULL;
+        run_over(&here, COLUMN_ROWS, PASS_clipped_gradient_sum);
+        here.rows.norms = NULL;
     }
 }
 
 /* Sums of rows that count up to three times. */
-static void run_counts(const struct kernel_table *kernels, enum real_type type,
-                       struct dense_rows rows, const double *w, const double *direction,
-                       const double *steps, double *sum, double *total, int64_t *integers,
-                       int64_t *scores, int64_t *neighbours, enum place place, void *workspace) {
-    const struct loss loss = {LOSS_LOGISTIC, 0.5, INFINITY};
-    int64_t *counts = guarded(rows.n_rows * sizeof(int64_t), place);
-    for (int64_t i = 0; i < rows.n_rows; i++)
+static void run_counts(struct kernel_case here) {
+    static const double evenly[N_STEPS] = {0, 1, 2, 3, 4, 5};
+    int64_t *counts = guarded(here.rows.n_rows * sizeof(int64_t), here.place);
+    for (int64_t i = 0; i < here.rows.n_rows; i++)
         counts[i] = 1 + i * i % 3;
-    rows.counts = counts;
-    kernels->clipped_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0x1p-24, integers,
-                                        workspace);
-    kernels->precise_gradient_sum[type](&rows, 0, rows.n_rows, loss, w, sum, total, workspace);
-    const double evenly[N_STEPS] = {0, 1, 2, 3, 4, 5};
-    for (int even = 0; even < 2; even++)
-        kernels->clipped_loss_sums[type](&rows, 0, rows.n_rows, loss, w, direction,
-                                         even ? evenly : steps, N_STEPS, 0.5, 0x1p-40, scores,
-                                         workspace);
-    kernels->coordinate_loss_sums[type](&rows, 0, rows.n_rows, loss, w, 0.25, 0.5, 0x1p-40,
-                                        neighbours, workspace);
+    here.rows.multiplicity = counts;
+    here.pass.precise = 1;
+    run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sum);
+    run_over(&here, DENSE_ROWS, PASS_gradient_sum);
+    run_over(&here, DENSE_ROWS, PASS_clipped_loss_sums);
+    run_over(&here, DENSE_ROWS, PASS_coordinate_loss_sums);
+    here.pass.steps = evenly;
+    run_over(&here, DENSE_ROWS, PASS_clipped_loss_sums);
+}
+
+/* Every other row, the first one always, the last one if there is an odd number. */
+static void run_batch(struct kernel_case here) {
+    const int64_t count = (here.rows.n_rows + 1) / 2;
+    int64_t *batch = guarded(count * sizeof(int64_t), here.place);
+    for (int64_t i = 0; i < count; i++)
+        batch[i] = 2 * i;
+    here.rows.batch = batch;
+    here.rows.n_rows = count;
+    run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sum);
+    run_over(&here, DENSE_ROWS, PASS_gradient_sum);
+    run_over(&here, DENSE_ROWS, PASS_clipped_loss_sums);
+    run_over(&here, DENSE_ROWS, PASS_predictions);
 }
 
 /* The search for equal records: items, and runs of items of any length, the last one empty. */
@@ -236,55 +288,29 @@ static void run_smoothing(const struct kernel_table *kernels, int64_t n, const d
 static void run_all(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
                     int intercept, enum place place) {
     arenas_used = 0;
-    double *norms = doubles(n, place);
-    struct dense_rows rows = {.x = reals(type, n * d, place),
-                              .y = reals(type, n, place),
-                              .norms = norms,
-                              .n_rows = n,
-                              .n_columns = d,
-                              .intercept = intercept,
-                              .row_norm = 1.0};
-    spoil(type, (void *)rows.x, n * d);
-    const int64_t dimension = d + intercept;
-    double *w = doubles(dimension, place), *direction = doubles(dimension, place);
-    double *steps = doubles(N_STEPS, place), *sum = doubles(dimension, place);
-    double *p = doubles(n, place), *total = doubles(1, place);
-    int64_t *integers = guarded(dimension * sizeof(int64_t), place);
-    int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
-    int64_t *neighbours = guarded((2 * dimension + 1) * sizeof(int64_t), place);
-    int64_t *batch = guarded((n + 1) / 2 * sizeof(int64_t), place);
-    for (int64_t i = 0; i < n; i += 2)
-        batch[i / 2] = i;
-    void *workspace = guarded(kernels->workspace_bytes(d), place);
-    memset(integers, 0, dimension * sizeof(int64_t));
-    memset(neighbours, 0, (2 * dimension + 1) * sizeof(int64_t));
-    memset(scores, 0, N_STEPS * sizeof(int64_t));
-
-    kernels->row_norms[type](&rows, 0, n, norms);
+    struct kernel_case here =
+        make_case(kernels, type, make_rows(type, n, d, intercept, place), 0, place);
     /* What is read does not depend on the loss: all of them for one width. */
     const int n_kinds = d == 3 ? N_LOSS_KINDS : LOSS_LOGISTIC + 1;
     for (int kind = LOSS_LOGISTIC; kind < n_kinds; kind++) {
-        const struct loss loss = {(enum loss_kind)kind, 0.5, kind % 2 ? INFINITY : 4.0};
-        kernels->clipped_gradient_sum[type](&rows, 0, n, loss, w, 0.25, 0x1p-24, integers,
-                                            workspace);
-        kernels->gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
-        kernels->clipped_loss_sums[type](&rows, 0, n, loss, w, direction, steps, N_STEPS, 0.5,
-                                         0x1p-40, scores, workspace);
-        kernels->precise_gradient_sum[type](&rows, 0, n, loss, w, sum, total, workspace);
-        kernels->coordinate_loss_sums[type](&rows, 0, n, loss, w, 0.25, 0.5, 0x1p-40, neighbours,
-                                            workspace);
+        here.pass.loss = (struct loss){(enum loss_kind)kind, 0.5, kind % 2 ? INFINITY : 4.0};
+        run_over(&here, DENSE_ROWS, PASS_clipped_gradient_sum);
+        run_over(&here, DENSE_ROWS, PASS_clipped_loss_sums);
+        run_over(&here, DENSE_ROWS, PASS_coordinate_loss_sums);
+        for (here.pass.precise = 0; here.pass.precise < 2; here.pass.precise++)
+            run_over(&here, DENSE_ROWS, PASS_gradient_sum);
     }
-    kernels->predictions[type](&rows, 0, n, w, p, workspace);
+    here.pass.loss = (struct loss){LOSS_LOGISTIC, 0.5, INFINITY};
+    here.pass.precise = 0;
+    const double *p = run_kernel(&here, DENSE_ROWS, PASS_predictions);
     if (d == 1)
         run_smoothing(kernels, n, p, place);
-    run_models(kernels, type, &rows, place);
+    run_models(here);
     if (n == 1 || n == 37)
-        run_second_moments(kernels, type, &rows, w, place);
-    run_counts(kernels, type, rows, w, direction, steps, sum, total, integers, scores, neighbours,
-               place, workspace);
-    run_columns(kernels, type, rows, w, integers, place);
-    run_batch(kernels, type, rows, batch, w, direction, steps, sum, total, integers, scores, p,
-              workspace);
+        run_second_moments(here);
+    run_counts(here);
+    run_columns(here);
+    run_batch(here);
 }
 
 /* The same for softmax: numbers of classes around tiles of five. */
@@ -293,31 +319,11 @@ static void run_softmax(const struct kernel_table *kernels, enum real_type type,
     if (n > 2 && (n + 1) % 16 > 2)
         return; /* the kernel's blocks of rows are those above: a few numbers of rows will do */
     arenas_used = 0;
-    const int64_t n_classes = 1 + (n + d) % 11, size = (d + intercept) * n_classes;
-    double *norms = doubles(n, place);
-    struct dense_rows rows = {.x = reals(type, n * d, place),
-                              .y = reals(type, n, place),
-                              .norms = norms,
-                              .n_rows = n,
-                              .n_columns = d,
-                              .intercept = intercept,
-                              .row_norm = 1.0};
-    spoil(type, (void *)rows.x, n * d);
-    double *w = doubles(size, place), *direction = doubles(size, place);
-    double *steps = doubles(N_STEPS, place), *sum = doubles(size, place);
-    double *p = doubles(n * n_classes, place), *total = doubles(1, place);
-    int64_t *integers = guarded(size * sizeof(int64_t), place);
-    int64_t *scores = guarded(N_STEPS * sizeof(int64_t), place);
-    void *workspace = guarded(kernels->softmax_workspace_bytes(d, n_classes), place);
-    memset(integers, 0, size * sizeof(int64_t));
-    memset(scores, 0, N_STEPS * sizeof(int64_t));
-    kernels->row_norms[type](&rows, 0, n, norms);
-    kernels->clipped_softmax_gradient_sum[type](&rows, 0, n, n_classes, w, 0.25, 0x1p-24, integers,
-                                                workspace);
-    kernels->softmax_gradient_sum[type](&rows, 0, n, n_classes, w, sum, total, workspace);
-    kernels->clipped_softmax_loss_sums[type](&rows, 0, n, n_classes, w, direction, steps, N_STEPS,
-                                             0.5, 0x1p-40, scores, workspace);
-    kernels->class_scores[type](&rows, 0, n, n_classes, w, p, workspace);
+    const struct kernel_case here =
+        make_case(kernels, type, make_rows(type, n, d, intercept, place), 1 + (n + d) % 11, place);
+    for (int kind = 0; kind < N_PASSES; kind++)
+        if (kernels->routes[SOFTMAX_ROWS][kind].kernel[type])
+            run_over(&here, SOFTMAX_ROWS, (enum pass_kind)kind);
 }
 
 /* Single records, then all in one batch, one of them not a row; noise of either kind. */
@@ -326,38 +332,35 @@ static void run_steps(const struct kernel_table *kernels, enum real_type type, i
     if (n > 2 && n % 12 != 5)
         return; /* one record after the other: a few numbers of them will do */
     arenas_used = 0;
-    double *norms = doubles(n, place);
-    struct dense_rows rows = {.x = reals(type, n * d, place),
-                              .y = reals(type, n, place),
-                              .norms = norms,
-                              .n_rows = n,
-                              .n_columns = d,
-                              .intercept = intercept,
-                              .row_norm = 1.0};
+    const struct dense_rows rows =
+        make_case(kernels, type, make_rows(type, n, d, intercept, place), 0, place).rows;
     const int64_t dimension = d + intercept;
     int64_t *order = guarded(n * sizeof(int64_t), place);
     int64_t *ends = guarded(n * sizeof(int64_t), place), *whole = guarded(sizeof(int64_t), place);
     int64_t *integers = guarded(n * dimension * sizeof(int64_t), place);
-    double *w = doubles(dimension, place), *w_sum = doubles(dimension, place);
     memset(integers, 1, n * dimension * sizeof(int64_t));
     for (int64_t i = 0; i < n; i++)
         order[i] = i == n / 2 ? n : n - 1 - i, ends[i] = i + 1;
     *whole = n;
-    struct sgd_block block = {.n_steps = n, .order = order, .batch_ends = ends};
+    struct sgd_block block = {.w = doubles(dimension, place),
+                              .w_sum = doubles(dimension, place),
+                              .n_steps = n,
+                              .order = order,
+                              .batch_ends = ends};
     block.step_sizes = doubles(n, place);
     block.noise = doubles(n * dimension, place);
     struct sgd_settings settings = {{LOSS_LOGISTIC, 0.5, INFINITY}, 0.3, 0.0, 1.0, 0.1, d, 0.5};
     void *workspace = guarded(kernels->sgd_workspace_bytes(&rows), place);
 
-    kernels->row_norms[type](&rows, 0, n, norms);
-    kernels->sgd_steps[type](&rows, &settings, &block, w, w_sum, workspace);
+    kernels->sgd_steps[type](&rows, &settings, &block, workspace);
     block.noise = NULL;
     block.noise_integers = integers;
     settings.grid = 0x1p-20;
-    kernels->sgd_steps[type](&rows, &settings, &block, w, NULL, workspace);
+    block.w_sum = NULL;
+    kernels->sgd_steps[type](&rows, &settings, &block, workspace);
     block.batch_ends = whole;
     block.n_steps = 1;
-    kernels->sgd_steps[type](&rows, &settings, &block, w, w_sum, workspace);
+    kernels->sgd_steps[type](&rows, &settings, &block, workspace);
 }
 
 static enum place place_of_rooms;

@@ -1,6 +1,5 @@
-/* Rows that are kept sparse, column by column or as tables, all passes over them, and the index of
- * records: for the programs of this folder, which say where arrays lie and what becomes of
- * results. */
+/* Rows that are kept dense, sparse, column by column or as tables: for the programs of this folder,
+ * which say where arrays lie and what becomes of results. */
 #ifndef KEPT_ROWS_H
 #define KEPT_ROWS_H
 
@@ -12,10 +11,7 @@
 
 #include "sparse/column_panels.h"
 #include "dense/columns_matrix.h"
-#include "records/record_index.h"
 #include "dense/row_blocks.h"
-#include "passes/row_ranges.h"
-#include "sgd/sgd_steps.h"
 #include "sparse/sparse_matrix.h"
 #include "tabular/tabular_matrix.h"
 
@@ -27,11 +23,12 @@ struct program {
 };
 
 struct kept_rows {
+    const void *x; /* of dense rows, or NULL */
     struct row_source source;
     enum real_type type; /* of the dense rows that are meant */
     int64_t n_rows, n_columns;
     struct sparse_matrix sparse;
-    struct strip_store strips;
+    struct panel_store panels;
     struct columns_matrix columns;
     struct tabular_matrix table;
 };
@@ -75,6 +72,22 @@ static int64_t *integer_room(const struct program *program, int64_t count) {
     return array;
 }
 
+static void set_shape(struct kept_rows *kept, enum real_type type, int64_t n, int64_t d) {
+    kept->x = NULL;
+    kept->type = type;
+    kept->n_rows = n;
+    kept->n_columns = d;
+}
+
+static void make_dense(const struct program *program, enum real_type type, int64_t n, int64_t d,
+                       struct kept_rows *kept) {
+    void *x = room_for_reals(program, type, n * d);
+    for (int64_t at = 0; at < n * d; at++)
+        put_real(type, x, at, entry_of_row(program, at / d));
+    set_shape(kept, type, n, d);
+    kept->x = x;
+}
+
 /* Full rows, empty ones, and others. */
 static void make_sparse(const struct program *program, enum real_type type, enum index_type index,
                         int64_t n, int64_t d, struct kept_rows *kept) {
@@ -111,14 +124,13 @@ static void make_sparse(const struct program *program, enum real_type type, enum
                                      .index = index};
     int64_t row = 0;
     stop_if(sparse_check(sparse, &row) != SPARSE_SOUND);
-    kept->source = (struct row_source){.matrix = sparse, .expand = expand_sparse, .sparse = sparse};
-    kept->type = type;
-    kept->n_rows = n;
-    kept->n_columns = d;
+    kept->source = (struct row_source){
+        .matrix = sparse, .expand = expand_sparse, .representation = SPARSE_ROWS};
+    set_shape(kept, type, n, d);
 }
 
-/* So wide that gradients are added up by strips of columns, in 16 slabs of rows. Columns jump by up
- * to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
+/* So wide that gradients are added up by panels of columns, in 16 row panels of rows. Columns jump
+ * by up to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
 enum { WIDE_ROWS = 16 * 1024 + 9, WIDE_COLUMNS = (1 << 14) + 77, WIDE_PER_ROW = 8 };
 
 static void make_wide_sparse(const struct program *program, enum real_type type,
@@ -141,7 +153,7 @@ static void make_wide_sparse(const struct program *program, enum real_type type,
     for (int64_t i = 0; i < WIDE_ROWS; i++)
         for (int64_t k = starts[i]; k < starts[i + 1]; k++)
             put_real(type, values, k, entry_of_row(program, i));
-    kept->strips = (struct strip_store){0};
+    kept->panels = (struct panel_store){0};
     kept->sparse = (struct sparse_matrix){.values = values,
                                           .starts = starts,
                                           .columns = columns,
@@ -150,12 +162,10 @@ static void make_wide_sparse(const struct program *program, enum real_type type,
                                           .n_entries = at,
                                           .type = type,
                                           .index = INDEX_I32,
-                                          .store = &kept->strips};
+                                          .store = &kept->panels};
     kept->source = (struct row_source){
-        .matrix = &kept->sparse, .expand = expand_sparse, .sparse = &kept->sparse};
-    kept->type = type;
-    kept->n_rows = WIDE_ROWS;
-    kept->n_columns = WIDE_COLUMNS;
+        .matrix = &kept->sparse, .expand = expand_sparse, .representation = SPARSE_ROWS};
+    set_shape(kept, type, WIDE_ROWS, WIDE_COLUMNS);
 }
 
 static void make_columns(const struct program *program, const struct kernel_table *kernels,
@@ -170,10 +180,8 @@ static void make_columns(const struct program *program, const struct kernel_tabl
     kept->columns = (struct columns_matrix){columns, d};
     kept->source = (struct row_source){.matrix = &kept->columns,
                                        .expand = kernels->expand_columns[type],
-                                       .columns = &kept->columns};
-    kept->type = type;
-    kept->n_rows = n;
-    kept->n_columns = d;
+                                       .representation = COLUMN_ROWS};
+    set_shape(kept, type, n, d);
 }
 
 static int64_t bytes_of_number(enum numeric_type type) {
@@ -240,264 +248,13 @@ static void make_table(const struct program *program, enum numeric_type type, in
     table->first_columns = first;
     table->sizes = sizes;
     stop_if(plan_tabular(table));
-    kept->source = (struct row_source){.matrix = table, .expand = expand_tabular, .table = table};
-    kept->type = REAL_F64;
-    kept->n_rows = n;
-    kept->n_columns = d;
+    kept->source = (struct row_source){
+        .matrix = table, .expand = expand_tabular, .representation = TABULAR_ROWS};
+    set_shape(kept, REAL_F64, n, d);
 }
 
 static void close_table(struct kept_rows *kept) {
     free_tabular_plan(&kept->table);
-}
-
-/* -- passes -- */
-
-enum { KEPT_STEPS = 6, KEPT_CLASSES = 3, KEPT_MODELS = 10 };
-
-/* One pass after the other over the same rows. */
-struct passes {
-    const struct program *program;
-    const struct kernel_table *kernels;
-    enum real_type type;
-    int n_threads;
-    struct dense_rows rows;
-    int64_t dimension;
-    double *w, *direction, *steps, *sum, *p;
-};
-
-static void run_sums(const struct passes *passes, struct dense_rows rows) {
-    const struct program *program = passes->program;
-    const struct kernel_table *kernels = passes->kernels;
-    const struct loss losses[] = {{LOSS_LOGISTIC, 0.0, INFINITY}, {LOSS_HUBER, 0.5, INFINITY}};
-    const int64_t d = passes->dimension;
-    const double evenly[KEPT_STEPS] = {0, 1, 2, 3, 4, 5};
-    int64_t *integers = integer_room(program, 2 * d + 1);
-    int64_t *scores = integer_room(program, KEPT_STEPS);
-    double total = 0.0;
-    for (int kind = 0; kind < 2; kind++) {
-        const struct loss loss = losses[kind];
-        rows.predictions = passes->p;
-        stop_if(all_clipped_gradient_sum(kernels, passes->type, &rows, passes->n_threads, loss,
-                                         passes->w, 0.5, 0x1p-22, integers));
-        program->integers("gradient", integers, d);
-        for (int with = 0; with < 2 && !rows.batch; with++) {
-            rows.predictions = with ? passes->p : NULL;
-            stop_if(all_clipped_loss_sums(
-                kernels, passes->type, &rows, passes->n_threads, loss, passes->w, passes->direction,
-                kind ? evenly : passes->steps, KEPT_STEPS, 0.75, 0x1p-22, scores));
-            program->integers("line", scores, KEPT_STEPS);
-        }
-        rows.predictions = NULL;
-        for (int precise = 0; precise < 2 && !rows.batch; precise++) {
-            stop_if(all_gradient_sum(kernels, passes->type, &rows, passes->n_threads, loss,
-                                     passes->w, precise, passes->sum, &total));
-            program->reals("plain sum", passes->sum, d);
-            program->reals("its loss", &total, 1);
-        }
-    }
-    if (rows.batch)
-        return;
-    stop_if(all_coordinate_loss_sums(kernels, passes->type, &rows, passes->n_threads, losses[0],
-                                     passes->w, 0.25, 0.5, 0x1p-40, integers));
-    program->integers("axes", integers, 2 * d + 1);
-}
-
-/* Ten models: more than two tiles of four, and two groups of eight. */
-static void run_kept_models(const struct passes *passes, struct dense_rows rows) {
-    const struct program *program = passes->program;
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    const int64_t size = KEPT_MODELS * passes->dimension;
-    double *w = random_doubles(program, size), *clips = random_doubles(program, KEPT_MODELS);
-    double *grids = random_doubles(program, KEPT_MODELS);
-    int32_t *folds = program->room((size_t)rows.n_rows * sizeof *folds);
-    int32_t *left_out = program->room(KEPT_MODELS * sizeof *left_out);
-    int64_t *sums = integer_room(program, size);
-    for (int k = 0; k < KEPT_MODELS; k++) {
-        clips[k] = k % 5 ? 0.5 : 0.25;
-        grids[k] = k % 3 ? 0x1p-22 : 0x1p-21;
-        left_out[k] = k % 4;
-    }
-    for (int64_t i = 0; i < rows.n_rows; i++)
-        folds[i] = (int32_t)(below(program, 6) - 1);
-    for (int with = 0; with < 2; with++) {
-        const struct models models = {KEPT_MODELS, w, clips, grids, with ? folds : NULL, left_out};
-        stop_if(all_clipped_gradient_sums(passes->kernels, passes->type, &rows, passes->n_threads,
-                                          loss, &models, sums));
-        program->integers("gradients of models", sums, size);
-    }
-}
-
-static void run_kept_moments(const struct passes *passes) {
-    const struct program *program = passes->program;
-    const struct dense_rows *rows = &passes->rows;
-    const int64_t d = passes->dimension, n_out = (d + 15) / 16 * 16;
-    int64_t *triangle = integer_room(program, (d + 1) * (d + 2) / 2);
-    int64_t *moments = integer_room(program, 2 * d);
-    double *matrix = random_doubles(program, d * n_out);
-    const struct integer_rows form = {.loss = {LOSS_LOGISTIC, 0.0, INFINITY},
-                                      .w = passes->w,
-                                      .bound_in = 1.5,
-                                      .grid = 0x1p-18,
-                                      .target_factor = 0.5};
-    struct integer_rows whole = form;
-    whole.w = NULL;
-    whole.target_factor = 0.0;
-    for (int64_t i = 0; i < d * n_out; i++)
-        matrix[i] = rint(matrix[i] * 0x1p18);
-    stop_if(all_gram_sum(passes->kernels, passes->type, rows, passes->n_threads, &form, triangle));
-    program->integers("products", triangle, (d + 1) * (d + 2) / 2);
-    stop_if(all_moment_sums(passes->kernels, passes->type, rows, passes->n_threads, &whole, 0x1p30,
-                            moments));
-    program->integers("moments", moments, 2 * d);
-    stop_if(all_norms_through(passes->kernels, passes->type, rows, passes->n_threads, &whole,
-                              matrix, n_out, passes->p));
-    program->reals("lengths", passes->p, rows->n_rows);
-}
-
-static void run_kept_softmax(const struct passes *passes) {
-    const struct program *program = passes->program;
-    const int64_t n = passes->rows.n_rows, size = passes->dimension * KEPT_CLASSES;
-    struct dense_rows rows = passes->rows;
-    void *classes = room_for_reals(program, passes->type, n);
-    double *w = random_doubles(program, size), *direction = random_doubles(program, size);
-    double *p = random_doubles(program, n * KEPT_CLASSES), total = 0.0;
-    int64_t *integers = integer_room(program, size), *scores = integer_room(program, KEPT_STEPS);
-    for (int64_t i = 0; i < n; i++)
-        put_real(passes->type, classes, i, (double)below(program, KEPT_CLASSES));
-    rows.y = classes;
-    stop_if(all_clipped_softmax_gradient_sum(passes->kernels, passes->type, &rows,
-                                             passes->n_threads, KEPT_CLASSES, w, 0.5, 0x1p-22,
-                                             integers));
-    program->integers("softmax gradient", integers, size);
-    stop_if(all_clipped_softmax_loss_sums(passes->kernels, passes->type, &rows, passes->n_threads,
-                                          KEPT_CLASSES, w, direction, passes->steps, KEPT_STEPS,
-                                          0.75, 0x1p-22, scores));
-    program->integers("softmax line", scores, KEPT_STEPS);
-    stop_if(all_class_scores(passes->kernels, passes->type, &rows, passes->n_threads, KEPT_CLASSES,
-                             w, p));
-    program->reals("class scores", p, n * KEPT_CLASSES);
-    stop_if(all_softmax_gradient_sum(passes->kernels, passes->type, &rows, passes->n_threads,
-                                     KEPT_CLASSES, w, direction, &total));
-    program->reals("plain softmax sum", direction, size);
-}
-
-/* Batches of two records, one of which is not a row. */
-static void run_kept_sgd(const struct passes *passes) {
-    const struct program *program = passes->program;
-    const int64_t n = passes->rows.n_rows, d = passes->dimension, n_steps = (n + 1) / 2;
-    int64_t *order = integer_room(program, n), *ends = integer_room(program, n_steps);
-    double *w_sum = random_doubles(program, d);
-    const struct sgd_settings settings = {{LOSS_LOGISTIC, 0.0, INFINITY}, 0.5, 0.0, 2.0, 0.01,
-                                          passes->rows.n_columns,         2.0};
-    struct sgd_block block = {.n_steps = n_steps, .order = order, .batch_ends = ends};
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i == n / 2 ? n : below(program, n);
-    for (int64_t t = 0; t < n_steps; t++)
-        ends[t] = 2 * t + 2 < n ? 2 * t + 2 : n;
-    block.step_sizes = random_doubles(program, n_steps);
-    block.noise = random_doubles(program, n_steps * d);
-    memcpy(passes->sum, passes->w, (size_t)d * sizeof *passes->w);
-    stop_if(one_sgd_block(passes->kernels, passes->type, &passes->rows, &settings, &block,
-                          passes->sum, w_sum));
-    program->reals("descent", passes->sum, d);
-    program->reals("its sum", w_sum, d);
-}
-
-/* All passes over the rows: once each, then with counts and in a batch where that is possible. */
-static void run_kept_rows(const struct program *program, const struct kernel_table *kernels,
-                          const struct kept_rows *kept, int intercept, int n_threads) {
-    const int64_t n = kept->n_rows, d = kept->n_columns + intercept;
-    double *norms = random_doubles(program, n);
-    void *y = room_for_reals(program, kept->type, n);
-    struct passes passes = {.program = program,
-                            .kernels = kernels,
-                            .type = kept->type,
-                            .n_threads = n_threads,
-                            .dimension = d,
-                            .w = random_doubles(program, d),
-                            .direction = random_doubles(program, d),
-                            .steps = random_doubles(program, KEPT_STEPS),
-                            .sum = random_doubles(program, d),
-                            .p = random_doubles(program, n)};
-    passes.rows = (struct dense_rows){.y = y,
-                                      .norms = norms,
-                                      .n_rows = n,
-                                      .n_columns = kept->n_columns,
-                                      .intercept = intercept,
-                                      .row_norm = 1.0,
-                                      .source = &kept->source};
-    for (int64_t i = 0; i < n; i++)
-        put_real(kept->type, y, i, i % 211 == 17 ? NAN : program->number() < 0.0 ? -1.0 : 1.0);
-    stop_if(all_row_norms(kernels, kept->type, &passes.rows, n_threads, norms));
-    program->reals("norms", norms, n);
-    run_sums(&passes, passes.rows);
-    run_kept_models(&passes, passes.rows);
-    stop_if(all_predictions(kernels, kept->type, &passes.rows, n_threads, passes.w, passes.p));
-    program->reals("predictions", passes.p, n);
-    run_kept_moments(&passes);
-    run_kept_softmax(&passes);
-    run_kept_sgd(&passes);
-    int64_t *counts = integer_room(program, n), *batch = integer_room(program, (n + 1) / 2);
-    struct dense_rows some = passes.rows;
-    for (int64_t i = 0; i < n; i++)
-        counts[i] = 1 + i * i % 3;
-    for (int64_t i = 0; i < n; i += 2)
-        batch[i / 2] = i;
-    some.counts = counts;
-    run_sums(&passes, some);
-    run_kept_models(&passes, some);
-    some.counts = NULL;
-    some.batch = batch;
-    some.n_rows = (n + 1) / 2;
-    run_sums(&passes, some);
-}
-
-/* Gradients before there are strips, while they are made, and by strips: all are the same. */
-static void run_wide_gradients(const struct program *program, const struct kernel_table *kernels,
-                               struct kept_rows *kept, int n_threads) {
-    enum { GRADIENTS = 12 };
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    double *norms = random_doubles(program, WIDE_ROWS), *p = random_doubles(program, WIDE_ROWS);
-    double *w = random_doubles(program, WIDE_COLUMNS + 1);
-    int64_t *first = integer_room(program, WIDE_COLUMNS + 1);
-    int64_t *sum = integer_room(program, WIDE_COLUMNS + 1);
-    void *y = room_for_reals(program, kept->type, WIDE_ROWS);
-    for (int64_t i = 0; i < WIDE_ROWS; i++)
-        put_real(kept->type, y, i, program->number() < 0.0 ? -1.0 : 1.0);
-    struct dense_rows rows = {.y = y,
-                              .norms = norms,
-                              .n_rows = WIDE_ROWS,
-                              .n_columns = WIDE_COLUMNS,
-                              .intercept = 1,
-                              .row_norm = 1.0,
-                              .source = &kept->source};
-    stop_if(all_row_norms(kernels, kept->type, &rows, n_threads, norms));
-    rows.predictions = p;
-    for (int k = 0; k < GRADIENTS; k++) {
-        stop_if(all_clipped_gradient_sum(kernels, kept->type, &rows, n_threads, loss, w, 0.5,
-                                         0x1p-22, k ? sum : first));
-        stop_if(k && memcmp(first, sum, (WIDE_COLUMNS + 1) * sizeof *sum) != 0);
-    }
-    stop_if(count_strips(&kept->strips) == 0);
-    program->integers("wide gradient", first, WIDE_COLUMNS + 1);
-    program->reals("its predictions", p, WIDE_ROWS);
-    free_strips(&kept->strips);
-}
-
-/* Which of n rows records belong to; some rows have none. */
-static void run_record_index(const struct program *program, int64_t n) {
-    int64_t *ends = integer_room(program, n), n_records = 0;
-    for (int64_t i = 0; i < n; i++)
-        ends[i] = n_records += below(program, 4) * (i % 5 ? 1 : 9);
-    struct record_index index = {.ends = ends, .n_rows = n, .n_records = n_records};
-    index.guide = integer_room(program, record_guide_size(&index));
-    record_guide_fill(&index);
-    int64_t *records = integer_room(program, n_records + 2);
-    int64_t *rows = integer_room(program, n_records + 2);
-    for (int64_t i = 0; i < n_records + 2; i++)
-        records[i] = i - 1;
-    rows_of_records(&index, records, n_records + 2, rows);
-    program->integers("rows of records", rows, n_records + 2);
 }
 
 #endif

@@ -16,7 +16,7 @@
 #include "random/discrete_laplace.h"
 #include "random/exponential_mechanism.h"
 #include "random/half_normal.h"
-#include "kept_rows.h"
+#include "kept_passes.h"
 #include "kernel_table.h"
 #include "random/noisy_selection.h"
 #include "random/norm_laplace.h"
@@ -25,12 +25,12 @@
 #include "random/poisson_sample.h"
 #include "random/rounded_gaussian.h"
 #include "dense/row_blocks.h"
-#include "passes/row_ranges.h"
+#include "passes/run_pass.h"
 #include "sgd/sgd_steps.h"
 #include "random/uniform_integers.h"
 
-enum { ROWS = 3 * 512 + 77, MOST_COLUMNS = 131, MOST_CLASSES = 7, N_STEPS = 11 };
-enum { MOST_SIZE = (MOST_COLUMNS + 2) * (MOST_COLUMNS + 3) / 2 };
+enum { ROWS = 3 * 512 + 77, MAX_COLUMNS = 131, N_STEPS = 11 };
+enum { MAX_SIZE = (MAX_COLUMNS + 2) * (MAX_COLUMNS + 3) / 2 };
 
 static const struct kernel_table *kernels;
 static const struct bulk_table *table;
@@ -95,12 +95,24 @@ static void check(int status) {
 
 /* -- kernels -- */
 
-static float x_f32[ROWS * MOST_COLUMNS], y_f32[ROWS];
-static double x_f64[ROWS * MOST_COLUMNS], y_f64[ROWS];
-static double norms[ROWS], kept[ROWS], lengths[ROWS], scores[ROWS * MOST_CLASSES];
-static double w[MOST_SIZE], direction[MOST_SIZE], steps[N_STEPS], reals[MOST_SIZE];
-static double matrix[(MOST_COLUMNS + 1) * (MOST_COLUMNS + 16)];
-static int64_t integers[MOST_SIZE], batch[ROWS];
+static char memory[1 << 24];
+static size_t memory_used;
+
+static void *room(size_t bytes) {
+    void *array = memory + memory_used;
+    memory_used += (bytes + 63) / 64 * 64;
+    check(memory_used > sizeof memory);
+    return array;
+}
+
+static const struct program same_bits = {room, number, print_integers, print_reals};
+
+static float x_f32[ROWS * MAX_COLUMNS], y_f32[ROWS];
+static double x_f64[ROWS * MAX_COLUMNS], y_f64[ROWS];
+static double norms[ROWS], kept[ROWS];
+static double w[MAX_SIZE], direction[MAX_SIZE], steps[N_STEPS], reals[MAX_SIZE];
+static double matrix[(MAX_COLUMNS + 1) * (MAX_COLUMNS + 16)];
+static int64_t batch[ROWS];
 
 /* Entries with more digits than the grid has, rows of many lengths, and some that break rules. */
 static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept, int n_classes) {
@@ -119,7 +131,7 @@ static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept
         x_f32[i] = (float)x_f64[i];
     for (int64_t i = 0; i < ROWS; i++)
         y_f32[i] = (float)y_f64[i];
-    for (int64_t j = 0; j < MOST_SIZE; j++)
+    for (int64_t j = 0; j < MAX_SIZE; j++)
         w[j] = number(), direction[j] = number();
     for (int j = 0; j < N_STEPS; j++)
         steps[j] = number() * 3.0;
@@ -130,59 +142,69 @@ static struct dense_rows make_rows(enum real_type type, int64_t d, int intercept
                               .n_columns = d,
                               .intercept = intercept,
                               .row_norm = 1.5};
-    check(all_row_norms(kernels, type, &rows, n_threads, norms));
+    const struct pass pass = {.kind = PASS_row_norms};
+    check(run_pass(kernels, type, &rows, &pass, n_threads, norms));
     return rows;
 }
 
+/* For the rows that make_rows() makes. */
+static struct passes passes_over(enum real_type type) {
+    memory_used = 0;
+    const struct passes passes = {.program = &same_bits,
+                                  .kernels = kernels,
+                                  .type = type,
+                                  .n_threads = n_threads,
+                                  .w = w,
+                                  .direction = direction,
+                                  .steps = steps,
+                                  .n_steps = N_STEPS};
+    return passes;
+}
+
 static void run_losses(enum real_type type, struct dense_rows rows) {
+    const struct passes passes = passes_over(type);
     static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0, 2, 3};
-    const int64_t dimension = rows.n_columns + rows.intercept;
     for (int variant = 0; variant < 2 * N_LOSS_KINDS; variant++) {
-        const struct loss loss = {(enum loss_kind)(variant / 2), parameters[variant / 2],
+        struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
+        pass.loss = (struct loss){(enum loss_kind)(variant / 2), parameters[variant / 2],
                                   variant % 2 ? 3.0 : INFINITY};
-        double total;
         snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld loss %d%s ", type ? 64 : 32,
-                 (long long)rows.n_columns, loss.kind, variant % 2 ? " smoothed" : "");
+                 (long long)rows.n_columns, pass.loss.kind, variant % 2 ? " smoothed" : "");
         rows.predictions = kept;
-        check(all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22,
-                                       integers));
-        print_integers("gradient", integers, dimension);
+        run_one(&passes, &rows, "gradient", pass);
         print_reals("kept predictions", kept, ROWS);
-        check(all_clipped_loss_sums(kernels, type, &rows, n_threads, loss, w, direction, steps,
-                                    N_STEPS, 0.75, 0x1p-22, integers));
-        print_integers("line from them", integers, N_STEPS);
+        pass.kind = PASS_clipped_loss_sums;
+        run_one(&passes, &rows, "line from them", pass);
         rows.predictions = NULL;
-        check(all_clipped_loss_sums(kernels, type, &rows, n_threads, loss, w, direction, steps,
-                                    N_STEPS, 0.75, 0x1p-22, integers));
-        print_integers("line", integers, N_STEPS);
-        check(all_coordinate_loss_sums(kernels, type, &rows, n_threads, loss, w, 0.25, 0.5, 0x1p-40,
-                                       integers));
-        print_integers("axes", integers, 2 * dimension + 1);
-        for (int precise = 0; precise < 2; precise++) {
-            check(
-                all_gradient_sum(kernels, type, &rows, n_threads, loss, w, precise, reals, &total));
-            print_reals(precise ? "precise sum" : "plain sum", reals, dimension);
-            print_reals("its loss", &total, 1);
-        }
+        run_one(&passes, &rows, "line", pass);
+        struct pass axes = pass;
+        axes.kind = PASS_coordinate_loss_sums;
+        axes.stride = 0.25;
+        axes.clip = 0.5;
+        axes.grid = 0x1p-40;
+        run_one(&passes, &rows, "axes", axes);
+        pass.kind = PASS_gradient_sum;
+        for (pass.precise = 0; pass.precise < 2; pass.precise++)
+            run_one(&passes, &rows, pass.precise ? "precise sum" : "plain sum", pass);
     }
 }
 
 static void run_batch(enum real_type type, struct dense_rows rows) {
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+    const struct passes passes = passes_over(type);
+    const struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
     rows.batch = batch;
     rows.n_rows = 0;
     for (int64_t i = 0; i < ROWS; i += 1 + (int64_t)(word() % 3))
         batch[rows.n_rows++] = i;
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient of a batch", integers, rows.n_columns + rows.intercept);
+    run_one(&passes, &rows, "gradient of a batch", pass);
 }
 
 /* The same matrix column by column. */
 static void run_columns(enum real_type type, struct dense_rows rows) {
-    static float columns_f32[ROWS * MOST_COLUMNS];
-    static double columns_f64[ROWS * MOST_COLUMNS];
-    const void *columns[MOST_COLUMNS];
+    const struct passes passes = passes_over(type);
+    static float columns_f32[ROWS * MAX_COLUMNS];
+    static double columns_f64[ROWS * MAX_COLUMNS];
+    const void *columns[MAX_COLUMNS];
     for (int64_t j = 0; j < rows.n_columns; j++) {
         for (int64_t i = 0; i < ROWS; i++) {
             columns_f32[j * ROWS + i] = x_f32[i * rows.n_columns + j];
@@ -193,75 +215,71 @@ static void run_columns(enum real_type type, struct dense_rows rows) {
     const struct columns_matrix matrix = {columns, rows.n_columns};
     const struct row_source source = {.matrix = &matrix,
                                       .expand = kernels->expand_columns[type],
-                                      .columns = &matrix,
-                                      .find_norms = kernels->row_norms[type]};
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
+                                      .representation = COLUMN_ROWS,
+                                      .find_norms =
+                                          kernels->routes[DENSE_ROWS][PASS_row_norms].kernel[type]};
+    struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
     rows.x = NULL;
     rows.norms = NULL;
     rows.source = &source;
     rows.predictions = kept;
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient of columns", integers, rows.n_columns + rows.intercept);
+    run_one(&passes, &rows, "gradient of columns", pass);
     print_reals("their predictions", kept, ROWS);
-    check(all_predictions(kernels, type, &rows, n_threads, w, kept));
-    print_reals("predictions of columns", kept, ROWS);
+    pass.kind = PASS_predictions;
+    run_one(&passes, &rows, "predictions of columns", pass);
 }
 
 static void run_second_moments(enum real_type type, struct dense_rows rows) {
+    const struct passes passes = passes_over(type);
     const int64_t dimension = rows.n_columns + rows.intercept, n_out = (dimension + 15) / 16 * 16;
+    double *lengths = NULL;
     for (int64_t i = 0; i < dimension * n_out; i++)
         matrix[i] = (double)(int64_t)(word() >> 44) - 0x1p19;
     for (int variant = 0; variant < 8; variant++) {
-        const struct integer_rows form = {.loss = {LOSS_LOGISTIC, 0.0, INFINITY},
-                                          .w = variant & 1 ? w : NULL,
-                                          .bound_in = 1.5,
-                                          .grid = 0x1p-19,
-                                          .target_factor = variant & 2 ? 0.5 : 0.0,
-                                          .upper = variant >> 2};
-        const int64_t width = dimension + (form.target_factor > 0.0);
-        check(all_gram_sum(kernels, type, &rows, n_threads, &form, integers));
-        print_integers("products", integers, width * (width + 1) / 2);
-        if (variant == 0) {
-            check(all_moment_sums(kernels, type, &rows, n_threads, &form, 0x1p38, integers));
-            print_integers("moments", integers, 2 * dimension);
-            check(
-                all_norms_through(kernels, type, &rows, n_threads, &form, matrix, n_out, lengths));
-            print_reals("lengths", lengths, ROWS);
-        }
+        struct pass pass = usual_pass(&passes, PASS_gram_sum);
+        pass.w = variant & 1 ? w : NULL;
+        pass.inner_clip = 1.5;
+        pass.grid = 0x1p-19;
+        pass.target_factor = variant & 2 ? 0.5 : 0.0;
+        pass.upper = variant >> 2;
+        run_one(&passes, &rows, "products", pass);
+        if (variant > 0)
+            continue;
+        pass.kind = PASS_moment_sums;
+        pass.clip = 0x1p38;
+        run_one(&passes, &rows, "moments", pass);
+        pass.kind = PASS_norms_through;
+        pass.matrix = matrix;
+        pass.n_out = n_out;
+        lengths = run_one(&passes, &rows, "lengths", pass);
     }
     for (int64_t i = 0; i < ROWS; i++)
         lengths[i] *= 0x1p-36; /* about as long as the rows */
     rows.clip_norms = lengths;
-    const struct loss loss = {LOSS_LOGISTIC, 0.0, INFINITY};
-    check(
-        all_clipped_gradient_sum(kernels, type, &rows, n_threads, loss, w, 0.5, 0x1p-22, integers));
-    print_integers("gradient clipped by them", integers, dimension);
+    const struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
+    run_one(&passes, &rows, "gradient clipped by them", pass);
 }
 
 static void run_softmax(enum real_type type, int64_t d, int intercept, int64_t n_classes) {
     const struct dense_rows rows = make_rows(type, d, intercept, (int)n_classes);
-    const int64_t size = (d + intercept) * n_classes;
-    double total;
+    const struct passes passes = passes_over(type);
+    struct pass pass = usual_pass(&passes, PASS_clipped_gradient_sum);
+    pass.n_classes = n_classes;
     snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld softmax ", type ? 64 : 32,
              (long long)d);
-    check(all_clipped_softmax_gradient_sum(kernels, type, &rows, n_threads, n_classes, w, 0.5,
-                                           0x1p-22, integers));
-    print_integers("gradient", integers, size);
-    check(all_softmax_gradient_sum(kernels, type, &rows, n_threads, n_classes, w, reals, &total));
-    print_reals("plain sum", reals, size);
-    print_reals("its loss", &total, 1);
-    check(all_clipped_softmax_loss_sums(kernels, type, &rows, n_threads, n_classes, w, direction,
-                                        steps, N_STEPS, 0.75, 0x1p-22, integers));
-    print_integers("line", integers, N_STEPS);
-    check(all_class_scores(kernels, type, &rows, n_threads, n_classes, w, scores));
-    print_reals("scores", scores, ROWS * n_classes);
+    run_one(&passes, &rows, "gradient", pass);
+    pass.kind = PASS_gradient_sum;
+    run_one(&passes, &rows, "plain sum", pass);
+    pass.kind = PASS_clipped_loss_sums;
+    run_one(&passes, &rows, "line", pass);
+    pass.kind = PASS_predictions;
+    run_one(&passes, &rows, "scores", pass);
 }
 
 static void run_sgd(enum real_type type, struct dense_rows rows) {
     enum { SGD_STEPS = 400 };
-    static int64_t order[ROWS], ends[SGD_STEPS], noise[SGD_STEPS * (MOST_COLUMNS + 1)];
-    static double sizes[SGD_STEPS], floats[SGD_STEPS * (MOST_COLUMNS + 1)], sum[MOST_COLUMNS + 1];
+    static int64_t order[ROWS], ends[SGD_STEPS], noise[SGD_STEPS * (MAX_COLUMNS + 1)];
+    static double sizes[SGD_STEPS], floats[SGD_STEPS * (MAX_COLUMNS + 1)], sum[MAX_COLUMNS + 1];
     const int64_t dimension = rows.n_columns + rows.intercept;
     for (int64_t i = 0; i < ROWS; i++)
         order[i] = (int64_t)(word() % ROWS);
@@ -273,7 +291,9 @@ static void run_sgd(enum real_type type, struct dense_rows rows) {
         const struct sgd_settings settings = {
             {LOSS_LOGISTIC, 0.0, INFINITY}, 0.5, variant ? 0x1p-24 : 0.0, 2.0, 0.01, rows.n_columns,
             variant == 2 ? INFINITY : 2.0};
-        const struct sgd_block block = {.n_steps = SGD_STEPS,
+        const struct sgd_block block = {.w = reals,
+                                        .w_sum = sum,
+                                        .n_steps = SGD_STEPS,
                                         .order = order,
                                         .batch_ends = ends,
                                         .step_sizes = sizes,
@@ -281,7 +301,7 @@ static void run_sgd(enum real_type type, struct dense_rows rows) {
                                         .noise = variant ? NULL : floats};
         memset(reals, 0, sizeof reals);
         memset(sum, 0, sizeof sum);
-        check(one_sgd_block(kernels, type, &rows, &settings, &block, reals, sum));
+        check(run_sgd_block(kernels, type, &rows, &settings, &block));
         print_reals("descent", reals, dimension);
         print_reals("its sum", sum, dimension);
     }
@@ -309,15 +329,15 @@ static void run_smoothing(int64_t length) {
 }
 
 static void run_kernels(void) {
-    static const int64_t widths[] = {1, 3, 17, MOST_COLUMNS};
+    static const int64_t widths[] = {1, 3, 17, MAX_COLUMNS};
     for (int type = REAL_F32; type < N_REAL_TYPES; type++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
             const struct dense_rows rows = make_rows((enum real_type)type, widths[i], i % 2, 0);
             snprintf(name_of_case, sizeof name_of_case, "f%d d=%lld ", type ? 64 : 32,
                      (long long)widths[i]);
             print_reals("norms", norms, ROWS);
-            check(all_predictions(kernels, (enum real_type)type, &rows, n_threads, w, kept));
-            print_reals("predictions", kept, ROWS);
+            const struct passes passes = passes_over((enum real_type)type);
+            run_one(&passes, &rows, "predictions", usual_pass(&passes, PASS_predictions));
             run_batch((enum real_type)type, rows);
             run_columns((enum real_type)type, rows);
             run_second_moments((enum real_type)type, rows);
@@ -330,18 +350,6 @@ static void run_kernels(void) {
 }
 
 /* -- rows that are not kept dense, and records -- */
-
-static char memory[1 << 24];
-static size_t memory_used;
-
-static void *room(size_t bytes) {
-    void *array = memory + memory_used;
-    memory_used += (bytes + 63) / 64 * 64;
-    check(memory_used > sizeof memory);
-    return array;
-}
-
-static const struct program same_bits = {room, number, print_integers, print_reals};
 
 static struct kept_rows kept_rows;
 

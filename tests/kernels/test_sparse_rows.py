@@ -161,13 +161,13 @@ def test_the_test_data_are_sparse_and_uneven():
     assert 0 < (norms > 1.5).sum() < 100
 
 
-# -- strips of columns -------------------------------------------------------------------------------
+# -- column panels ----------------------------------------------------------------------------------
 
 PASSES_BEFORE_STRIPS = 8
 
 
 def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
-    """Columns and entries enough for strips. By Zipf's law a few columns get most entries."""
+    """Columns and entries enough for panels. By Zipf's law a few columns get most entries."""
     rng = np.random.default_rng([n_rows, width])
     size = (n_rows, per_row)
     columns = rng.integers(0, width, size) if law == "uniform" else (rng.zipf(1.3, size) - 1) % width
@@ -182,63 +182,63 @@ def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
 
 
 def gradient_before_and_after(matrix, y, w, *, intercept=True, threads=2, loss="logistic", **options):
-    """The same sum from the first pass and from one by strips, and how many strips there are."""
+    """The same sum from the first pass and from one by panels, and how many panels there are."""
     rows = bind_sparse(matrix, y, intercept, 1.5, threads)
     arguments = spec(loss), weights(w, matrix, intercept), CLIP, GRID, threads
     passes = [rows.clipped_gradient_sum(*arguments, **options) for _ in range(PASSES_BEFORE_STRIPS + 2)]
     for later in passes[1:PASSES_BEFORE_STRIPS]:
         np.testing.assert_array_equal(later, passes[0])
-    return passes[0], passes[-1], rows.x.n_strips
+    return passes[0], passes[-1], rows.x.n_panels
 
 
 @dtypes
 @intercepts
 @pytest.mark.parametrize("law", ["uniform", "Zipf"])
 @pytest.mark.parametrize("width", [20_000, 65_537, 200_003])
-def test_sums_by_strips_are_those_of_rows(instruction_set, dtype, intercept, law, width):
+def test_sums_by_panels_are_those_of_rows(instruction_set, dtype, intercept, law, width):
     index = (np.int32, np.int64)[width % 2]
     matrix, y, w = wide_problem(2000, width, 60, dtype, index, law)
-    first, last, n_strips = gradient_before_and_after(matrix, y, w, intercept=intercept)
-    assert n_strips >= max(4, width / 2**15)
+    first, last, n_panels = gradient_before_and_after(matrix, y, w, intercept=intercept)
+    assert n_panels >= max(4, width / 2**15)
     assert np.count_nonzero(first) > 1000
     np.testing.assert_array_equal(last, first)
 
 
 @dtypes
 @pytest.mark.parametrize("beyond", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 71, 95, 127, 511])
-def test_strips_know_the_last_columns(dtype, beyond):
+def test_panels_know_the_last_columns(dtype, beyond):
     """Which partial sum a column belongs to depends on how the width is cut into units of lanes."""
     width = 2**14 + beyond
     matrix, y, w = wide_problem(1500, width, 40, dtype)
     matrix = matrix.tolil()
     matrix[:, width - 100 :] = np.linspace(-1, 1, 150_000).reshape(1500, 100)
-    first, last, n_strips = gradient_before_and_after(matrix.tocsr(), y, w)
-    assert n_strips > 0
+    first, last, n_panels = gradient_before_and_after(matrix.tocsr(), y, w)
+    assert n_panels > 0
     np.testing.assert_array_equal(last, first)
 
 
 @dtypes
-def test_infinite_weights_are_known_to_strips(dtype):
+def test_infinite_weights_are_known_to_panels(dtype):
     """A weight beyond the largest float makes predictions of every record that does not store 0 there NaN."""
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     w[matrix.indices[5]] = 1e300
-    first, last, n_strips = gradient_before_and_after(matrix, y, w)
-    assert n_strips > 0
+    first, last, n_panels = gradient_before_and_after(matrix, y, w)
+    assert n_panels > 0
     np.testing.assert_array_equal(last, first)
 
 
 @dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_strips_of_several_slabs(dtype, threads):
-    """Threads make them and read them, a slab and a strip each; their number does not matter."""
+def test_panels_of_several_row_panels(dtype, threads):
+    """Threads make them and read them, a row panel and a column panel each; their number does not matter."""
     matrix, y, w = wide_problem(150_000, 20_000, 3, dtype)
-    first, last, n_strips = gradient_before_and_after(matrix, y, w, threads=threads)
-    assert n_strips > 1
+    first, last, n_panels = gradient_before_and_after(matrix, y, w, threads=threads)
+    assert n_panels > 1
     np.testing.assert_array_equal(last, first)
 
 
 @dtypes
-def test_strips_leave_out_rows_that_do_not_count(dtype):
+def test_panels_leave_out_rows_that_do_not_count(dtype):
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     matrix.data[matrix.indptr[3]] = np.nan
     matrix.data[matrix.indptr[5]] = np.inf
@@ -246,8 +246,8 @@ def test_strips_leave_out_rows_that_do_not_count(dtype):
         dtype
     ).max  # its norm is no number of the type
     y[11] = np.nan
-    first, last, n_strips = gradient_before_and_after(matrix, y, w)
-    assert n_strips > 0
+    first, last, n_panels = gradient_before_and_after(matrix, y, w)
+    assert n_panels > 0
     np.testing.assert_array_equal(last, first)
     keep = np.setdiff1d(np.arange(2000), [3, 5, 11])
     alone, _, _ = gradient_before_and_after(matrix[keep], y[keep], w)
@@ -255,11 +255,11 @@ def test_strips_leave_out_rows_that_do_not_count(dtype):
 
 
 @dtypes
-def test_strips_heed_norms_given_for_clipping_and_keep_predictions(dtype):
+def test_panels_heed_norms_given_for_clipping_and_keep_predictions(dtype):
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     norms = bind_sparse(matrix, y, True, 1.5).norms * 1.25 + 0.1
-    first, last, n_strips = gradient_before_and_after(matrix, y, w, clip_norms=norms)
-    assert n_strips > 0
+    first, last, n_panels = gradient_before_and_after(matrix, y, w, clip_norms=norms)
+    assert n_panels > 0
     np.testing.assert_array_equal(last, first)
     rows = bind_sparse(matrix, y, True, 1.5)
     at, direction = weights(w, matrix, True), weights(w[::-1].copy(), matrix, True)
@@ -267,44 +267,44 @@ def test_strips_heed_norms_given_for_clipping_and_keep_predictions(dtype):
     for _ in range(PASSES_BEFORE_STRIPS + 2):
         rows.clipped_gradient_sum(spec("logistic"), at, CLIP, GRID, 2, keep_predictions=True)
         lines.append(rows.clipped_loss_sums(spec("logistic"), at, direction, STEPS, CLIP, GRID, 2))
-    assert rows.x.n_strips > 0
+    assert rows.x.n_panels > 0
     np.testing.assert_array_equal(lines[-1], lines[0])
 
 
 def test_batches_and_counts_stay_with_rows():
-    """They neither use nor cause strips; with strips for whole passes, they give what they gave before."""
+    """They neither use nor cause panels; with panels for whole passes, they give what they gave before."""
     matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
     batch = np.arange(0, 2000, 3)
     rows = bind_sparse(matrix, y, True, 1.5, 2)
     arguments = spec("logistic"), weights(w, matrix, True), CLIP, GRID, 2
     before = [rows.clipped_gradient_sum(*arguments, batch=batch) for _ in range(PASSES_BEFORE_STRIPS + 2)][-1]
-    assert rows.x.n_strips == 0
+    assert rows.x.n_panels == 0
     for _ in range(PASSES_BEFORE_STRIPS + 2):
         rows.clipped_gradient_sum(*arguments)
-    assert rows.x.n_strips > 0
+    assert rows.x.n_panels > 0
     np.testing.assert_array_equal(rows.clipped_gradient_sum(*arguments, batch=batch), before)
     counted = bind_sparse(matrix, y, True, 1.5, 2, counts=np.full(2000, 3))
     for _ in range(PASSES_BEFORE_STRIPS + 2):
         thrice = counted.clipped_gradient_sum(*arguments)
-    assert counted.x.n_strips == 0
+    assert counted.x.n_panels == 0
     np.testing.assert_array_equal(thrice, 3 * rows.clipped_gradient_sum(*arguments))
 
 
 @pytest.mark.parametrize(("n_rows", "width", "per_row"), [(4000, 16_000, 60), (5, 10**6, 2)])
-def test_matrices_that_strips_would_not_help_have_none(n_rows, width, per_row):
-    """Few columns, or hardly more entries than strips."""
+def test_matrices_that_panels_would_not_help_have_none(n_rows, width, per_row):
+    """Few columns, or hardly more entries than panels."""
     matrix, y, w = wide_problem(n_rows, width, per_row, np.float64)
-    first, last, n_strips = gradient_before_and_after(matrix, y, w)
-    assert n_strips == 0
+    first, last, n_panels = gradient_before_and_after(matrix, y, w)
+    assert n_panels == 0
     np.testing.assert_array_equal(last, first)
 
 
-def test_threads_that_pass_together_make_strips_once():
+def test_threads_that_pass_together_make_panels_once():
     matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
     rows = bind_sparse(matrix, y, True, 1.5)
     arguments = spec("logistic"), weights(w, matrix, True), CLIP, GRID, 1
     with ThreadPoolExecutor(8) as pool:
         sums = list(pool.map(lambda _: rows.clipped_gradient_sum(*arguments), range(64)))
-    assert rows.x.n_strips > 0
+    assert rows.x.n_panels > 0
     for each in sums[1:]:
         np.testing.assert_array_equal(each, sums[0])

@@ -1,7 +1,7 @@
-# The C headers kernel_table.h and row_ranges.h, declared to Cython.
+# The C headers that row_kernels.pyx includes, declared to Cython.
 from libc.stdint cimport int32_t, int64_t
 
-from dperm._kernels.samplers cimport errand
+from dperm._kernels.samplers cimport side_task
 
 
 cdef extern from "kernel_table.h" nogil:
@@ -17,6 +17,25 @@ cdef extern from "kernel_table.h" nogil:
         double parameter
         double curvature
 
+    enum:
+        REPRESENTATION_COLUMNS "COLUMN_ROWS"
+        REPRESENTATION_TABLE "TABULAR_ROWS"
+        REPRESENTATION_SPARSE "SPARSE_ROWS"
+
+    enum representation:
+        pass
+
+    enum pass_kind:
+        PASS_row_norms
+
+    # Its fields are filled by name, see run_pass.h; here are those that are filled otherwise.
+    struct kernel_pass "pass":
+        pass_kind kind
+        loss loss
+        int64_t n_classes
+        const double *w
+        const double *direction
+
     struct row_source
 
     struct dense_rows:
@@ -28,42 +47,25 @@ cdef extern from "kernel_table.h" nogil:
         int intercept
         double row_norm
         const int64_t *batch
-        const int64_t *counts
+        const int64_t *multiplicity
         const double *clip_norms
         double *predictions
         const row_source *source
-        const errand *errands
-        int n_errands
+        const side_task *side_tasks
+        int n_side_tasks
 
-    struct integer_rows:
-        loss loss
-        const double *w
-        double bound_in
-        double grid
-        double target_factor
-        int upper
-
-    struct models:
-        int64_t n_models
-        const double *w
-        const double *clips_in
-        const double *grids
-        const int32_t *folds
-        const int32_t *left_out
-
-    ctypedef void clipped_gradient_sum_fn(
-        const dense_rows *rows, int64_t begin, int64_t end, loss loss, const double *w,
-        double clip_in, double grid, int64_t *sum_out, void *workspace)
-
-    ctypedef void row_norms_fn(const dense_rows *rows, int64_t begin, int64_t end,
-                               double *norms_out)
+    ctypedef void pass_fn(const dense_rows *rows, int64_t begin, int64_t end,
+                          const kernel_pass *pass_, void *out, void *workspace)
 
     ctypedef void expand_columns_fn(const void *matrix, const int64_t *places, int64_t first,
                                     int64_t count, void *x_out)
 
+    struct route:
+        pass_fn *kernel[2]
+
     struct kernel_table:
         const char *instruction_set
-        row_norms_fn *row_norms[2]
+        route routes[1][1]
         expand_columns_fn *expand_columns[2]
 
     const char *kernels_available(int index)
@@ -72,11 +74,11 @@ cdef extern from "kernel_table.h" nogil:
 
 
 cdef extern from "sparse/column_panels.h" nogil:
-    struct strip_store:
+    struct panel_store:
         pass
 
-    int64_t count_strips(const strip_store *)
-    void free_strips(strip_store *)
+    int64_t count_panels(const panel_store *)
+    void free_panels(panel_store *)
 
 
 cdef extern from "sparse/sparse_matrix.h" nogil:
@@ -93,7 +95,7 @@ cdef extern from "sparse/sparse_matrix.h" nogil:
         int64_t n_entries
         real_type type
         index_type index
-        strip_store *store
+        panel_store *store
 
     enum sparse_fault:
         SPARSE_SOUND
@@ -115,14 +117,12 @@ cdef extern from "dense/row_blocks.h" nogil:
     struct row_source:
         const void *matrix
         expand_rows_fn *expand
-        const tabular_matrix *table
-        const sparse_matrix *sparse
-        const columns_matrix *columns
-        row_norms_fn *find_norms
+        representation representation
+        pass_fn *find_norms
 
 
 cdef extern from "tabular/nonzero_columns.h" nogil:
-    struct live_columns:
+    struct nonzero_columns:
         int64_t bytes
 
 
@@ -149,7 +149,7 @@ cdef extern from "tabular/tabular_matrix.h" nogil:
         # what plan_tabular() makes is C's own
 
 
-    const live_columns *live_columns_of(const tabular_matrix *)
+    const nonzero_columns *nonzero_columns_of(const tabular_matrix *)
     int plan_tabular(tabular_matrix *)
     void free_tabular_plan(tabular_matrix *)
     expand_rows_fn expand_tabular
@@ -164,7 +164,7 @@ cdef extern from "dense/columns_matrix.h" nogil:
 cdef extern from "sgd/sgd_steps.h" nogil:
     struct sgd_settings:
         loss loss
-        double clip_in
+        double inner_clip
         double grid
         double divisor
         double l2
@@ -172,6 +172,8 @@ cdef extern from "sgd/sgd_steps.h" nogil:
         double radius
 
     struct sgd_block:
+        double *w
+        double *w_sum
         int64_t n_steps
         const int64_t *order
         const int64_t *batch_ends
@@ -182,53 +184,47 @@ cdef extern from "sgd/sgd_steps.h" nogil:
         int begun
         int64_t n_open
 
+    int run_sgd_block(const kernel_table *, real_type, const dense_rows *, const sgd_settings *,
+                      const sgd_block *)
 
-cdef extern from "passes/row_ranges.h" nogil:
-    int one_sgd_block(const kernel_table *, real_type, const dense_rows *, const sgd_settings *,
-                      const sgd_block *, double *w, double *w_sum)
+
+cdef extern from "passes/threads.h" nogil:
     int has_threads()
-    int most_threads()
+    int max_threads()
     void end_threads()
-    int all_row_norms(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                      double *norms_out)
-    int all_clipped_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                                 loss, const double *w, double clip_in, double grid,
-                                 int64_t *sum_out)
-    int all_clipped_gradient_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                                  loss, const models *, int64_t *sum_out)
-    int all_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                         loss, const double *w, int precise, double *sum_out, double *loss_out)
-    int all_clipped_loss_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                              loss, const double *w, const double *direction,
-                              const double *steps, int64_t n_steps, double clip, double grid,
-                              int64_t *sum_out)
-    int all_coordinate_loss_sums(const kernel_table *, real_type, const dense_rows *,
-                                 int n_threads, loss, const double *w, double stride, double clip,
-                                 double grid, int64_t *sum_out)
-    int all_predictions(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                        const double *w, double *p_out)
-    int all_gram_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                     const integer_rows *, int64_t *sum_out)
-    int all_moment_sums(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                       const integer_rows *, double clip, int64_t *sum_out)
-    int all_norms_through(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                          const integer_rows *, const double *matrix, int64_t n_out,
-                          double *norms_out)
-    int all_entry_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                      double *sum_out)
-    int all_clipped_softmax_gradient_sum(const kernel_table *, real_type, const dense_rows *,
-                                         int n_threads, int64_t n_classes, const double *w,
-                                         double clip_in, double grid, int64_t *sum_out)
-    int all_softmax_gradient_sum(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                                 int64_t n_classes, const double *w, double *sum_out,
-                                 double *loss_out)
-    int all_clipped_softmax_loss_sums(const kernel_table *, real_type, const dense_rows *,
-                                      int n_threads, int64_t n_classes, const double *w,
-                                      const double *direction, const double *steps,
-                                      int64_t n_steps, double clip, double grid,
-                                      int64_t *sum_out)
-    int all_class_scores(const kernel_table *, real_type, const dense_rows *, int n_threads,
-                         int64_t n_classes, const double *w, double *p_out)
+
+
+cdef extern from "passes/run_pass.h" nogil:
+    enum combine:
+        ADD_INTEGERS
+
+    struct result:
+        combine combine
+        int n_axes
+        int64_t shape[2]
+        int with_loss
+
+    result result_of_pass(const dense_rows *, const kernel_pass *)
+    int64_t result_size(const result *)
+
+    int run_pass(const kernel_table *, real_type, const dense_rows *, const kernel_pass *,
+                 int n_threads, void *out)
+
+    enum argument_type:
+        ARGUMENT_REAL
+        ARGUMENT_FLAG
+        ARGUMENT_REALS
+        ARGUMENT_FOLDS
+
+    struct pass_argument:
+        const char *name
+        size_t offset
+        argument_type type
+        size_t length_offset
+        int axis
+
+    const pass_argument *pass_arguments
+    int pass_kind_of(const char *name)
 
 
 cdef extern from "smoothing/circulant_solve.h" nogil:

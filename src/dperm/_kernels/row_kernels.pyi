@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm._kernels.samplers import GaussianDraw, PoissonDraw
+from dperm._kernels.samplers import PoissonDraw
 
 LossSpec = tuple[int, float, float]  # kind, parameter, curvature
 
@@ -46,7 +46,7 @@ class TabularSource(MatrixSource):
         step: float,
     ) -> None: ...
     @property
-    def live_bytes(self) -> int: ...
+    def nonzero_bytes(self) -> int: ...
 
 class ColumnsSource(MatrixSource):
     def __init__(self, columns: Sequence[NDArray[np.float32]] | Sequence[NDArray[np.float64]]) -> None: ...
@@ -60,7 +60,7 @@ class SparseSource(MatrixSource):
         n_columns: int,
     ) -> None: ...
     @property
-    def n_strips(self) -> int: ...
+    def n_panels(self) -> int: ...
     def fault(self) -> tuple[str | None, int]: ...
 
 class DenseRows:
@@ -78,12 +78,13 @@ class DenseRows:
         counts: NDArray[np.int64] | None = None,
         keep_norms: bool = True,
     ) -> None: ...
-    def row_norms(self, n_threads: int) -> NDArray[np.float64]: ...
+    def call(self, pass_: Any, n_threads: int) -> Any: ...
+    def descend(self, steps: Any) -> None: ...
     def clipped_gradient_sum(
         self,
         loss_spec: LossSpec,
         w: NDArray[np.float64],
-        clip_in: float,
+        inner_clip: float,
         grid: float,
         n_threads: int,
         batch: NDArray[np.int64] | None = None,
@@ -94,7 +95,7 @@ class DenseRows:
         self,
         loss_spec: LossSpec,
         w: NDArray[np.float64],
-        clips_in: NDArray[np.float64],
+        inner_clips: NDArray[np.float64],
         grids: NDArray[np.float64],
         n_threads: int,
         folds: NDArray[np.int32] | None = None,
@@ -104,7 +105,7 @@ class DenseRows:
         self,
         loss_spec: LossSpec,
         w: NDArray[np.float64] | None,
-        bound_in: float,
+        inner_bound: float,
         grid: float,
         target_factor: float,
         n_threads: int,
@@ -113,14 +114,14 @@ class DenseRows:
     ) -> NDArray[np.int64]: ...
     def moment_sums(
         self,
-        bound_in: float,
+        inner_bound: float,
         grid: float,
         clip: float,
         n_threads: int,
         batch: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]: ...
     def norms_through(
-        self, bound_in: float, grid: float, matrix: NDArray[np.float64], n_threads: int
+        self, inner_bound: float, grid: float, matrix: NDArray[np.float64], n_threads: int
     ) -> NDArray[np.float64]: ...
     def gradient_sum(
         self,
@@ -169,13 +170,8 @@ class NoisyBatchSums:
     def __init__(
         self,
         rows: DenseRows,
-        loss_spec: LossSpec,
-        clip_in: float,
-        grid: float,
+        sums: Any,
         n_threads: int,
         samples: tuple[PoissonDraw, PoissonDraw] | Iterator[NDArray[np.int64]],
-        noise: GaussianDraw,
-        steps: int,
-        longest: float,
     ) -> None: ...
     def __call__(self, w: NDArray[np.float64]) -> NDArray[np.float64]: ...

@@ -4,14 +4,17 @@
 Callers (``dperm.data``, ``dperm.objective.objective``) have checked types, shapes and values.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.math cimport isfinite, sqrt
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
+from libc.string cimport memset
 
-from dperm._kernels.samplers cimport Draw, GaussianDraw, PoissonDraw, errand
+from dperm._kernels.samplers cimport Draw, GaussianDraw, PoissonDraw, side_task
 
 ctypedef fused real:
     float
@@ -21,7 +24,7 @@ ctypedef fused real:
     LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
     SIGMOID, WELSCH, TUKEY,
 ) = range(N_LOSS_KINDS)
-SOFTMAX = -1  # has kernels of its own: SoftmaxRows
+SOFTMAX = -1  # has kernels of its own, and rows: SoftmaxRows
 
 chosen = kernels_choose(NULL)
 
@@ -57,7 +60,7 @@ def threads_compiled_in():
 
 def openmp_threads():
     """Threads that the OpenMP library would use: its settings, those of threadpoolctl included."""
-    return most_threads()
+    return max_threads()
 
 
 def end_openmp_threads():
@@ -75,14 +78,16 @@ cdef class MatrixSource:
     cdef tuple arrays  # what the pointers point into
 
 
-cdef const void *start_of(array):
-    """Where the bytes of a C-ordered array begin; of an empty one, too."""
-    cdef const unsigned char[::1] octets = array.reshape(-1).view(np.uint8)
-    return &octets[0]
+cdef const void *start_of(array) except? NULL:
+    """Where the bytes of a C-ordered array begin, which the caller keeps alive."""
+    cdef Py_buffer octets
+    PyObject_GetBuffer(array, &octets, PyBUF_SIMPLE)
+    PyBuffer_Release(&octets)
+    return octets.buf
 
 
 cdef class TabularSource(MatrixSource):
-    """A block of numbers and codes of categories, see csrc/tabular_matrix.h."""
+    """A block of numbers and codes of categories, see csrc/tabular/tabular_matrix.h."""
 
     cdef tabular_matrix table
 
@@ -102,7 +107,7 @@ cdef class TabularSource(MatrixSource):
         self.table.sizes = <const int64_t *>start_of(places[2])
         check(plan_tabular(&self.table))
         self.source.matrix, self.source.expand = &self.table, expand_tabular
-        self.source.table = &self.table
+        self.source.representation = <representation>REPRESENTATION_TABLE
         self.shape = codes.shape[0], self.table.n_columns
         self.size = numeric.size + codes.size
         self.dtype = np.dtype(np.float64)
@@ -111,29 +116,27 @@ cdef class TabularSource(MatrixSource):
         free_tabular_plan(&self.table)
 
     @property
-    def live_bytes(self):
-        """Memory of what later passes read in place of the arrays, see csrc/live_columns.h; 0 for nothing."""
-        cdef const live_columns *live = live_columns_of(&self.table)
-        return live.bytes if live != NULL else 0
+    def nonzero_bytes(self):
+        """Memory of the nonzero columns (csrc/tabular/nonzero_columns.h) that later passes read; 0 for none."""
+        cdef const nonzero_columns *found = nonzero_columns_of(&self.table)
+        return found.bytes if found != NULL else 0
 
 
 cdef class ColumnsSource(MatrixSource):
-    """Columns of float32 or of float64, see csrc/columns_matrix.h."""
+    """Columns of float32 or of float64, see csrc/dense/columns_matrix.h."""
 
     cdef columns_matrix matrix
 
     def __init__(self, columns):
         cdef tuple arrays = tuple(columns)
         cdef size_t[::1] addresses = np.empty(len(arrays), dtype=np.uintp)
-        cdef Py_buffer octets
         for j, each in enumerate(arrays):
-            PyObject_GetBuffer(each, &octets, PyBUF_SIMPLE)
-            addresses[j] = <size_t>octets.buf
-            PyBuffer_Release(&octets)  # self.arrays keeps it there
+            addresses[j] = <size_t>start_of(each)
         self.arrays = (addresses, *arrays)
         self.matrix.columns = <const void *const *>&addresses[0]
         self.matrix.n_columns = len(arrays)
-        self.source.matrix = self.source.columns = &self.matrix
+        self.source.matrix = &self.matrix
+        self.source.representation = <representation>REPRESENTATION_COLUMNS
         self.dtype = arrays[0].dtype
         self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
         self.shape = arrays[0].size, len(arrays)
@@ -141,14 +144,14 @@ cdef class ColumnsSource(MatrixSource):
 
 
 cdef class SparseSource(MatrixSource):
-    """A compressed sparse matrix, see csrc/sparse_matrix.h.
+    """A compressed sparse matrix, see csrc/sparse/sparse_matrix.h.
 
     values, columns (n_entries,): float32 or float64, and int32 or int64. starts (n_rows + 1,): int64, ascending
     from 0, none above n_entries. Before rows are bound, `fault` must have found nothing.
     """
 
     cdef sparse_matrix sparse
-    cdef strip_store store
+    cdef panel_store store
 
     def __init__(self, values, columns, starts, int64_t n_columns):
         self.arrays = (values, columns, starts)
@@ -160,18 +163,18 @@ cdef class SparseSource(MatrixSource):
         self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
         self.sparse.store = &self.store
         self.source.matrix, self.source.expand = &self.sparse, expand_sparse
-        self.source.sparse = &self.sparse
+        self.source.representation = <representation>REPRESENTATION_SPARSE
         self.shape = self.sparse.n_rows, n_columns
         self.size = values.size
         self.dtype = values.dtype
 
     def __dealloc__(self):
-        free_strips(&self.store)
+        free_panels(&self.store)
 
     @property
-    def n_strips(self):
-        """Strips of columns in which gradients are added up (csrc/column_strips.h); 0 for row by row."""
-        return count_strips(&self.store)
+    def n_panels(self):
+        """Column panels in which gradients are added up (csrc/sparse/column_panels.h); 0 for row by row."""
+        return count_panels(&self.store)
 
     def fault(self):
         """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""
@@ -203,7 +206,7 @@ cdef class DenseRows:
         self.x, self.y = x, y
         if counts is not None:
             self.counts = np.asarray(counts)
-            self.rows.counts = &counts[0]
+            self.rows.multiplicity = &counts[0]
         if x.dtype == np.float32:
             self.bind[float](x, y)
             self.type = REAL_F32
@@ -218,16 +221,12 @@ cdef class DenseRows:
             self.norms = norms = self.row_norms(n_threads)
             self.rows.norms = &norms[0]
         else:
-            (<MatrixSource?>x).source.find_norms = chosen.row_norms[<int>self.type]
+            (<MatrixSource?>x).source.find_norms = \
+                chosen.routes[0][<int>PASS_row_norms].kernel[<int>self.type]
 
     def row_norms(self, int n_threads):
         """Norms (n_rows,) of the rows, NaN where they are not finite."""
-        cdef double[::1] norms = np.empty(self.rows.n_rows)
-        cdef int status
-        with nogil:
-            status = all_row_norms(chosen, self.type, &self.rows, n_threads, &norms[0])
-        check(status)
-        return np.asarray(norms)
+        return self.call(SimpleNamespace(kernel="row_norms"), n_threads)
 
     cdef void bind(self, x, const real[::1] y) except *:
         cdef const real[:, ::1] dense
@@ -249,313 +248,271 @@ cdef class DenseRows:
     cdef dense_rows batch_of(self, const int64_t *batch, int64_t n_rows) noexcept:
         """Those of a batch that has been checked."""
         cdef dense_rows rows = self.rows
-        rows.counts = NULL
+        rows.multiplicity = NULL
         rows.batch = batch
         rows.n_rows = n_rows
         return rows
 
-    def clipped_gradient_sum(self, tuple loss_spec, const double[::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None,
-                             const double[::1] clip_norms=None, bint keep_predictions=False):
-        """Integers (n_columns + intercept,): the clipped gradients' sum in units of ``grid``.
+    def call(self, pass_, int n_threads):
+        """The result of a pass over all rows.
 
-        With ``batch``, ascending indices, the sum over these rows only. ``clip_norms`` (n_rows,) stand for the
-        norms of the gradients' rows when they are clipped. ``keep_predictions`` saves a line search from
-        the same weights their products with the rows.
+        pass_: an object with the attribute ``kernel``, the name of a pass of ``csrc/kernel_table.h``, and the
+        arguments that this pass reads. Those that it lacks are zeros. ``loss_spec``: ``Loss.kernel``. Floats,
+        flags and arrays: see ``csrc/passes/pass_arguments.c``. Moreover
+
+        batch : ascending indices, the rows to take; None for all.
+        clip_norms : (n_rows,) in place of the norms of the rows when gradients are clipped; or None.
+        keep_predictions : keep the products of rows and weights for line searches from the same weights.
+
+        An array: int64 in units of the grid, or float64; of gradient_sum ``(array, loss)``, of entry_sum a float.
         """
-        result = np.empty(w.shape[0], dtype=np.int64)
-        cdef int64_t[::1] sum_out = result
-        cdef loss kernel_loss = loss_of(loss_spec)
-        cdef dense_rows rows = self.among(batch)
-        cdef int status
+        cdef kernel_pass value
+        cdef list alive = fill_pass(&value, pass_, isinstance(self, SoftmaxRows))
+        cdef dense_rows rows = self.among(getattr(pass_, "batch", None))
+        cdef const double[::1] clip_norms = getattr(pass_, "clip_norms", None)
         cdef double[::1] predictions
+        cdef bint keeps = getattr(pass_, "keep_predictions", False) and not value.n_classes
         if clip_norms is not None:
             rows.clip_norms = &clip_norms[0]
-        if keep_predictions:
+        if keeps:
             predictions = np.empty(rows.n_rows)
             rows.predictions = &predictions[0]
+        elif value.direction != NULL and not value.n_classes:
+            with cython.critical_section(self):
+                kept = self.kept
+            if kept is not None and np.array_equal(kept[0], pass_.w):
+                predictions = kept[1]
+                rows.predictions = &predictions[0]
+        cdef result shape = result_of_pass(&rows, &value)
+        out = np.empty(result_size(&shape), dtype=np.int64 if shape.combine == ADD_INTEGERS else np.float64)
+        cdef void *to = <void *>start_of(out)
+        cdef int status
         with nogil:
-            status = all_clipped_gradient_sum(chosen, self.type, &rows, n_threads, kernel_loss, &w[0],
-                                              clip_in, grid, &sum_out[0])
+            status = run_pass(chosen, self.type, &rows, &value, n_threads, to)
         check(status)
-        if keep_predictions:  # never changed again: a line search in another thread may hold the last ones
-            newest = np.array(w), np.asarray(predictions)
+        if keeps:  # never changed again: a line search in another thread may hold the last ones
+            newest = np.array(pass_.w), np.asarray(predictions)
             with cython.critical_section(self):
                 self.kept = newest
-        return result
+        if shape.n_axes == 0:
+            return float(out[0])
+        axes = tuple(shape.shape[k] for k in range(shape.n_axes))
+        if not shape.with_loss:
+            return out.reshape(axes)
+        last = len(out) - 1
+        return out[:last].reshape(axes), float(out[last])
 
-    def clipped_gradient_sums(self, tuple loss_spec, const double[:, ::1] w, const double[::1] clips_in,
-                              const double[::1] grids, int n_threads, const int32_t[::1] folds=None,
-                              const int32_t[::1] left_out=None):
-        """Integers (n_models, n_columns + intercept): row k as of `clipped_gradient_sum` at ``w[k]``.
+    def clipped_gradient_sum(self, loss_spec, w, inner_clip, grid, n_threads, batch=None, clip_norms=None,
+                             keep_predictions=False):
+        """Integers: the clipped gradients' sum in units of ``grid``."""
+        return self.call(
+            SimpleNamespace(
+                kernel="clipped_gradient_sum", loss_spec=loss_spec, w=w, inner_clip=inner_clip, grid=grid,
+                batch=batch, clip_norms=clip_norms, keep_predictions=keep_predictions,
+            ),
+            n_threads,
+        )
 
-        ``clips_in``, ``grids`` (n_models,). Row i adds nothing to the models whose ``left_out`` (n_models,) is
-        ``folds[i]``, if ``folds`` (n_rows,) and ``left_out`` are given.
-        """
-        result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
-        cdef int64_t[:, ::1] sum_out = result
-        cdef loss kernel_loss = loss_of(loss_spec)
-        cdef models kernel_models = models(w.shape[0], &w[0, 0], &clips_in[0], &grids[0], NULL, NULL)
-        cdef int status
-        if folds is not None:
-            kernel_models.folds, kernel_models.left_out = &folds[0], &left_out[0]
-        with nogil:
-            status = all_clipped_gradient_sums(chosen, self.type, &self.rows, n_threads, kernel_loss,
-                                               &kernel_models, &sum_out[0, 0])
-        check(status)
-        return result
+    def clipped_gradient_sums(self, loss_spec, w, inner_clips, grids, n_threads, folds=None, left_out=None):
+        """Integers (n_models, n_columns + intercept): row k as of `clipped_gradient_sum` at ``w[k]``."""
+        return self.call(
+            SimpleNamespace(
+                kernel="clipped_gradient_sums", loss_spec=loss_spec, w=w, inner_clips=inner_clips, grids=grids,
+                folds=folds, left_out=left_out,
+            ),
+            n_threads,
+        )
 
-    def gradient_sum(self, tuple loss_spec, const double[::1] w, int n_threads, bint with_loss=True,
-                     bint precise=False):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for.
+    def gradient_sum(self, loss_spec, w, n_threads, with_loss=True, precise=False):
+        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
+        return self.call(
+            SimpleNamespace(
+                kernel="gradient_sum", loss_spec=loss_spec, w=w, with_loss=with_loss, precise=precise
+            ),
+            n_threads,
+        )
 
-        ``precise``: in double arithmetic for float32 rows, too.
-        """
-        result = np.empty(w.shape[0])
-        cdef double[::1] sum_out = result
-        cdef double loss_out = 0
-        cdef loss kernel_loss = loss_of(loss_spec)
-        cdef int status
-        with nogil:
-            status = all_gradient_sum(chosen, self.type, &self.rows, n_threads, kernel_loss, &w[0],
-                                      precise, &sum_out[0], &loss_out if with_loss else NULL)
-        check(status)
-        return result, loss_out
-
-    def clipped_loss_sums(self, tuple loss_spec, const double[::1] w,
-                          const double[::1] direction, const double[::1] steps, double clip,
-                          double grid, int n_threads):
+    def clipped_loss_sums(self, loss_spec, w, direction, steps, clip, grid, n_threads):
         """Integers (n_steps,): the clipped losses' sums along a line in units of ``grid``."""
-        result = np.empty(steps.shape[0], dtype=np.int64)
-        cdef int64_t[::1] sum_out = result
-        cdef loss kernel_loss = loss_of(loss_spec)
-        cdef dense_rows rows = self.rows
-        cdef double[::1] predictions
-        cdef int status
-        with cython.critical_section(self):
-            kept = self.kept
-        if kept is not None and np.array_equal(kept[0], w):
-            predictions = kept[1]
-            rows.predictions = &predictions[0]
-        with nogil:
-            status = all_clipped_loss_sums(chosen, self.type, &rows, n_threads, kernel_loss,
-                                           &w[0], &direction[0], &steps[0], steps.shape[0], clip,
-                                           grid, &sum_out[0])
-        check(status)
-        return result
+        return self.call(
+            SimpleNamespace(
+                kernel="clipped_loss_sums", loss_spec=loss_spec, w=w, direction=direction, steps=steps,
+                clip=clip, grid=grid,
+            ),
+            n_threads,
+        )
 
-    def coordinate_loss_sums(self, tuple loss_spec, const double[::1] w, double stride, double clip,
-                             double grid, int n_threads):
+    def coordinate_loss_sums(self, loss_spec, w, stride, clip, grid, n_threads):
         """Integers (2 * dimension + 1,): changes of the losses at ``w +- stride e_j`` and at ``w``."""
-        result = np.empty(2 * w.shape[0] + 1, dtype=np.int64)
-        cdef int64_t[::1] sum_out = result
-        cdef loss kernel_loss = loss_of(loss_spec)
-        cdef int status
-        with nogil:
-            status = all_coordinate_loss_sums(chosen, self.type, &self.rows, n_threads,
-                                              kernel_loss, &w[0], stride, clip, grid, &sum_out[0])
-        check(status)
-        return result
+        return self.call(
+            SimpleNamespace(
+                kernel="coordinate_loss_sums", loss_spec=loss_spec, w=w, stride=stride, clip=clip, grid=grid
+            ),
+            n_threads,
+        )
 
-    def gram_sum(self, tuple loss_spec, const double[::1] w, double bound_in, double grid,
-                 double target_factor, int n_threads, bint upper=False, const int64_t[::1] batch=None):
-        """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows.
+    def gram_sum(self, loss_spec, w, inner_bound, grid, target_factor, n_threads, upper=False, batch=None):
+        """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows."""
+        return self.call(
+            SimpleNamespace(
+                kernel="gram_sum", loss_spec=loss_spec, w=w, inner_bound=inner_bound, grid=grid,
+                target_factor=target_factor, upper=upper, batch=batch,
+            ),
+            n_threads,
+        )
 
-        Over the rows, or those of a batch, each once.
-        """
-        cdef int64_t width = self.rows.n_columns + self.rows.intercept + (target_factor > 0)
-        result = np.empty(width * (width + 1) // 2, dtype=np.int64)
-        cdef int64_t[::1] sum_out = result
-        cdef integer_rows form = integer_rows(loss_of(loss_spec), NULL, bound_in, grid, target_factor,
-                                               upper)
-        cdef dense_rows rows = self.among(batch)
-        cdef int status
-        if w is not None:
-            form.w = &w[0]
-        with nogil:
-            status = all_gram_sum(chosen, self.type, &rows, n_threads, &form, &sum_out[0])
-        check(status)
-        return result
+    def moment_sums(self, inner_bound, grid, clip, n_threads, batch=None):
+        """Integers (2, n_columns + intercept): sums of entries, and of squares clipped row by row."""
+        return self.call(
+            SimpleNamespace(
+                kernel="moment_sums", inner_bound=inner_bound, grid=grid, clip=clip, batch=batch
+            ),
+            n_threads,
+        )
 
-    def moment_sums(self, double bound_in, double grid, double clip, int n_threads,
-                    const int64_t[::1] batch=None):
-        """Integers (2, n_columns + intercept): sums of entries, and of squares clipped row by row.
+    def norms_through(self, inner_bound, grid, matrix, n_threads):
+        """Norms (n_rows,) of the rows as integers, times ``matrix``."""
+        return self.call(
+            SimpleNamespace(kernel="norms_through", inner_bound=inner_bound, grid=grid, matrix=matrix),
+            n_threads,
+        )
 
-        Over the rows, or those of a batch, each once.
-        """
-        result = np.empty((2, self.rows.n_columns + self.rows.intercept), dtype=np.int64)
-        cdef int64_t[:, ::1] sum_out = result
-        cdef integer_rows form
-        cdef dense_rows rows = self.among(batch)
-        cdef int status
-        form.w = NULL
-        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
-        with nogil:
-            status = all_moment_sums(chosen, self.type, &rows, n_threads, &form, clip,
-                                     &sum_out[0, 0])
-        check(status)
-        return result
-
-    def norms_through(self, double bound_in, double grid, const double[:, ::1] matrix, int n_threads):
-        """Lengths (n_rows,) of the rows as integers, times ``matrix``: see kernel_table.h."""
-        result = np.empty(self.rows.n_rows)
-        cdef double[::1] norms_out = result
-        cdef integer_rows form
-        cdef int status
-        form.w = NULL
-        form.bound_in, form.grid, form.target_factor, form.upper = bound_in, grid, 0, 0
-        with nogil:
-            status = all_norms_through(chosen, self.type, &self.rows, n_threads, &form,
-                                       &matrix[0, 0], matrix.shape[1], &norms_out[0])
-        check(status)
-        return result
-
-    def entry_sum(self, int n_threads):
+    def entry_sum(self, n_threads):
         """Sum of all entries of the matrix: a pass that does nothing but read."""
-        cdef double sum_out = 0
-        cdef int status
-        with nogil:
-            status = all_entry_sum(chosen, self.type, &self.rows, n_threads, &sum_out)
-        check(status)
-        return sum_out
+        return self.call(SimpleNamespace(kernel="entry_sum"), n_threads)
 
-    def predictions(self, const double[::1] w, int n_threads):
-        """Linear predictions (n_rows,) of the scaled rows; NaN for rows that are not finite."""
-        result = np.empty(self.rows.n_rows)
-        cdef double[::1] p_out = result
-        cdef int status
-        with nogil:
-            status = all_predictions(chosen, self.type, &self.rows, n_threads, &w[0], &p_out[0])
-        check(status)
-        return result
+    def predictions(self, w, n_threads):
+        """Predictions of the scaled rows: (n_rows,), or (n_rows, n_classes); NaN for rows that are not finite."""
+        return self.call(SimpleNamespace(kernel="predictions", w=w), n_threads)
 
-    def sgd_steps(self, tuple loss_spec, tuple settings, double[::1] w, double[::1] w_sum,
-                  const int64_t[::1] order, const int64_t[::1] batch_ends,
-                  const double[::1] step_sizes, noise):
-        """Steps of stochastic gradient descent on ``w``, in place; see csrc/sgd_steps.h.
+    def descend(self, steps):
+        """Steps of stochastic gradient descent on ``steps.w``, in place; see ``csrc/sgd/sgd_steps.h``.
 
-        settings: ``(clip_in, grid, divisor, l2, n_penalized, radius)``. w_sum: None for no sum of iterates.
-        noise: None, or an int64 (units of the grid) or float64 array of shape (n_steps, dimension).
+        steps: an object with the attributes loss_spec, w, w_sum (None for no sum of iterates), order,
+        batch_ends, step_sizes, noise (None, or an int64 (units of the grid) or float64 array of shape (n_steps,
+        dimension)) and settings. The last has inner_clip, grid, divisor, l2, n_penalized, radius.
         """
-        cdef sgd_settings chosen_settings
-        (chosen_settings.clip_in, chosen_settings.grid, chosen_settings.divisor, chosen_settings.l2,
-         chosen_settings.n_penalized, chosen_settings.radius) = settings
-        chosen_settings.loss = loss_of(loss_spec)
+        cdef sgd_settings settings
         cdef sgd_block block
+        cdef double[::1] w = steps.w, w_sum = steps.w_sum
+        cdef const int64_t[::1] order = steps.order, batch_ends = steps.batch_ends
+        cdef const double[::1] step_sizes = steps.step_sizes
         cdef const int64_t[:, ::1] integers
         cdef const double[:, ::1] floats
+        cdef int status
+        given, noise = steps.settings, steps.noise
+        settings.inner_clip, settings.grid, settings.divisor = given.inner_clip, given.grid, given.divisor
+        settings.l2, settings.n_penalized, settings.radius = given.l2, given.n_penalized, given.radius
+        settings.loss = loss_of(steps.loss_spec)
+        memset(&block, 0, sizeof(block))
         block.n_steps = batch_ends.shape[0]
         if block.n_steps == 0:
             return
+        block.w = &w[0]
+        block.w_sum = &w_sum[0] if w_sum is not None else NULL
         block.order = &order[0] if order.shape[0] > 0 else NULL
         block.batch_ends = &batch_ends[0]
         block.step_sizes = &step_sizes[0]
-        block.noise_integers, block.noise = NULL, NULL
-        block.carried, block.begun, block.n_open = NULL, 0, 0
         if noise is not None and noise.dtype == np.int64:
             integers = noise
             block.noise_integers = &integers[0, 0]
         elif noise is not None:
             floats = noise
             block.noise = &floats[0, 0]
-        cdef double *sum_of_w = &w_sum[0] if w_sum is not None else NULL
-        cdef int status
         with nogil:
-            status = one_sgd_block(chosen, self.type, &self.rows, &chosen_settings, &block, &w[0],
-                                   sum_of_w)
+            status = run_sgd_block(chosen, self.type, &self.rows, &settings, &block)
         check(status)
+
+    def sgd_steps(self, loss_spec, settings, w, w_sum, order, batch_ends, step_sizes, noise):
+        """`descend` with settings ``(inner_clip, grid, divisor, l2, n_penalized, radius)``."""
+        names = "inner_clip", "grid", "divisor", "l2", "n_penalized", "radius"
+        self.descend(
+            SimpleNamespace(
+                loss_spec=loss_spec, settings=SimpleNamespace(**dict(zip(names, settings))), w=w, w_sum=w_sum,
+                order=order, batch_ends=batch_ends, step_sizes=step_sizes, noise=noise,
+            )
+        )
 
 
 cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
-    def clipped_gradient_sum(self, tuple loss_spec, const double[:, ::1] w, double clip_in, double grid,
-                             int n_threads, const int64_t[::1] batch=None, bint keep_predictions=False):
-        """Integers (d, n_classes): the clipped gradients' sum in units of ``grid``.
 
-        With ``batch``, ascending indices, the sum over these rows only.
-        """
-        result = np.empty((w.shape[0], w.shape[1]), dtype=np.int64)
-        cdef int64_t[:, ::1] sum_out = result
-        cdef dense_rows rows = self.among(batch)
-        cdef int status
-        with nogil:
-            status = all_clipped_softmax_gradient_sum(chosen, self.type, &rows, n_threads, w.shape[1],
-                                                      &w[0, 0], clip_in, grid, &sum_out[0, 0])
-        check(status)
-        return result
+cdef tuple argument_names():
+    cdef list names = []
+    while pass_arguments[len(names)].name != NULL:
+        names.append(pass_arguments[len(names)].name.decode())
+    return tuple(names)
 
-    def gradient_sum(self, tuple loss_spec, const double[:, ::1] w, int n_threads, bint with_loss=True):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
-        result = np.empty((w.shape[0], w.shape[1]))
-        cdef double[:, ::1] sum_out = result
-        cdef double loss_out = 0
-        cdef int status
-        with nogil:
-            status = all_softmax_gradient_sum(chosen, self.type, &self.rows, n_threads, w.shape[1],
-                                              &w[0, 0], &sum_out[0, 0],
-                                              &loss_out if with_loss else NULL)
-        check(status)
-        return result, loss_out
 
-    def clipped_loss_sums(self, tuple loss_spec, const double[:, ::1] w,
-                          const double[:, ::1] direction, const double[::1] steps, double clip,
-                          double grid, int n_threads):
-        """Integers (n_steps,): the clipped losses' sums along a line in units of ``grid``."""
-        result = np.empty(steps.shape[0], dtype=np.int64)
-        cdef int64_t[::1] sum_out = result
-        cdef int status
-        with nogil:
-            status = all_clipped_softmax_loss_sums(chosen, self.type, &self.rows, n_threads,
-                                                   w.shape[1], &w[0, 0], &direction[0, 0],
-                                                   &steps[0], steps.shape[0], clip, grid,
-                                                   &sum_out[0])
-        check(status)
-        return result
+cdef tuple ARGUMENT_NAMES = argument_names()
 
-    def predictions(self, const double[:, ::1] w, int n_threads):
-        """Scores (n_rows, n_classes) of the scaled rows; NaN for rows that are not finite."""
-        result = np.empty((self.rows.n_rows, w.shape[1]))
-        cdef double[:, ::1] p_out = result
-        cdef int status
-        with nogil:
-            status = all_class_scores(chosen, self.type, &self.rows, n_threads, w.shape[1], &w[0, 0],
-                                      &p_out[0, 0])
-        check(status)
-        return result
+
+cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
+    """Fills `value` from the attributes of `pass_`; returns the arrays that it points into."""
+    cdef list alive = []
+    cdef const pass_argument *argument = pass_arguments
+    cdef char *place
+    memset(value, 0, sizeof(value[0]))
+    cdef int kind = pass_kind_of(pass_.kernel.encode())
+    if kind < 0:
+        raise ValueError(f"there is no pass {pass_.kernel!r}")
+    value.kind = <pass_kind>kind
+    loss_spec = getattr(pass_, "loss_spec", None)
+    if loss_spec and loss_spec[0] != SOFTMAX:
+        value.loss = loss_of(loss_spec)
+    for name in ARGUMENT_NAMES:
+        given = getattr(pass_, name, None)
+        place = <char *>value + argument.offset
+        if given is None:
+            pass
+        elif argument.type == ARGUMENT_REAL:
+            (<double *>place)[0] = given
+        elif argument.type == ARGUMENT_FLAG:
+            (<int *>place)[0] = bool(given)
+        else:
+            array = np.ascontiguousarray(given, np.float64 if argument.type == ARGUMENT_REALS else np.int32)
+            alive.append(array)
+            (<const void **>place)[0] = start_of(array)
+            if argument.length_offset:
+                (<int64_t *>(<char *>value + argument.length_offset))[0] = array.shape[argument.axis]
+        argument += 1
+    if softmax and value.w != NULL:
+        value.n_classes = pass_.w.shape[1]
+    return alive
 
 
 cdef class NoisyBatchSums:
     """Clipped gradient sums over one secret batch after the other, with noise: ``noisy_sum(w)``, `steps` times.
 
-    What ``clipped_gradient_sum`` gives over the batch, plus the noise, in units of ``grid``; as float64. Whoever
-    makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by the
-    threads of the pass.
+    What the pass ``clipped_gradient_sum`` gives over the batch, plus the noise, in units of the grid; as float64.
+    Whoever makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by
+    the threads of the pass.
 
-    samples: two `PoissonDraw` that take turns, or an iterator of ascending indices. Indices of rows that are
-    not there, at the end, are left out. noise: integers in the shape of the weights. longest: of weights.
+    sums: an object with the attributes loss_spec, inner_clip, grid, noise (integers in the shape of the
+    weights), steps, and longest (of weights). samples: two `PoissonDraw` that take turns, or an iterator of
+    ascending indices. Indices of rows that are not there, at the end, are left out.
     """
 
     cdef DenseRows rows
-    cdef loss kernel_loss
-    cdef double clip_in, grid, longest
+    cdef kernel_pass value
+    cdef double grid, longest
     cdef int n_threads
-    cdef int64_t steps_left, n_classes  # of softmax, else 0
+    cdef int64_t steps_left
     cdef PoissonDraw sample, next_sample
     cdef object batches, shape
     cdef GaussianDraw noise
     cdef int64_t[::1] sums
     cdef bint busy
 
-    def __init__(self, DenseRows rows not None, tuple loss_spec, double clip_in, double grid, int n_threads,
-                 samples, GaussianDraw noise not None, int64_t steps, double longest):
-        self.rows, self.clip_in, self.grid, self.n_threads = rows, clip_in, grid, n_threads
-        if loss_spec[0] != SOFTMAX:
-            self.kernel_loss = loss_of(loss_spec)
-        self.noise, self.steps_left, self.longest = noise, steps, longest
-        self.shape = noise.out.shape
-        self.n_classes = self.shape[1] if loss_spec[0] == SOFTMAX else 0
-        self.sums = np.empty(noise.work.count, dtype=np.int64)
+    def __init__(self, DenseRows rows not None, sums, int n_threads, samples):
+        self.rows, self.n_threads, self.grid = rows, n_threads, sums.grid
+        self.noise, self.steps_left, self.longest = sums.noise, sums.steps, sums.longest
+        self.shape = self.noise.out.shape
+        fill_pass(&self.value, SimpleNamespace(kernel="clipped_gradient_sum", loss_spec=sums.loss_spec,
+                                               inner_clip=sums.inner_clip, grid=sums.grid), False)
+        self.value.n_classes = self.shape[1] if sums.loss_spec[0] == SOFTMAX else 0
+        self.sums = np.empty(self.noise.work.count, dtype=np.int64)
         if isinstance(samples, tuple):
             self.sample, self.next_sample = samples
         else:
@@ -623,24 +580,18 @@ cdef class NoisyBatchSums:
 
     cdef int add_up(self, dense_rows *rows, const double *w) except -1:
         """The pass, and draws on its side."""
-        cdef errand errands[2]
+        cdef side_task side_tasks[2]
         cdef list begun = []
         cdef int status
+        self.value.w = w
         try:
             for draw in (self.next_sample if self.steps_left else None, self.noise):
                 if draw is not None and (<Draw>draw).begin(False):
-                    errands[len(begun)] = (<Draw>draw).errand
+                    side_tasks[len(begun)] = (<Draw>draw).side_task
                     begun.append(draw)
-            rows.errands, rows.n_errands = errands, <int>len(begun)
+            rows.side_tasks, rows.n_side_tasks = side_tasks, <int>len(begun)
             with nogil:
-                if self.n_classes:
-                    status = all_clipped_softmax_gradient_sum(
-                        chosen, self.rows.type, rows, self.n_threads, self.n_classes, w, self.clip_in,
-                        self.grid, &self.sums[0])
-                else:
-                    status = all_clipped_gradient_sum(
-                        chosen, self.rows.type, rows, self.n_threads, self.kernel_loss, w, self.clip_in,
-                        self.grid, &self.sums[0])
+                status = run_pass(chosen, self.rows.type, rows, &self.value, self.n_threads, &self.sums[0])
         finally:
             for draw in begun:
                 (<Draw>draw).end()

@@ -13,7 +13,7 @@ cdef extern from "random/random_bits.h" nogil:
 
 
 cdef extern from "passes/side_task.h" nogil:
-    struct errand:
+    struct side_task:
         void (*run)(void *context) noexcept nogil
         void *context
 
@@ -97,7 +97,7 @@ cdef extern from "random/poisson_sample.h" nogil:
 
 
 cdef extern from "random/sparse_sample.h" nogil:
-    int SPARSE_FIRST_COUNTS, SPARSE_MOST_COUNTS, SPARSE_MOST_LOG2_BLOCK, SPARSE_ROOM
+    int SPARSE_FIRST_COUNTS, SPARSE_MAX_COUNTS, SPARSE_MAX_LOG2_BLOCK, SPARSE_ROOM
     struct block_counts:
         const uint32_t *digits
         size_t size
@@ -138,10 +138,10 @@ cdef class RandomBits:
 
 
 cdef class Draw:
-    """For other compiled modules: call `begin` with the GIL; if true, `errand` may be run once, in any thread,
+    """For other compiled modules: call `begin` with the GIL; if true, `side_task` may be run once, in any thread,
     without the GIL, and `end` must be called after that."""
 
-    cdef errand errand
+    cdef side_task side_task
     cdef RandomBits bits
     cdef object out  # what has been drawn; None after a failure
     cdef object held  # the lock of the bits, between begin and end

@@ -169,7 +169,7 @@ cdef class Draw:
         return RANDOM_BITS_OK
 
     cdef int make_room(self) except -1:
-        """Call before the errand where it may not be the first."""
+        """Call before the side task where it may not be the first."""
         return 0
 
     cdef void restart(self) noexcept:
@@ -190,7 +190,7 @@ cdef class Draw:
             if self.begin(True):
                 try:
                     with nogil:
-                        self.errand.run(self.errand.context)
+                        self.side_task.run(self.side_task.context)
                 finally:
                     self.end()
         if self.status() != RANDOM_BITS_OK and self.out is not None:
@@ -231,7 +231,7 @@ cdef class GaussianDraw(Draw):
             return
         self.work.scale = checked_scale(numerator, log2_denominator)
         self.work.stream = &bits.stream
-        self.errand.run, self.errand.context = run_gaussian, &self.work
+        self.side_task.run, self.side_task.context = run_gaussian, &self.work
 
     cdef void restart(self) noexcept:
         if self.work.status == RANDOM_BITS_OK:  # else the array is gone
@@ -445,13 +445,13 @@ cdef class PoissonDraw(Draw):
         self.work.blocks.n_rows = n_rows
         if law is not None:
             self.work.law = self.checked_law(law[0], law[1])
-        self.errand.run, self.errand.context = run_sample, &self.work
+        self.side_task.run, self.side_task.context = run_sample, &self.work
         self.out = np.empty(room + self.least_room(), dtype=np.int64)
         self.point_at_room()
 
     cdef block_counts checked_law(self, const uint32_t[:, ::1] digits, unsigned log2_block) except *:
-        if not (6 <= log2_block <= SPARSE_MOST_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
-                and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MOST_COUNTS
+        if not (6 <= log2_block <= SPARSE_MAX_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
+                and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MAX_COUNTS
                 and digits[0, digits.shape[1] - 1] == 0xFFFFFFFF):
             raise ValueError("a sparse sample needs the law of its blocks, see sparse_sample.h")
         self.digits = digits.base

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
@@ -129,6 +128,7 @@ class RowsInMemory:
 
     y: NDArray[Any]
     norms: Array
+    call: Any  # of the compiled rows
     n_partitions = 0
     reads_whole_rows = True
     #: Whether there is a kernel for gradient sums at several weights.
@@ -152,15 +152,6 @@ class RowsInMemory:
     def run(self, pass_: Pass, n_threads: int) -> Any:
         """Make a pass."""
         return pass_.over_rows(self, n_threads)
-
-    def call(self, pass_: Pass, n_threads: int) -> Any:
-        """Call the kernel of a pass over all rows, or those of its batch."""
-        arguments = {}
-        for name, kernel_name, default in _kernel_arguments(type(pass_)):  # type: ignore[arg-type]
-            value = getattr(pass_, name)
-            if value is not default:  # not every kernel has every option
-                arguments[kernel_name] = value
-        return getattr(self, pass_.kernel)(**arguments, n_threads=n_threads)
 
     def finite_targets(self) -> tuple[Integers, Integers]:
         """Targets of the finite rows, which are whole numbers, and how many records have them."""
@@ -188,38 +179,9 @@ class RowsInMemory:
         in_turn = None
         if self._multiplicity is None:
             in_turn = sums.batches._draws_in_turn(max(self.n_rows, sums.n_public))
-        return NoisyBatchSums(
-            cast(DenseRows, self),
-            sums.loss_spec,
-            sums.inner_clip,
-            sums.grid,
-            n_threads,
-            in_turn or (self.drawn(rows, sums.n_public) for rows in sums.batches),
-            sums.noise,
-            sums.steps,
-            sums.longest,
-        )
+        samples = in_turn or (self.drawn(rows, sums.n_public) for rows in sums.batches)
+        return NoisyBatchSums(cast(DenseRows, self), sums, n_threads, samples)
 
     def descend(self, steps: DescentSteps) -> None:
         """Steps of stochastic gradient descent, in place."""
-        order = self.rows_of(steps.order)
-        cast(DenseRows, self).sgd_steps(
-            steps.loss_spec,
-            astuple(steps.settings),
-            steps.w,
-            steps.w_sum,
-            order,
-            steps.batch_ends,
-            steps.step_sizes,
-            steps.noise,
-        )
-
-
-# What the kernels still call the arguments that passes name otherwise.
-_KERNEL_NAMES = {"inner_clip": "clip_in", "inner_clips": "clips_in", "inner_bound": "bound_in"}
-
-
-@functools.cache
-def _kernel_arguments(kind: Any) -> list[tuple[str, str, Any]]:
-    """Name of each argument in the pass and in the kernel, and its default."""
-    return [(name, _KERNEL_NAMES.get(name, name), getattr(kind, name, ...)) for name in kind.arguments()]
+        super().descend(replace(steps, order=self.rows_of(steps.order)))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Passes by the live columns of a table: still the integers of the dense one-hot matrix, bit for bit."""
+"""Passes by the nonzero columns of a table: still the integers of the dense one-hot matrix, bit for bit."""
 
 import threading
 
@@ -48,15 +48,15 @@ def bound(matrix, y, intercept=True, *, counts=None, row_norm=ROW_NORM):
     return row_kernels.DenseRows(matrix, y, intercept, row_norm, 1, counts)
 
 
-def live_rows(table, y, intercept=True, **keywords):
-    """Rows whose passes go by live columns from the third on."""
+def rows_by_nonzero_columns(table, y, intercept=True, **keywords):
+    """Rows whose passes go by nonzero columns from the third on."""
     layout = table.layout
     source = row_kernels.TabularSource(
         table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
     )
     rows = bound(source, y, intercept, **keywords)
     for _ in range(2):
-        assert source.live_bytes == 0
+        assert source.nonzero_bytes == 0
         rows.predictions(weights(table, intercept), 1)
     return rows
 
@@ -77,10 +77,10 @@ def passes(rows, loss, w, direction, threads=1):
     }
 
 
-def assert_same_passes(live, dense, *arguments, **keywords):
-    assert live.x.live_bytes > 0
+def assert_same_passes(by_columns, dense, *arguments, **keywords):
+    assert by_columns.x.nonzero_bytes > 0
     expected = passes(dense, *arguments, **keywords)
-    for name, result in passes(live, *arguments, **keywords).items():
+    for name, result in passes(by_columns, *arguments, **keywords).items():
         np.testing.assert_array_equal(result, expected[name], err_msg=name, strict=True)
 
 
@@ -91,7 +91,7 @@ def test_every_pass_gives_the_integers_of_the_dense_matrix(instruction_set, layo
     table = spoil(runs(n_rows, LAYOUTS[layout], dtype))
     y = targets(n_rows)
     w, direction = weights(table), weights(table, seed=1)
-    assert_same_passes(live_rows(table, y), bound(one_hot(table), y), "logistic", w, direction)
+    assert_same_passes(rows_by_nonzero_columns(table, y), bound(one_hot(table), y), "logistic", w, direction)
 
 
 @pytest.mark.parametrize("loss", sorted(EXAMPLES))
@@ -99,7 +99,7 @@ def test_every_loss(instruction_set, loss):
     table = spoil(runs(300, LAYOUTS["KDD"]))
     y = targets(300)
     w, direction = weights(table), weights(table, seed=1)
-    assert_same_passes(live_rows(table, y), bound(one_hot(table), y), loss, w, direction)
+    assert_same_passes(rows_by_nonzero_columns(table, y), bound(one_hot(table), y), loss, w, direction)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -107,7 +107,7 @@ def test_threads_change_nothing(threads):
     table = runs(9001, LAYOUTS["KDD"])
     y = targets(9001)
     w, direction = weights(table), weights(table, seed=1)
-    rows = live_rows(table, y)
+    rows = rows_by_nonzero_columns(table, y)
     assert_same_passes(rows, bound(one_hot(table), y), "logistic", w, direction, threads=threads)
 
 
@@ -124,11 +124,11 @@ def test_threads_change_nothing(threads):
 def test_random_layouts(parts, dtype, n_rows, intercept, row_norm, scale, seed):
     table = spoil(runs(n_rows, parts, dtype, seed), seed)
     y = targets(n_rows, seed)
-    live = live_rows(table, y, intercept, row_norm=row_norm)
-    assume(live.x.live_bytes > 0)
+    by_columns = rows_by_nonzero_columns(table, y, intercept, row_norm=row_norm)
+    assume(by_columns.x.nonzero_bytes > 0)
     w, direction = (weights(table, intercept, seed + k, scale) for k in (0, 1))
     dense = bound(one_hot(table), y, intercept, row_norm=row_norm)
-    assert_same_passes(live, dense, "logistic", w, direction)
+    assert_same_passes(by_columns, dense, "logistic", w, direction)
 
 
 @dtypes
@@ -140,28 +140,28 @@ def test_rows_with_counts_are_rows_repeated(instruction_set, dtype, most):
     counts = np.where(rng.random(200) < 0.5, 1, rng.integers(2, most, 200))
     counts[100:150] = 1  # whole blocks of single records
     w, direction = weights(table), weights(table, seed=1)
-    live = live_rows(table, y, counts=counts)
+    by_columns = rows_by_nonzero_columns(table, y, counts=counts)
     dense = bound(one_hot(table), y, counts=counts)
     for call in (
         lambda rows: rows.clipped_gradient_sum(spec("logistic"), w, CLIP, 2.0**-10, 2),
         lambda rows: rows.clipped_loss_sums(spec("logistic"), w, direction, EVEN_STEPS, CLIP, 2.0**-10, 2),
     ):
-        np.testing.assert_array_equal(call(live), call(dense), strict=True)
+        np.testing.assert_array_equal(call(by_columns), call(dense), strict=True)
 
 
-def test_a_table_that_is_not_short_by_live_columns_is_read_as_it_is():
+def test_a_table_that_is_not_short_by_nonzero_columns_is_read_as_it_is():
     for parts in [(0,) * 38, (300, 5, 300), (0,) * 10 + (70, 11), (5000,)]:
         table = random_table(2000, parts)
-        rows = live_rows(table, targets(2000))
+        rows = rows_by_nonzero_columns(table, targets(2000))
         w = weights(table)
         expected = bound(one_hot(table), rows.y).clipped_gradient_sum(spec("huber"), w, CLIP, GRID, 1)
         for _ in range(3):
             sums = rows.clipped_gradient_sum(spec("huber"), w, CLIP, GRID, 2)
             np.testing.assert_array_equal(sums, expected)
-        assert rows.x.live_bytes == 0
+        assert rows.x.nonzero_bytes == 0
 
 
-def test_batches_alone_make_no_live_columns():
+def test_batches_alone_make_no_nonzero_columns():
     table = runs(400, LAYOUTS["KDD"])
     layout = table.layout
     source = row_kernels.TabularSource(
@@ -170,17 +170,17 @@ def test_batches_alone_make_no_live_columns():
     rows = bound(source, targets(400))
     for _ in range(5):
         rows.clipped_gradient_sum(spec("logistic"), weights(table), CLIP, GRID, 1, np.arange(0, 400, 3))
-    assert source.live_bytes == 0
+    assert source.nonzero_bytes == 0
 
 
 def test_memory_is_less_than_an_eighth_of_the_dense_matrix():
     table = runs(20_000, LAYOUTS["KDD"])
-    rows = live_rows(table, targets(20_000))
-    assert 0 < rows.x.live_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
+    rows = rows_by_nonzero_columns(table, targets(20_000))
+    assert 0 < rows.x.nonzero_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
 
 
 def test_passes_of_several_threads_at_once_agree():
-    """The second of them makes the live columns while others read the table."""
+    """The second of them makes the nonzero columns while others read the table."""
     table = runs(6000, LAYOUTS["KDD"])
     layout, y, w = table.layout, targets(6000), weights(table)
     source = row_kernels.TabularSource(
@@ -203,4 +203,4 @@ def test_passes_of_several_threads_at_once_agree():
     assert len(results) == 24
     for result in results:
         np.testing.assert_array_equal(result, expected)
-    assert source.live_bytes > 0
+    assert source.nonzero_bytes > 0

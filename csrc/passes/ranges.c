@@ -1,0 +1,132 @@
+/* See ranges.h. */
+#include <stdlib.h>
+
+#include "memory/aligned_memory.h"
+#include "passes/ranges.h"
+#include "passes/threads.h"
+
+enum {
+    MIN_ROWS = 512,
+    MIN_BATCH_ROWS = 256, /* a batch is short, and its rows come from all over the memory */
+    MAX_RANGES = 1024,
+    MAX_INTEGER_RANGES = 256, /* integers depend on nothing, and no rows are prefetched before a
+                                 range's first */
+    MAX_COLUMN_RANGES = 64,   /* of a chunk of a file */
+    TABLE_ROWS = 4096,
+    MODELS_ROWS = 4096,
+    CLASSES_ROWS = 2048,
+    MAX_NUMBERS = 1 << 24,
+    FEW_RANGES = 16
+};
+
+/* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
+static atomic_int passes;
+
+static int64_t at_most(int64_t value, int64_t limit) {
+    return value < limit ? value : limit;
+}
+
+static int64_t at_least(int64_t value, int64_t limit) {
+    return value > limit ? value : limit;
+}
+
+static int64_t rows_per_range(int64_t n_rows, int64_t max_ranges, int64_t min_rows) {
+    return at_least(round_up((n_rows + max_ranges - 1) / max_ranges, min_rows), min_rows);
+}
+
+int64_t rows_in_range(int64_t n_rows) {
+    return rows_per_range(n_rows, MAX_RANGES, MIN_ROWS);
+}
+
+/* Kernels for tables take time proportional to the number of columns once per range, and little for
+ * a row. */
+static int64_t max_table_ranges(const struct dense_rows *rows) {
+    const int64_t fit = at_most(rows->n_rows / FEW_RANGES, TABLE_ROWS);
+    return at_most(rows->n_rows / at_least(fit, rows->n_columns) + 1, MAX_RANGES);
+}
+
+/* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
+ * fewer ranges keep them below MAX_NUMBERS. */
+static int64_t max_class_ranges(const struct dense_rows *rows, int64_t partial_size) {
+    const int64_t fit = partial_size > 0 ? MAX_NUMBERS / partial_size : MAX_RANGES;
+    return at_most(at_most(at_least(fit, FEW_RANGES), MAX_RANGES), rows->n_rows / CLASSES_ROWS + 1);
+}
+
+static int64_t max_ranges(const struct dense_rows *rows, enum range_policy policy,
+                          int64_t partial_size) {
+    switch (policy) {
+    case RANGES_OF_INTEGERS:
+        return MAX_INTEGER_RANGES;
+    case RANGES_OF_MODELS: /* each range packs the weights of all models */
+        return at_least(at_most(rows->n_rows / MODELS_ROWS, MAX_INTEGER_RANGES), FEW_RANGES);
+    case RANGES_OF_CLASSES:
+        return max_class_ranges(rows, partial_size);
+    case RANGES_OF_TABLE:
+        return max_table_ranges(rows);
+    case RANGES_OF_COLUMNS:
+        return MAX_COLUMN_RANGES;
+    default:
+        return MAX_RANGES;
+    }
+}
+
+/* Threads that are at side tasks when the others begin. */
+static int late_threads(const struct ranges *ranges) {
+    const int half = ranges->n_threads > 1 ? (ranges->n_threads + 1) / 2 : 0;
+    return (int)at_most(ranges->n_side_tasks, half);
+}
+
+int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range_policy policy,
+                int64_t partial_size, int n_threads) {
+    const int64_t min_rows = rows->batch ? MIN_BATCH_ROWS : MIN_ROWS;
+    ranges->n_rows = rows->n_rows;
+    ranges->rows_per_range =
+        rows_per_range(rows->n_rows, max_ranges(rows, policy, partial_size), min_rows);
+    ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
+    ranges->side_tasks = rows->side_tasks;
+    ranges->n_side_tasks = rows->n_side_tasks;
+    const int64_t tasks = ranges->n_ranges + ranges->n_side_tasks;
+    ranges->n_threads = (int)at_least(at_most(n_threads, tasks), 1); /* a batch may be empty */
+    atomic_init(&ranges->next, 0);
+    atomic_init(&ranges->next_side_task, 0);
+    ranges->is_backward = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) & 1;
+    ranges->queues = NULL;
+    /* Kernels prefetch rows of a batch long before their turn: with neighbouring ranges those are
+     * the thread's own. Sums of integers do not depend on which ranges are taken together. */
+    if (!rows->batch || (policy != RANGES_OF_INTEGERS && policy != RANGES_OF_TABLE))
+        return 0;
+    ranges->queues = aligned_memory(ranges->n_threads * sizeof *ranges->queues);
+    if (!ranges->queues)
+        return -1;
+    fill_work_queues(ranges->queues, ranges->n_threads, late_threads(ranges), ranges->n_ranges);
+    return 0;
+}
+
+void close_ranges(struct ranges *ranges) {
+    free_aligned(ranges->queues);
+}
+
+int take_ranges(struct ranges *ranges, struct chunk *taken) {
+    if (ranges->queues)
+        return take_chunk(ranges->queues, ranges->n_threads, this_thread(), taken);
+    const int64_t turn = atomic_fetch_add_explicit(&ranges->next, 1, memory_order_relaxed);
+    const int64_t left = ranges->n_ranges - 1 - turn;
+    taken->begin = left < 0 || ranges->is_backward ? left : turn;
+    taken->end = taken->begin + 1;
+    taken->next_end = ranges->n_ranges;
+    return left >= 0;
+}
+
+int64_t end_of_ranges(const struct ranges *ranges, int64_t end) {
+    return at_most(end * ranges->rows_per_range, ranges->n_rows);
+}
+
+/* Side tasks come before ranges: nobody waits for a long one that was begun last. Half of the
+ * threads do them: a pass waits for memory, which leaves the others time to run ahead. */
+void run_side_tasks(struct ranges *ranges) {
+    if (2 * this_thread() >= ranges->n_threads)
+        return;
+    for (int i; (i = atomic_fetch_add_explicit(&ranges->next_side_task, 1, memory_order_relaxed)) <
+                ranges->n_side_tasks;)
+        ranges->side_tasks[i].run(ranges->side_tasks[i].context);
+}

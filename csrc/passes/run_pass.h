@@ -1,0 +1,48 @@
+/* Passes over all rows, in many threads.
+ *
+ * Rows are cut into ranges that depend on their number and on the pass alone. Floating-point sums
+ * are those of each range, added in order; sums of integers do not depend on any order: no result
+ * depends on n_threads. */
+#ifndef DPERM_RUN_PASS_H
+#define DPERM_RUN_PASS_H
+
+#include <stddef.h>
+
+#include "kernel_table.h"
+
+/* How the results of ranges make that of a pass. */
+enum combine { ADD_INTEGERS, ADD_REALS, WRITE_ROWS };
+
+/* The result of a pass: an array of int64_t for ADD_INTEGERS, else of double; with_loss, one number
+ * more. */
+struct result {
+    enum combine combine;
+    int n_axes; /* 0 for a number */
+    int64_t shape[2];
+    int with_loss;
+};
+
+struct result result_of_pass(const struct dense_rows *rows, const struct pass *pass);
+int64_t result_size(const struct result *result);
+
+/* Overwrites `out`. Returns 0, or -1 when memory ran out. */
+int run_pass(const struct kernel_table *kernels, enum real_type type, const struct dense_rows *rows,
+             const struct pass *pass, int n_threads, void *out);
+
+/* Passes and their arguments by name, for other languages. */
+enum argument_type { ARGUMENT_REAL, ARGUMENT_FLAG, ARGUMENT_REALS, ARGUMENT_FOLDS };
+
+struct pass_argument {
+    const char *name; /* NULL after the last one */
+    size_t offset;    /* in struct pass: double, int, const double *, const int32_t * */
+    enum argument_type type;
+    size_t length_offset; /* of an array's length along `axis`, an int64_t; 0 for none */
+    int axis;
+};
+
+extern const struct pass_argument pass_arguments[];
+
+/* -1 for a name that is none. */
+int pass_kind_of(const char *name);
+
+#endif
