@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = re.compile(r"\.(c|h|pyx|pxd|in)$|/(csrc|tests|bench)/|meson\.build$")
+SOURCES = re.compile(r"\.(c|h|pyx|pxd|pxi|in)$|/(csrc|tests|bench)/|meson\.build$")
 
 
 def only(folder, pattern):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "dperm"
 BUILD = (SOURCE / "meson.build").read_text()
-ONLY_FOR_THE_BUILD = {".pyx", ".pxd", ".in"}
+ONLY_FOR_THE_BUILD = {".pyx", ".pxd", ".pxi", ".in"}
 
 
 def test_sources_of_compiled_modules_are_not_installed():

@@ -46,7 +46,6 @@ MANY_ARGUMENTS = {
     **dict.fromkeys(
         [
             "dperm.accounting.compare_output_perturbation",
-            "dperm.accounting.compare_sgd_output",
             "dperm.accounting.sgd_output",
             "dperm.accounting.sgd_output_sensitivity",
         ],
@@ -57,7 +56,7 @@ MANY_ARGUMENTS = {
     "dperm.audit.certify_observations": "public: what is known of the observations, in keywords",
     "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
     "dperm.cli.fit": "every argument is an option of the command line",
-    "dperm.objective.Objective.__init__": "public: the optimisation problem, in keywords",
+    "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }
 
 

@@ -35,7 +35,7 @@ def python_files():
 
 
 def cython_files():
-    return sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd")])
+    return sorted([*PACKAGE.rglob("*.pyx"), *PACKAGE.rglob("*.pxd"), *PACKAGE.rglob("*.pxi")])
 
 
 def c_files():
@@ -48,7 +48,7 @@ def all_functions():
         if path.suffix == ".py":
             yield from python_functions(path)
     for path in cython_files():
-        if path.suffix == ".pyx":
+        if path.suffix in (".pyx", ".pxi"):
             yield from cython_functions(path)
     for path in c_files():
         yield from c_functions(path)

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import html
-import importlib.metadata
-import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from dperm.accounting._read_only import ReadOnlyMapping, plain
-from dperm.accounting.neighbours import Neighbours
+from dperm.accounting._read_only import plain
 from dperm.statement import words
+from dperm.statement.facts import Facts
 
 _WIDTH = 79
 _NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
 
 
-@functools.cache  # reading the metadata of the installation takes a millisecond
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("dperm")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
-
-
 @dataclass(frozen=True, kw_only=True)
-class PrivacyStatement:
+class PrivacyStatement(Facts):
     """The guarantee of one fit and everything it rests on.
 
     Parameters
@@ -86,48 +75,6 @@ class PrivacyStatement:
     -----
     Follows the questions of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees.
     """
-
-    epsilon: float
-    delta: float
-    neighbors: str
-    mechanism: str
-    accountant: str
-    sampling: str = "none"
-    sensitivity: float | None = None
-    noise_scale: float | None = None
-    clip: float | None = None
-    row_norm: float | None = None
-    steps: int | None = None
-    noise: str = "exact"
-    random: str = "cryptographic"
-    public: Mapping[str, Any] = field(default_factory=dict)
-    ledger: str | None = None
-    version: str = field(default_factory=_installed_version)
-    rho: float | None = None
-    mu: float | None = None
-    unit: str = "one record (one row of the training data)"
-    non_finite: str = "raise"
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.epsilon >= 0.0:
-            raise ValueError(
-                f"epsilon must be a number >= 0 (math.inf for no privacy), got {self.epsilon!r}."
-            )
-        if not 0.0 <= self.delta < 1.0:
-            raise ValueError(f"delta must be in [0, 1), got {self.delta!r}.")
-        _check_choice("noise", self.noise, ("exact", "float"))
-        _check_choice("random", self.random, ("cryptographic", "seeded"))
-        _check_choice("non_finite", self.non_finite, ("raise", "zero"))
-        object.__setattr__(self, "neighbors", str(Neighbours.parse(self.neighbors)))
-        object.__setattr__(self, "accountant", str(self.accountant))
-        object.__setattr__(self, "public", ReadOnlyMapping(plain(self.public)))
-        object.__setattr__(self, "notes", tuple(self.notes))
-
-    @property
-    def private(self) -> bool:
-        """Whether anything is guaranteed at all: False where epsilon is infinite."""
-        return self.epsilon < math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return all facts as plain JSON types.
@@ -199,8 +146,3 @@ class PrivacyStatement:
             f"<div style='font-size:1.1em;font-weight:700'>{html.escape(self.headline)}</div>"
             f"<dl style='margin:0'>{rows}</dl></div>"
         )
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")

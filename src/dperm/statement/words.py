@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dperm.accounting.neighbours import Neighbours
-
-if TYPE_CHECKING:
-    from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.statement.facts import Facts
 
 NOTHING = (
     "Nothing. This result was computed from the exact data without noise (epsilon is infinite). It may "
@@ -38,7 +36,7 @@ _ACCOUNTANTS = {
 _WEAK_EPSILON = 10.0
 
 
-def headline(statement: PrivacyStatement) -> str:
+def headline(statement: Facts) -> str:
     """Return the guarantee in one line."""
     if not statement.private:
         return "NOT PRIVATE: no differential privacy guarantee holds for this result."
@@ -50,7 +48,7 @@ def headline(statement: PrivacyStatement) -> str:
     return f"Differentially private ({level})."
 
 
-def protection(statement: PrivacyStatement) -> str:
+def protection(statement: Facts) -> str:
     """Say what is hidden and from whom."""
     relation = Neighbours.parse(statement.neighbors)
     hidden = (
@@ -66,7 +64,7 @@ def protection(statement: PrivacyStatement) -> str:
     )
 
 
-def strength(statement: PrivacyStatement) -> str:
+def strength(statement: Facts) -> str:
     """Say what epsilon and delta mean."""
     epsilon, delta = statement.epsilon, statement.delta
     question = (
@@ -91,7 +89,7 @@ def strength(statement: PrivacyStatement) -> str:
     return text
 
 
-def method(statement: PrivacyStatement) -> str:
+def method(statement: Facts) -> str:
     """Say what was run."""
     text = f"Mechanism: {statement.mechanism}"
     if statement.steps is not None:
@@ -109,7 +107,7 @@ def method(statement: PrivacyStatement) -> str:
     return " ".join(sentences)
 
 
-def _noise_sentences(statement: PrivacyStatement) -> list[str]:
+def _noise_sentences(statement: Facts) -> list[str]:
     sentences = []
     if statement.sensitivity is not None:
         sentences.append(
@@ -128,7 +126,7 @@ def _noise_sentences(statement: PrivacyStatement) -> list[str]:
     return sentences
 
 
-def randomness(statement: PrivacyStatement) -> str:
+def randomness(statement: Facts) -> str:
     """Say where the noise came from and how exact it is."""
     source = (
         "The noise came from a cryptographic generator keyed by the operating system"
@@ -149,7 +147,7 @@ def randomness(statement: PrivacyStatement) -> str:
     return f"{source}. {exactness}."
 
 
-def public(statement: PrivacyStatement) -> str:
+def public(statement: Facts) -> str:
     """List what was taken as known to everybody."""
     if not statement.public:
         return (
@@ -163,7 +161,7 @@ def public(statement: PrivacyStatement) -> str:
     )
 
 
-def budget(statement: PrivacyStatement) -> str:
+def budget(statement: Facts) -> str:
     """Say what was charged."""
     if statement.ledger:
         return f"Charged to {statement.ledger}."
@@ -173,7 +171,7 @@ def budget(statement: PrivacyStatement) -> str:
     )
 
 
-def not_covered(statement: PrivacyStatement) -> str:
+def not_covered(statement: Facts) -> str:
     """List what the guarantee does not say."""
     finite = (
         "Records are assumed finite: a NaN or an infinity stops the fit with an error, which shows."

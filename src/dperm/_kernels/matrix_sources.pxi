@@ -1,0 +1,118 @@
+# Design matrices that are not kept dense: a part of row_kernels.pyx.
+
+cdef class MatrixSource:
+    """A design matrix that is not kept dense; stands for the array where rows are bound."""
+
+    cdef row_source source
+    cdef readonly tuple shape  # of the dense matrix
+    cdef readonly object dtype  # of the rows that it is expanded to
+    cdef readonly int64_t size  # numbers that are kept
+    cdef tuple arrays  # what the pointers point into
+
+
+cdef const void *start_of(array) except? NULL:
+    """Where the bytes of a C-ordered array begin, which the caller keeps alive."""
+    cdef Py_buffer octets
+    PyObject_GetBuffer(array, &octets, PyBUF_SIMPLE)
+    PyBuffer_Release(&octets)
+    return octets.buf
+
+
+cdef class TabularSource(MatrixSource):
+    """A block of numbers and codes of categories, see csrc/tabular/tabular_matrix.h."""
+
+    cdef tabular_matrix table
+
+    def __init__(self, numeric, codes, numeric_columns, first_columns, sizes, double step):
+        places = [np.array(each, dtype=np.int64) for each in (numeric_columns, first_columns, sizes)]
+        self.arrays = (numeric, codes, *places)
+        self.table.numeric, self.table.codes = start_of(numeric), start_of(codes)
+        self.table.numeric_type = {
+            "float32": NUMERIC_F32, "float64": NUMERIC_F64, "uint8": NUMERIC_U8, "uint16": NUMERIC_U16,
+        }[numeric.dtype.name]
+        self.table.code_bytes, self.table.number_bytes = codes.dtype.itemsize, numeric.dtype.itemsize
+        self.table.step = step
+        self.table.n_numeric, self.table.n_categorical = numeric.shape[1], codes.shape[1]
+        self.table.n_columns = numeric.shape[1] + int(places[2].sum())
+        self.table.numeric_columns = <const int64_t *>start_of(places[0])
+        self.table.first_columns = <const int64_t *>start_of(places[1])
+        self.table.sizes = <const int64_t *>start_of(places[2])
+        check(plan_tabular(&self.table))
+        self.source.matrix, self.source.expand = &self.table, expand_tabular
+        self.source.representation = <representation>REPRESENTATION_TABLE
+        self.shape = codes.shape[0], self.table.n_columns
+        self.size = numeric.size + codes.size
+        self.dtype = np.dtype(np.float64)
+
+    def __dealloc__(self):
+        free_tabular_plan(&self.table)
+
+    @property
+    def nonzero_bytes(self):
+        """Memory of the nonzero columns (csrc/tabular/nonzero_columns.h) that later passes read; 0 for none."""
+        cdef const nonzero_columns *found = nonzero_columns_of(&self.table)
+        return found.bytes if found != NULL else 0
+
+
+cdef class ColumnsSource(MatrixSource):
+    """Columns of float32 or of float64, see csrc/dense/columns_matrix.h."""
+
+    cdef columns_matrix matrix
+
+    def __init__(self, columns):
+        cdef tuple arrays = tuple(columns)
+        cdef size_t[::1] addresses = np.empty(len(arrays), dtype=np.uintp)
+        for j, each in enumerate(arrays):
+            addresses[j] = <size_t>start_of(each)
+        self.arrays = (addresses, *arrays)
+        self.matrix.columns = <const void *const *>&addresses[0]
+        self.matrix.n_columns = len(arrays)
+        self.source.matrix = &self.matrix
+        self.source.representation = <representation>REPRESENTATION_COLUMNS
+        self.dtype = arrays[0].dtype
+        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
+        self.shape = arrays[0].size, len(arrays)
+        self.size = arrays[0].size * len(arrays)
+
+
+cdef class SparseSource(MatrixSource):
+    """A compressed sparse matrix, see csrc/sparse/sparse_matrix.h.
+
+    values, columns (n_entries,): float32 or float64, and int32 or int64. starts (n_rows + 1,): int64, ascending
+    from 0, none above n_entries. Before rows are bound, `fault` must have found nothing.
+    """
+
+    cdef sparse_matrix sparse
+    cdef panel_store store
+
+    def __init__(self, values, columns, starts, int64_t n_columns):
+        self.arrays = (values, columns, starts)
+        self.sparse.values, self.sparse.columns = start_of(values), start_of(columns)
+        self.sparse.starts = <const int64_t *>start_of(starts)
+        self.sparse.n_rows, self.sparse.n_columns = starts.shape[0] - 1, n_columns
+        self.sparse.n_entries = values.shape[0]
+        self.sparse.type = REAL_F32 if values.dtype == np.float32 else REAL_F64
+        self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
+        self.sparse.store = &self.store
+        self.source.matrix, self.source.expand = &self.sparse, expand_sparse
+        self.source.representation = <representation>REPRESENTATION_SPARSE
+        self.shape = self.sparse.n_rows, n_columns
+        self.size = values.size
+        self.dtype = values.dtype
+
+    def __dealloc__(self):
+        free_panels(&self.store)
+
+    @property
+    def n_panels(self):
+        """Column panels in which gradients are added up (csrc/sparse/column_panels.h); 0 for row by row."""
+        return count_panels(&self.store)
+
+    def fault(self):
+        """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""
+        cdef int64_t row = 0
+        cdef sparse_fault worst
+        with nogil:
+            worst = sparse_check(&self.sparse, &row)
+        names = {SPARSE_NOT_CANONICAL: "not canonical", SPARSE_OUT_OF_RANGE: "out of range"}
+        return names.get(worst), row

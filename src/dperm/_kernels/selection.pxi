@@ -1,0 +1,112 @@
+# Private selection and its discrete noise: a part of samplers.pyx.
+
+cdef dyadic_rate checked_rate(numerator, log2_denominator) except *:
+    if not (0 <= numerator <= UINT64_MAX and 0 <= log2_denominator <= 127):
+        raise ValueError("rate needs 0 <= numerator < 2^64 and 0 <= log2_denominator <= 127, got "
+                         f"numerator={numerator}, log2_denominator={log2_denominator}")
+    cdef dyadic_rate rate
+    rate.numerator = numerator
+    rate.shift = log2_denominator
+    return rate
+
+
+cdef dyadic_rate checked_laplace_rate(numerator, log2_denominator) except *:
+    if numerator << 60 < 1 << log2_denominator:
+        raise ValueError("rate must be at least 2^-60, got "
+                         f"numerator={numerator}, log2_denominator={log2_denominator}")
+    return checked_rate(numerator, log2_denominator)
+
+
+def exponential_mechanism(RandomBits bits not None, scores, numerator, log2_denominator):
+    """Index j, drawn with probability proportional to exp(-rate * scores[j]), exactly.
+
+    scores: int64, one dimension, not empty. rate = numerator / 2^log2_denominator,
+    0 <= numerator < 2^64, 0 <= log2_denominator <= 127.
+    """
+    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    bits.prepare()
+    with bits.lock:
+        with nogil:
+            status = exponential_mechanism_c(&bits.stream, &flat[0], count, rate, &chosen)
+        bits.check(status)
+    return chosen
+
+
+def bernoulli_exp(RandomBits bits not None, numerator, log2_denominator, size):
+    """bool array of shape `size`: true with probability exp(-numerator / 2^log2_denominator), exactly.
+
+    0 <= numerator < 2^64, 0 <= log2_denominator <= 127.
+    """
+    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
+    out = np.empty(size, dtype=np.uint8)
+    cdef uint8_t[::1] flat = out.reshape(-1)
+    cdef size_t count = flat.shape[0]
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
+        bits.check(status)
+    return out.view(np.bool_)
+
+
+def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size, bint two_sided=True):
+    """int64 array of shape `size`: v with probability proportional to exp(-rate * |v|), exactly.
+
+    rate = numerator / 2^log2_denominator, at least 2^-60, with the bounds of bernoulli_exp. two_sided=False:
+    only v >= 0 (geometric). Magnitudes beyond 2^62 are replaced by 2^62.
+    """
+    cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
+    out = np.empty(size, dtype=np.int64)
+    cdef int64_t[::1] flat = out.reshape(-1)
+    cdef size_t count = flat.shape[0]
+    cdef int status = RANDOM_BITS_OK
+    bits.prepare()
+    with bits.lock:
+        if count > 0:
+            with nogil:
+                status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
+        bits.check(status)
+    return out
+
+
+def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominator):
+    """Index j: the first in random order that succeeds with probability exp(-rate * (score - smallest)).
+
+    Arguments as for exponential_mechanism.
+    """
+    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    cdef size_t[::1] order = np.empty(count, dtype=np.uintp)
+    bits.prepare()
+    with bits.lock:
+        with nogil:
+            status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
+        bits.check(status)
+    return chosen
+
+
+def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominator, bint two_sided):
+    """Index of the smallest scores[j] - noise, noise as in discrete_laplace with the same arguments."""
+    cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    bits.prepare()
+    with bits.lock:
+        with nogil:
+            status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
+        bits.check(status)
+    return chosen
