@@ -214,10 +214,7 @@ def dp_sgd_gradient(
 
 
 def _default_clip(fit: Fit, radius: float) -> float:
-    own = fit.objective
-    if fit.as_published or radius < math.inf:
-        return math.inf
-    return typical_clip(own.loss, own.row_norm, fit.n, fit.mu, own.dimension)
+    return math.inf if fit.as_published or radius < math.inf else typical_clip(fit.problem)
 
 
 def _default_step_size(fit: Fit, batches: NoisyBatches, longest: float, radius: float) -> float:
@@ -234,8 +231,7 @@ def _default_step_size(fit: Fit, batches: NoisyBatches, longest: float, radius: 
     )
     if sigma > 0.0:
         # Noise costs eta d sigma^2/2 at most, by the bound that the step minimises.
-        affordable = affordable_noise(loss, fit.n, fit.mu / fit.neighbors.sum_factor, dimension)
-        step_size = min(step_size, 2.0 * affordable / (dimension * sigma**2))
+        step_size = min(step_size, 2.0 * affordable_noise(problem) / (dimension * sigma**2))
     return step_size
 
 

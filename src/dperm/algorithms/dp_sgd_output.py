@@ -171,8 +171,7 @@ def dp_sgd_output(
     _check_combination(fit, settings, step_size)
     law = _noise_law(fit, settings, mechanism)
     if clip is None and settings.radius == math.inf and not fit.as_published:
-        default = typical_clip(objective.loss, objective.row_norm, fit.n, fit.mu, objective.dimension)
-        settings = replace(settings, clip=default)
+        settings = replace(settings, clip=typical_clip(fit.problem))
     settings = _with_defaults(fit, settings, _equivalent_mu(fit, law), passes, step_size)
     # 2. the run, the secret order of the records, and how far one of them moves the result
     objective.check_places()

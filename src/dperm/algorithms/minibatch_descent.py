@@ -89,8 +89,9 @@ def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
     of the squared norms is ``k^2 / (batch steps)`` at most; the batch makes it 1/10.
     """
     full = noisy_gd_schedule(problem)
-    n, mu = problem.n, min(problem.per_record().mu, 1e3)
-    hidden = 10.0 * (n * mu / math.sqrt(problem.dimension)) ** 2 / full.steps
+    n, own = problem.n, problem.per_record()
+    signal = replace(own, mu=min(own.mu, 1e3)).signal
+    hidden = 10.0 * signal**2 / full.steps
     batch_size = min(n, max(round(min(hidden, n)), min(512, n)))
     return MinibatchSchedule(
         batch_size=batch_size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Loss
 
 
@@ -85,27 +86,28 @@ def usual_gradient(loss: Loss, row_norm: float) -> float:
     return at_zero if at_zero < math.inf else row_norm
 
 
-def affordable_noise(loss: Loss, n: int, mu: float, dimension: int) -> float:
+def affordable_noise(problem: PublicProblem) -> float:
     """What noise may cost, by a bound on the risk that a default step size keeps to.
 
     A quarter of what the weights 0 cost, so that a fit is not worse than no fit. The bound is far above the
     real cost where there is much signal; margins, which may grow long, are then worth more noise.
     """
-    signal = n * mu / math.sqrt(dimension)
-    share = 0.25 * max(1.0, math.sqrt(signal / 125.0)) if loss.classification else 0.25
-    return share * typical_loss_at_zero(loss)
+    signal = problem.per_record().signal
+    share = 0.25 * max(1.0, math.sqrt(signal / 125.0)) if problem.loss.classification else 0.25
+    return share * typical_loss_at_zero(problem.loss)
 
 
-def typical_clip(loss: Loss, row_norm: float, n: int, mu: float, dimension: int) -> float:
+def typical_clip(problem: PublicProblem) -> float:
     """A clip from public numbers: below the longest gradient where there is little signal.
 
     Clipping trades bias for noise; a slope without limit is clipped like one of 1. Without noise see
     :func:`exact_clip`.
     """
-    if mu == math.inf:
+    loss, row_norm = problem.loss, problem.row_norm
+    if not problem.private:
         return exact_clip(loss, row_norm)
     longest = loss.lipschitz(row_norm)
-    share = max(0.25, math.sqrt(n * mu / math.sqrt(dimension) / 4800.0))
+    share = max(0.25, math.sqrt(problem.signal / 4800.0))
     if longest == math.inf:
         return row_norm * min(1.0, share)
     return longest * share if share < 1.0 else math.inf

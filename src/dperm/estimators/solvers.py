@@ -12,6 +12,7 @@ from dperm import algorithms
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.problem import PublicProblem
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -89,15 +90,15 @@ def choose_solver(
     """
     if epsilon == math.inf:
         return "nonprivate"
-    distance = Neighbours.parse(neighbors).sum_factor
+    relation = Neighbours.parse(neighbors)
     if delta == 0.0:
-        return _pure_solver(loss, n * epsilon / distance / dimension**1.5, objective)
+        return _pure_solver(loss, n * epsilon / relation.sum_factor / dimension**1.5, objective)
     if dimension > MAX_WHITENED or loss.n_classes is not None:
         return "noisy_gd"
     if loss.classification:
         return "preconditioned_gd"
-    mu = gdp_mu(epsilon, delta) / distance
-    return "preconditioned_gd" if _whitens_targets(loss, n * mu / math.sqrt(dimension)) else "noisy_gd"
+    problem = PublicProblem(n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation)
+    return "preconditioned_gd" if _whitens_targets(loss, problem.per_record().signal) else "noisy_gd"
 
 
 def _whitens_targets(loss: Loss, signal: float) -> bool:
