@@ -25,11 +25,11 @@ from audit_faults import (
 )
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
-from dperm.algorithms.sgd_settings import batch_and_noise_streams
 from dperm.audit import epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.bounds import epsilon_from_rates
 from dperm.losses import Huber
 from dperm.mechanisms import release_without_privacy
+from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.sampling import uniform_integers
 from reference.replaced_noise import scaled_noise
 
@@ -178,7 +178,8 @@ def given_batches(name, relation, *faults):
 def many_rounds(seed, most):
     """Entropy of a run of at least half of all rounds: their number is public, and drawn before the data."""
     for attempt in count():
-        bits, _ = batch_and_noise_streams(np.random.SeedSequence([seed, attempt]))
+        source = random_source(np.random.SeedSequence([seed, attempt]))
+        bits = random_bits(source.spawn(1)[0])
         if 2 * uniform_integers(bits, most, 1)[0] >= most:
             return [seed, attempt]
 

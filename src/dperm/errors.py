@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn about the line outside of this package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
 
 class PrivacyWarning(UserWarning):
     """The guarantee is weaker, or rests on more assumptions, than the call suggests."""

@@ -73,7 +73,7 @@ def with_exact_sum(objective):
     [
         (with_exact_sum, "coef depends on the data"),
         (algorithms.nonprivate, "coef depends on the data"),
-        (lambda objective: small(objective, clip=0.01 + objective.value(np.ones(3))), "contribution is"),
+        (lambda objective: small(objective, clip=0.01 + objective.value(np.ones(3))), "add_or_remove is"),
         (lambda objective: small(objective, steps=int(100 * objective.value(np.ones(3)))), "access"),
     ],
 )

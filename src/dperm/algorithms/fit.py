@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from types import EllipsisType
@@ -28,8 +27,8 @@ from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite, real
-from dperm.errors import PrivacyWarning
+from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
+from dperm.errors import PrivacyWarning, warn_caller
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
@@ -130,9 +129,8 @@ class Fit:
     ) -> None:
         given = _DEFAULTS | terms
         self.objective = objective
-        self.epsilon, self.delta = check_target(
-            positive_or_infinite("epsilon", epsilon), real("delta", delta, "a number from 0 to below 1")
-        )
+        self.epsilon, self.delta = check_target(epsilon, delta)
+        positive_or_infinite("epsilon", self.epsilon)
         self.neighbors = Neighbours.parse(given["neighbors"])
         self._calibration: str | None = terms.get("calibration")
         self.as_published = one_of("tight", "paper")("calibration", given["calibration"]) == "paper"
@@ -210,10 +208,9 @@ class Fit:
 
     def warn_unproved(self, name: str, reason: str) -> None:
         """Warn that published noise is used outside its proof, though the tight accountant confirms it."""
-        warnings.warn(
+        warn_caller(
             f"calibration='paper' of {name}: {reason}; the tight accountant confirms the guarantee here",
             PrivacyWarning,
-            stacklevel=5,
         )
 
     def claim_pure(self) -> None:

@@ -130,7 +130,7 @@ def _matrix_parts(X: Any) -> tuple[Any, Parts]:
         starts = matrix.indptr.astype(np.int64)
         parts = [(np.ascontiguousarray(items), starts) for items in (matrix.indices, matrix.data)]
     else:
-        matrix = as_matrix(X, stacklevel=5)
+        matrix = as_matrix(X)
         parts = [(matrix, None)]
     if matrix.shape[0] == 0:
         raise DataError(f"X must have at least one record, got shape {matrix.shape}")
@@ -143,4 +143,4 @@ def _canonical(X: Any) -> Any:
             f"a sparse X must be a CSR matrix of real numbers, got format {X.format!r} and dtype {X.dtype}: "
             "convert it with X.tocsr()"
         )
-    return as_csr(X, stacklevel=None)
+    return as_csr(X, warn=False)

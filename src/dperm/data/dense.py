@@ -1,6 +1,5 @@
 """Dense design matrices: float32 or float64 arrays in C order, read in place."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from dperm._kernels.row_kernels import DenseRows, MatrixSource, SoftmaxRows
 from dperm._kernels.threads import threads_for
 from dperm.data.rows import RowSettings, RowsInMemory
-from dperm.errors import CopyWarning, DataError
+from dperm.errors import CopyWarning, DataError, warn_caller
 
 Matrix = NDArray[np.float32] | NDArray[np.float64]
 
 
-def as_matrix(X: ArrayLike, stacklevel: int = 6) -> Matrix:
-    """``X`` as a C-ordered float32 or float64 matrix; the very same array where it already is one.
-
-    ``stacklevel`` of the warning about a copy: the caller of Objective.
-    """
+def as_matrix(X: ArrayLike) -> Matrix:
+    """``X`` as a C-ordered float32 or float64 matrix; the very same array where it already is one."""
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         raise DataError(f"X is a {type(X).__name__}, whose records are not there yet: collect() it first")
     matrix = np.asarray(X)
@@ -32,11 +28,10 @@ def as_matrix(X: ArrayLike, stacklevel: int = 6) -> Matrix:
     dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
     ready: Matrix = _in_kernel_layout(matrix, dtype)
     if isinstance(X, np.ndarray) and ready is not X and not np.shares_memory(ready, X):
-        warnings.warn(
+        warn_caller(
             f"X (dtype {matrix.dtype}, strides {matrix.strides}) was copied once: pass a float32 or "
             "float64 array in C order to have it read in place",
             CopyWarning,
-            stacklevel=stacklevel,
         )
     return ready
 

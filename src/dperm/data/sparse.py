@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,7 +11,7 @@ from dperm._kernels.row_kernels import SoftmaxRows, SparseSource
 from dperm.data.dense import DenseMatrixRows, matrix_rows
 from dperm.data.passes import Pass
 from dperm.data.rows import RowSettings
-from dperm.errors import CopyWarning, DataError
+from dperm.errors import CopyWarning, DataError, warn_caller
 
 #: Most columns of passes whose work or result grows faster than the stored entries: rows are made dense.
 MAX_DENSE_COLUMNS = 1 << 14
@@ -81,10 +80,10 @@ def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatr
     return matrix_rows(source, y, settings, lambda row: matrix[[row]].toarray()[0], kinds)
 
 
-def as_csr(X: Any, stacklevel: int | None = 5) -> Any:
+def as_csr(X: Any, *, warn: bool = True) -> Any:
     """`X` as a canonical CSR matrix of float32 or float64, of the very same arrays where it already is one.
 
-    ``stacklevel`` of the warning about a copy: the caller of Objective. None for no warning.
+    `warn` about a copy.
     """
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions (records, columns), got shape {X.shape}")
@@ -104,12 +103,11 @@ def as_csr(X: Any, stacklevel: int | None = 5) -> Any:
     if matrix.dtype not in (np.float32, np.float64):
         reasons.append(f"dtype {X.dtype}")
         matrix = matrix.astype(np.float64)
-    if reasons and stacklevel is not None:
-        warnings.warn(
+    if reasons and warn:
+        warn_caller(
             f"X ({', '.join(reasons)}) was copied once: pass a float32 or float64 CSR matrix with sorted "
             "indices, none of them twice, to have it read in place",
             CopyWarning,
-            stacklevel=stacklevel,
         )
     return matrix
 

@@ -184,7 +184,7 @@ def check_options(
 
 def sound_matrix(X: Any) -> Any:
     """`X`; where it is sparse, in canonical CSR form, its arrays checked before anybody trusts them."""
-    return as_csr(X, stacklevel=7) if is_sparse(X) else X
+    return as_csr(X) if is_sparse(X) else X
 
 
 def row_scales(X: Any, row_norm: float, fit_intercept: bool) -> NDArray[np.float64]:

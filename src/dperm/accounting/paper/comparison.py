@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from dperm.accounting._checks import check_delta, check_real, shown
-from dperm.errors import PrivacyWarning
+from dperm.errors import PrivacyWarning, warn_caller
 
 Settings = ParamSpec("Settings")
 Result = TypeVar("Result")
@@ -137,11 +136,10 @@ def verified_noise(comparison: PaperComparison) -> float:
             "Use calibration='tight'."
         )
     if not c.proved:
-        warnings.warn(
+        warn_caller(
             f"These settings are outside the range for which the paper proves its noise ({c.algorithm}); the "
             f"accountant certifies the claim (epsilon = {c.true_epsilon:.4g}).",
             PrivacyWarning,
-            stacklevel=3,
         )
     return c.paper_noise
 

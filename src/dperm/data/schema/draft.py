@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.table_columns import TableColumn, as_frame, read_columns
-from dperm.errors import DataError, PrivacyWarning
+from dperm.errors import DataError, PrivacyWarning, warn_caller
 
 MAX_CATEGORIES = 200  # a column of more texts is a name or a number of the record rather than a category
 _SMALLEST_UNIT = 1e-300  # powers of ten below it are 0 at some point
@@ -32,13 +31,12 @@ def draft_columns(table: Any) -> tuple[list[SchemaColumn], list[str]]:
             f"no description suits any of the table's columns {left_out}: a schema describes finite numbers, "
             f"and columns of at most {MAX_CATEGORIES} different texts or truth values"
         )
-    warnings.warn(
+    warn_caller(
         "this schema was read from the data and is a draft: bounds and categories that were measured on "
         "records tell about records, and a guarantee that rests on them covers nothing. Check every entry "
         "against what is publicly known of the column, and replace it by that, before the schema is used."
         + (f" No description suits {', '.join(map(repr, left_out))}: ignored." if left_out else ""),
         PrivacyWarning,
-        stacklevel=3,
     )
     return [column for column in drafts.values() if column is not None], left_out
 
