@@ -82,7 +82,7 @@ def dealt_batches():
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (rrpsgd, dp_sgd_gradient):
-            patch.setattr(sys.modules[module.__wrapped__.__module__], "draw_batches", deal)
+            patch.setattr(sys.modules[module.__wrapped__.__module__], "fresh_batches", deal)
         yield
 
 

@@ -333,10 +333,23 @@ cdef tuple argument_names():
 cdef tuple ARGUMENT_NAMES = argument_names()
 
 
+# Numbers of the arguments that passes of each class have: to look for one that is not there takes long.
+cdef dict ARGUMENTS_OF = {}
+
+
+cdef tuple arguments_of(pass_):
+    cdef tuple numbers = ARGUMENTS_OF.get(type(pass_))
+    if numbers is None:
+        numbers = tuple(k for k, name in enumerate(ARGUMENT_NAMES) if hasattr(pass_, name))
+        if type(pass_) is not SimpleNamespace:  # each has attributes of its own
+            ARGUMENTS_OF[type(pass_)] = numbers
+    return numbers
+
+
 cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
     """Fills `value` from the attributes of `pass_`; returns the arrays that it points into."""
     cdef list alive = []
-    cdef const pass_argument *argument = pass_arguments
+    cdef const pass_argument *argument
     cdef char *place
     memset(value, 0, sizeof(value[0]))
     cdef int kind = pass_kind_of(pass_.kernel.encode())
@@ -346,8 +359,8 @@ cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
     loss_spec = getattr(pass_, "loss_spec", None)
     if loss_spec and loss_spec[0] != SOFTMAX:
         value.loss = loss_of(loss_spec)
-    for name in ARGUMENT_NAMES:
-        given = getattr(pass_, name, None)
+    for k in arguments_of(pass_):
+        argument, given = &pass_arguments[<int>k], getattr(pass_, ARGUMENT_NAMES[k])
         place = <char *>value + argument.offset
         if given is None:
             pass
@@ -361,7 +374,6 @@ cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
             (<const void **>place)[0] = start_of(array)
             if argument.length_offset:
                 (<int64_t *>(<char *>value + argument.length_offset))[0] = array.shape[argument.axis]
-        argument += 1
     if softmax and value.w != NULL:
         value.n_classes = pass_.w.shape[1]
     return alive

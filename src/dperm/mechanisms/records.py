@@ -14,7 +14,7 @@ from dperm.private_values.bounded import Bounded
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ReleaseRecord:
     """One release that was made, or several alike in a row; public.
 
@@ -42,6 +42,17 @@ class ReleaseRecord:
     noise: str = "exact"
     selection: bool = False
     count: int = 1
+
+    def repeats(self, other: ReleaseRecord) -> bool:
+        """Whether both tell of the same release but for how often it was made."""
+        return (
+            self.sensitivity == other.sensitivity
+            and self.scale == other.scale
+            and self.grid == other.grid
+            and self.noise == other.noise
+            and self.selection == other.selection
+            and self.event == other.event
+        )
 
 
 @dataclass(frozen=True)

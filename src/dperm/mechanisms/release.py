@@ -6,7 +6,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,9 +119,10 @@ class Releaser:
         if not 0.0 < record.sensitivity < math.inf:
             raise ValueError(f"a sensitivity must be positive and finite, got {record.sensitivity!r}")
         self.budget.spend(record.event, count=record.count)
-        if self.releases and self.releases[-1] == replace(record, count=self.releases[-1].count):
-            record = replace(record, count=record.count + self.releases.pop().count)
-        self.releases.append(record)
+        if self.releases and self.releases[-1].repeats(record):
+            self.releases[-1].count += record.count
+        else:
+            self.releases.append(record)
 
     @watched
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
