@@ -107,21 +107,23 @@ def needs(*, neighbors: str = "add_or_remove", **properties: Any) -> Callable[[A
 
     def declare(algorithm: Algorithm) -> Algorithm:
         name, signature = algorithm.__name__, signature_with_terms(algorithm, neighbors=neighbors)
+        defaults = {
+            word: parameter.default
+            for word, parameter in signature.parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
 
         @functools.wraps(algorithm)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            try:
-                given = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{name}() {error}") from None
-            given.apply_defaults()
-            objective = given.args[0]
+        def checked(objective: Objective, *args: Any, **kwargs: Any) -> Any:
+            unknown = next((word for word in kwargs if word not in signature.parameters), None)
+            if unknown is not None:
+                raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
             if not isinstance(getattr(objective, "loss", None), Loss):
                 raise TypeError(f"{name}() needs a dperm.Objective, got {type(objective).__name__}")
             reason = required.refusal(objective)
             if reason is not None:
                 raise ValueError(f"{name} {reason}")
-            return algorithm(*given.args, **given.kwargs)
+            return algorithm(objective, *args, **(defaults | kwargs))
 
         checked.needs = required  # type: ignore[attr-defined]
         checked.__signature__ = signature  # type: ignore[attr-defined]

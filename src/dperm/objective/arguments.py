@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from numbers import Integral, Real
@@ -90,6 +91,7 @@ def check_memory(n_bytes: float, what: str) -> None:
         )
 
 
+@functools.cache  # asked for before every fit
 def machine_memory() -> float:
     """Bytes of memory that this process may use at most; infinite where the system does not tell."""
     try:
