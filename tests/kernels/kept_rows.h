@@ -79,8 +79,8 @@ static void set_shape(struct kept_rows *kept, enum real_type type, int64_t n, in
     kept->n_columns = d;
 }
 
-static inline void make_dense(const struct program *program, enum real_type type, int64_t n, int64_t d,
-                       struct kept_rows *kept) {
+static inline void make_dense(const struct program *program, enum real_type type, int64_t n,
+                              int64_t d, struct kept_rows *kept) {
     void *x = room_for_reals(program, type, n * d);
     for (int64_t at = 0; at < n * d; at++)
         put_real(type, x, at, entry_of_row(program, at / d));
