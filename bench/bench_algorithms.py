@@ -24,6 +24,7 @@ from dperm.accounting import gdp_mu
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.privgene import PrivGeneSchedule
+from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, SquaredError
 from measuring import Call, command_line, ratio, seconds
 from problems import dp_agd_twin
@@ -55,9 +56,9 @@ def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
     obj = objective(records)
     rng = np.random.default_rng()
     mu = gdp_mu(EPSILON, DELTA)
-    facts = (obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
-    descent = noisy_gd_schedule(*facts)
-    white = preconditioned_gd_schedule(*facts)
+    facts = PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
+    descent = noisy_gd_schedule(facts)
+    white = preconditioned_gd_schedule(facts)
     genes = PrivGeneSchedule(generations=30, stride=0.4, decay=0.97, entry_bound=obj.row_norm)
 
     def whitened() -> object:

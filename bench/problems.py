@@ -11,6 +11,7 @@ from dperm import Objective
 from dperm.accounting import gdp_mu
 from dperm.accounting.zcdp import zcdp_rho
 from dperm.algorithms.dp_agd import dp_agd_schedule
+from dperm.algorithms.problem import PublicProblem
 from measuring import Call
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -67,7 +68,7 @@ def dp_agd_twin(
     """DP-AGD under zCDP in numpy, on the rows that `obj` means; returns its random number of updates."""
     rows = twin.scaled_rows(X, obj.row_norm, True)
     mu, rho = gdp_mu(epsilon, delta), zcdp_rho(epsilon, delta)
-    schedule = dp_agd_schedule(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
+    schedule = dp_agd_schedule(PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm))
     selection = schedule.selection_share * rho / schedule.splits
     gradient = rho / schedule.splits - selection
     return lambda: twin.dp_agd(rows, y, rho, gradient, selection, schedule, np.random.default_rng())[1]
