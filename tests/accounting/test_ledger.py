@@ -12,8 +12,8 @@ from reference.threads import in_threads
 
 
 class TestLedger(LedgerContract):
-    def make(self, epsilon, delta, accountant="gdp", *, name="data"):
-        return Ledger(epsilon, delta, accountant, name=name)
+    def make(self, epsilon, delta, accountant="gdp", *, name="data", **terms):
+        return Ledger(epsilon, delta, accountant, name=name, **terms)
 
 
 def test_pickling_says_why_not():
@@ -80,5 +80,6 @@ def test_repr():
     ledger = Ledger(3.0, 1e-6, name="adult")
     ledger.charge(epsilon=1.0, delta=1e-6)
     assert repr(ledger).startswith(
-        "Ledger('adult', epsilon=3, delta=1e-06, accountant='gdp': spent=1, remaining=2.77"
+        "Ledger('adult', epsilon=3, delta=1e-06, accountant='gdp', neighbors='add_or_remove': spent=1, "
+        "remaining=2.75"
     )

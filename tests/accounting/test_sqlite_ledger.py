@@ -60,10 +60,10 @@ class TestSqliteLedger(LedgerContract):
         cls.path = tmp_path_factory.mktemp("contract") / "budget.db"
         cls.number = itertools.count()
 
-    def make(self, epsilon, delta, accountant="gdp", *, name="data"):
+    def make(self, epsilon, delta, accountant="gdp", *, name="data", **terms):
         names = ledger_names(self.path) if self.path.exists() else []
         name = name if name not in names else f"{name} {next(self.number)}"
-        return open_ledger(self.path, name, epsilon, delta, accountant)
+        return open_ledger(self.path, name, epsilon, delta, accountant, **terms)
 
     def test_grid_search_in_processes_charges_every_fit(self):
         ledger = self.make(3.0, DELTA)
@@ -81,7 +81,7 @@ class TestOpening:
         assert again.history() == [entry]
         assert entry.statement["clip"] == [1, "inf"]
         assert (again.epsilon, again.delta, again.accountant, again.name) == (3.0, DELTA, "gdp", "adult")
-        assert (again.spent, again.seal, again.total_units) == (1.0, ledger.seal, budget_units(3.0, DELTA))
+        assert (again.spent, again.seal, again.caps) == (1.0, ledger.seal, ledger.caps)
         assert again == ledger
         assert open_ledger(path, "adult", 3.0, DELTA) == ledger
         assert open_ledger(path, "adult", Fraction(3), DELTA) == ledger
@@ -228,12 +228,12 @@ class TestTampering:
         ledger.charge(epsilon=1.0, delta=DELTA)
         for statement in [
             "DELETE FROM entry",
-            "UPDATE entry SET cost_units = '0'",
+            "UPDATE entry SET cost = '0 0 0'",
             "DELETE FROM ledger",
             "UPDATE ledger SET epsilon = 100",
             "UPDATE ledger SET entries = 0",
             "INSERT OR REPLACE INTO entry SELECT * FROM entry",
-            "REPLACE INTO entry SELECT 1, ledger, 2, '', '', 0, 0, '', '0', '0', '', 0, '', '' FROM entry",
+            "REPLACE INTO entry SELECT 1, ledger, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '' FROM entry",
         ]:
             with pytest.raises(sqlite3.IntegrityError):
                 edit(path, statement)
@@ -243,7 +243,7 @@ class TestTampering:
         "statements",
         [
             ["DROP TRIGGER entry_is_kept"],
-            ["DROP TRIGGER entry_is_fixed", "UPDATE entry SET cost_units = '1' WHERE sequence = 1"],
+            ["DROP TRIGGER entry_is_fixed", "UPDATE entry SET cost = '1 0 0' WHERE sequence = 1"],
             ["DROP TRIGGER ledger_is_fixed", "UPDATE ledger SET epsilon = 9"],
             ["CREATE TRIGGER more BEFORE INSERT ON entry BEGIN SELECT 1; END"],
             ["PRAGMA writable_schema = ON", "UPDATE sqlite_master SET name = 'x' WHERE type = 'trigger'"],
@@ -261,7 +261,7 @@ class TestTampering:
             ("entry_is_fixed", "UPDATE entry SET epsilon = 0.2 WHERE sequence = 1"),
             ("entry_is_kept", "DELETE FROM entry WHERE sequence = 2"),
             ("entry_is_kept", "DELETE FROM entry WHERE sequence = 3"),
-            ("ledger_is_fixed", "UPDATE ledger SET total_units = total_units || '0'"),
+            ("ledger_is_fixed", "UPDATE ledger SET caps = '1' || caps"),
             ("ledger_is_fixed", "UPDATE ledger SET entries = 2"),
         ],
     )
@@ -317,10 +317,17 @@ class TestTampering:
             open_ledger(path, "adult", 3.0, DELTA)
         assert not path.exists()
 
-    def test_newer_format(self, path, ledger):
-        edit(path, "PRAGMA user_version = 2")
+    @pytest.mark.parametrize(
+        ("version", "words"),
+        [
+            (3, r"format 3.*Install a newer dperm"),
+            (1, r"format 1.*neighbouring relations.*create a new ledger"),
+        ],
+    )
+    def test_other_formats(self, path, ledger, version, words):
+        edit(path, f"PRAGMA user_version = {version}")
         for use in (lambda: open_ledger(path, "adult"), lambda: ledger.charge(epsilon=0.1, delta=DELTA)):
-            with pytest.raises(LedgerVersionError, match=r"format 2.*Install a newer dperm"):
+            with pytest.raises(LedgerVersionError, match=words):
                 use()
 
     def test_other_databases_are_left_alone(self, path):

@@ -17,7 +17,10 @@ from dperm.accounting.events import (
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.group_privacy import group_privacy_target
 from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
-from dperm.accounting.ledger.ledger import Ledger, LedgerEntry, PrivacyLedger, check_ledger
+from dperm.accounting.ledger.cost import Cost, FitCost
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.ledger import Ledger
+from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger, check_ledger
 from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
@@ -56,10 +59,13 @@ __all__ = [
     "UNITS_PER_ONE",
     "Accountant",
     "Budget",
+    "Cost",
     "ExponentialMechanismRelease",
+    "FitCost",
     "GaussianRelease",
     "Ledger",
     "LedgerEntry",
+    "LedgerPart",
     "Neighbours",
     "NoiseChoice",
     "PaperComparison",

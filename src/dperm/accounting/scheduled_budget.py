@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 
 from dperm.accounting._checks import check_steps
 from dperm.accounting.events import PrivacyEvent
+from dperm.accounting.ledger.cost import FitCost
 from dperm.accounting.units import Units
 from dperm.errors import BudgetExceededError
 
@@ -28,6 +30,9 @@ class ScheduledBudget:
         How often it happens at most.
     accountant : str
         What showed that the schedule meets the guarantee, such as "pld".
+    cost : FitCost or callable, optional
+        What the whole schedule costs a ledger, see `PrivacyLedger.charge`; by default what the guarantee and
+        the accountant say.
 
     Examples
     --------
@@ -38,9 +43,16 @@ class ScheduledBudget:
     False
     """
 
-    def __init__(self, event: PrivacyEvent, count: int, accountant: str) -> None:
+    def __init__(
+        self,
+        event: PrivacyEvent,
+        count: int,
+        accountant: str,
+        cost: FitCost | Callable[[float], FitCost] | None = None,
+    ) -> None:
         self.event = event
         self.accountant = accountant
+        self.cost = cost
         self._count = check_steps(count, "count")
         self._spent = 0
         self._lock = threading.Lock()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.estimators.shared_text import with_shared_text

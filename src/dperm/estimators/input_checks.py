@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.algorithms.fit_result import FitResult
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.files.record_files import RecordFiles

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils import Tags
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearClassifier
 from dperm.estimators.shared_text import with_shared_text

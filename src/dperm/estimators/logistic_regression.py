@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import by_blocks
 from dperm.estimators.linear_model import PrivateLinearClassifier

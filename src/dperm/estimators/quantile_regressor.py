@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.estimators.shared_text import with_shared_text

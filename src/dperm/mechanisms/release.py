@@ -20,7 +20,7 @@ from dperm.accounting.events import (
     PrivacyEvent,
     PureRelease,
 )
-from dperm.accounting.ledger.ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.mechanisms.batches import SecretBatches
@@ -108,6 +108,9 @@ class Releaser:
                 accountant=accountant,
                 description=description,
                 statement=facts,
+                neighbors=str(self.neighbors),
+                cost=budget.cost if isinstance(budget, ScheduledBudget) else None,
+                seeded=self.random == "seeded",
             )
 
     def sampling_bits(self) -> RandomBits:

@@ -15,19 +15,38 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dperm.accounting._read_only import ReadOnlyMapping
-from dperm.accounting.ledger.ledger import LedgerEntry
+from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.cost import Cost
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.accounting.units import Units
 
-BUDGET_COLUMNS = ("name", "epsilon", "delta", "accountant", "total_units", "created", "version", "identity")
+BUDGET_COLUMNS = (
+    "name",
+    "epsilon",
+    "delta",
+    "accountant",
+    "neighbors",
+    "slack",
+    "pure",
+    "ceiling",
+    "allow_seeded",
+    "caps",
+    "created",
+    "version",
+    "identity",
+)
 ENTRY_COLUMNS = (
     "sequence",
     "created",
+    "kind",
+    "part",
     "description",
     "epsilon",
     "delta",
     "accountant",
-    "cost_units",
-    "spent_units",
+    "cost",
+    "spent",
     "statement",
     "process",
     "version",
@@ -46,45 +65,65 @@ class Link:
     Attributes
     ----------
     sequence : int
-        Number of charges so far.
+        Number of entries so far.
     seal : str
         Hash of the last one, in hexadecimal; of the budget itself before the first.
-    spent : int or math.inf
-        Sum of the costs so far.
+    account : Account
+        What they come to.
     when : datetime
-        Time of the last charge, or of creation.
+        Time of the last entry, or of creation.
     """
 
     sequence: int
     seal: str
-    spent: Units
+    account: Account
     when: datetime
 
 
+def terms_of(budget: Sequence[Any]) -> LedgerTerms:
+    """The terms of a ledger, from the values of `BUDGET_COLUMNS`."""
+    fact = dict(zip(BUDGET_COLUMNS, budget, strict=True))
+    return LedgerTerms(
+        fact["epsilon"],
+        fact["delta"],
+        fact["accountant"],
+        name=fact["name"],
+        neighbors=fact["neighbors"],
+        slack=fact["slack"],
+        pure=fact["pure"],
+        ceiling=fact["ceiling"],
+        allow_seeded=bool(fact["allow_seeded"]),
+    )
+
+
 def start(budget: Sequence[Any]) -> Link:
-    """The place before the first charge, from the values of `BUDGET_COLUMNS`."""
-    created = _time(budget[BUDGET_COLUMNS.index("created")])
-    return Link(0, _seal("", budget), 0, created)
+    """The place before the first entry, from the values of `BUDGET_COLUMNS`."""
+    fact = dict(zip(BUDGET_COLUMNS, budget, strict=True))
+    # The caps were fixed when the ledger was created: another version may round differently.
+    account = Account(terms_of(budget), fact["epsilon"], parse_cost(fact["caps"]))
+    return Link(0, _seal("", budget), account, _time(fact["created"]))
 
 
 def append(link: Link, entry: LedgerEntry) -> tuple[tuple[Any, ...], Link]:
     """Values of `ENTRY_COLUMNS` for `entry` after `link`, and the place after it."""
-    spent = link.spent + entry.cost_units
+    account = link.account.after(entry)
     values = (
         link.sequence + 1,
         time_text(entry.when),
+        entry.kind,
+        entry.part,
         entry.description,
         entry.epsilon,
         entry.delta,
         entry.accountant,
-        units_text(entry.cost_units),
-        units_text(spent),
+        cost_text(entry.cost),
+        cost_text(account.total()),
         json.dumps(dict(entry.statement), sort_keys=True, allow_nan=False),
         entry.process,
         entry.version,
     )
     seal = _seal(link.seal, values)
-    return (*values, seal), Link(link.sequence + 1, seal, spent, entry.when)
+    return (*values, seal), Link(link.sequence + 1, seal, account, entry.when)
 
 
 def follow(link: Link, row: Sequence[Any]) -> tuple[LedgerEntry, Link]:
@@ -106,15 +145,17 @@ def follow(link: Link, row: Sequence[Any]) -> tuple[LedgerEntry, Link]:
         epsilon=fact["epsilon"],
         delta=fact["delta"],
         accountant=fact["accountant"],
-        cost_units=parse_units(fact["cost_units"]),
+        cost=parse_cost(fact["cost"]),
         statement=ReadOnlyMapping(json.loads(fact["statement"])),
+        part=fact["part"],
+        kind=fact["kind"],
         process=fact["process"],
         version=fact["version"],
     )
-    spent = parse_units(fact["spent_units"])
-    if spent != link.spent + entry.cost_units:
+    account = link.account.after(entry)
+    if parse_cost(fact["spent"]) != account.total():
         raise ChainError(f"the sum at charge {link.sequence + 1} is wrong")
-    return entry, Link(link.sequence + 1, fact["seal"], spent, entry.when)
+    return entry, Link(link.sequence + 1, fact["seal"], account, entry.when)
 
 
 def time_text(when: datetime) -> str:
@@ -122,17 +163,17 @@ def time_text(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def units_text(units: Units) -> str:
-    """Units exactly, as decimal digits or "inf": they do not fit into 64 bits."""
-    return "inf" if units == math.inf else str(units)
+def cost_text(cost: Cost) -> str:
+    """A cost exactly, as three integers or "inf": they do not fit into 64 bits."""
+    return " ".join("inf" if units == math.inf else str(units) for units in cost.columns)
 
 
-def parse_units(text: str) -> Units:
-    """Inverse of `units_text`."""
-    units: Units = math.inf if text == "inf" else int(text)
-    if units < 0 or units_text(units) != text:
-        raise ChainError(f"{text!r} is no number of units")
-    return units
+def parse_cost(text: str) -> Cost:
+    """Inverse of `cost_text`."""
+    columns: list[Units] = [math.inf if word == "inf" else int(word) for word in text.split(" ")]
+    if len(columns) != 3 or min(columns) < 0 or cost_text(Cost(*columns)) != text:
+        raise ChainError(f"{text!r} is no cost")
+    return Cost(*columns)
 
 
 def _time(text: str) -> datetime:

@@ -9,16 +9,19 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from dperm import __version__
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, shown
+from dperm.accounting._checks import check_positive, shown
 from dperm.accounting._read_only import ReadOnlyMapping, plain
 from dperm.accounting.ledger import chain
+from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.errors import RESTORE
-from dperm.accounting.ledger.ledger import LedgerEntry, PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import Check, PrivacyLedger
 from dperm.accounting.ledger.store import Kept, LedgerFile
-from dperm.accounting.units import Accountant, Units, budget_units
+from dperm.accounting.ledger.terms import LedgerTerms
+from dperm.accounting.units import Accountant
 from dperm.errors import LedgerCorruptError, LedgerMismatchError, LedgerNotFoundError
 
 _SCHEME = "sqlite:///"
@@ -30,6 +33,16 @@ _INSERT = (
 )
 
 
+class FurtherTerms(TypedDict, total=False):
+    """Terms of a ledger beside its budget; `Ledger` documents each."""
+
+    neighbors: str
+    slack: float
+    pure: float
+    ceiling: float
+    allow_seeded: bool
+
+
 def open_ledger(
     url: str | os.PathLike[str],
     name: str,
@@ -38,6 +51,7 @@ def open_ledger(
     accountant: str | None = None,
     *,
     timeout: float = 30.0,
+    **terms: Unpack[FurtherTerms],
 ) -> SqliteLedger:
     """Open the durable ledger of a data set, or create it when a budget is given.
 
@@ -55,6 +69,8 @@ def open_ledger(
         What adds up, see `PrivacyLedger`; "gdp" when a ledger is created without it.
     timeout : float, default=30.0
         How long to wait for other processes that are charging, seconds.
+    neighbors, slack, pure, ceiling, allow_seeded : optional
+        Further terms, as of `Ledger`. If the ledger exists, they must be those it was created with.
 
     Returns
     -------
@@ -79,26 +95,25 @@ def open_ledger(
     """
     file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
     _check_name(name)
+    if (epsilon is None) != (delta is None):
+        raise ValueError("a budget is an epsilon and a delta: give both, or neither to open what exists.")
+    asked = None
     if epsilon is not None and delta is not None:
-        epsilon, delta = check_positive_epsilon(epsilon), check_delta(delta)
-        kind = Accountant.parse(accountant or "gdp")
-        budget_units(epsilon, delta, kind)  # may be too small
+        further: dict[str, Any] = {**terms}
+        asked = LedgerTerms(epsilon, delta, Accountant.parse(accountant or "gdp"), name=name, **further)
         if not file.exists():
             file.create()
-    elif (epsilon is None) != (delta is None):
-        raise ValueError("a budget is an epsilon and a delta: give both, or neither to open what exists.")
     file.check()
-    if epsilon is not None and delta is not None:
-        _create_missing(file, name, epsilon, delta, kind)
+    if asked is not None:
+        _create_missing(file, asked)
     ledger = SqliteLedger(file.path, name, timeout=timeout)
-    given = {"epsilon": epsilon, "delta": delta, "accountant": accountant and Accountant.parse(accountant)}
-    for key, value in given.items():
-        if value is not None and value != getattr(ledger, key):
-            raise LedgerMismatchError(
-                file.path,
-                f"Ledger {name!r} was created with {key}={getattr(ledger, key)!s}, not {key}={value}.",
-                "A budget cannot be changed: open the ledger without one, or create one of another name.",
-            )
+    given = {"epsilon": epsilon, "delta": delta, "accountant": accountant, **terms}
+    for key, value in ledger._terms.differences(**given).items():
+        raise LedgerMismatchError(
+            file.path,
+            f"Ledger {name!r} was created with {key}={getattr(ledger._terms, key)!s}, not {key}={value}.",
+            "A budget cannot be changed: open the ledger without one, or create one of another name.",
+        )
     return ledger
 
 
@@ -159,12 +174,9 @@ class SqliteLedger(PrivacyLedger):
             if row is None:
                 raise _unknown(self._file, kept.connection, name)
             self._key, self._budget = row[0], row[1 : 1 + len(chain.BUDGET_COLUMNS)]
-            facts = dict(zip(chain.BUDGET_COLUMNS, self._budget, strict=True))
             with self._verification():
                 self._link = self._first = chain.start(self._budget)
-                super().__init__(facts["epsilon"], facts["delta"], facts["accountant"], name=name)
-                # Fixed when the ledger was created: another version may round differently.
-                self._total_units = chain.parse_units(facts["total_units"])
+                super().__init__(chain.terms_of(self._budget))
             self._follow(kept)
 
     @property
@@ -187,23 +199,31 @@ class SqliteLedger(PrivacyLedger):
         with self._file.transaction(write=False) as kept:
             return self._follow(kept, whole=True)
 
-    def _summary(self) -> tuple[int, Units, LedgerEntry | None]:
-        link = self._refresh()
-        only = self.history()[0] if link.sequence == 1 else None
-        return link.sequence, link.spent, only
+    def _account(self) -> Account:
+        return self._refresh().account
 
-    def _append(self, entry: LedgerEntry, advice: str) -> LedgerEntry:
+    def _known_account(self) -> Account:
+        return self._link.account
+
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
         facts = ReadOnlyMapping(plain(entry.statement))
         with self._file.transaction(write=True) as kept:
             link = self._refresh()
-            if link.spent + entry.cost_units > self._total_units:
-                raise self._exceeded(entry, advice)
+            if not check(link.account, entry):
+                return None
             when = max(datetime.now(UTC), link.when)
             entry = replace(entry, when=when, statement=facts)
             row, link = chain.append(link, entry)
             kept.connection.execute(_INSERT, (self._key, *row))
         self._link = link
         return entry
+
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        with self._file.transaction(write=True) as kept:
+            connection, key = kept.connection, (self._key, name)
+            connection.execute("INSERT OR IGNORE INTO secret VALUES (?, ?, ?)", (*key, secret))
+            query = "SELECT value FROM secret WHERE ledger = ? AND name = ?"
+            return bytes(connection.execute(query, key).fetchone()[0])
 
     def _refresh(self) -> chain.Link:
         """Verify what was charged since this object last looked."""
@@ -215,9 +235,9 @@ class SqliteLedger(PrivacyLedger):
         """Read and verify what this object has not seen; all charges if `whole` or on a new connection."""
         entries, connection = [], kept.connection
         with self._verification():
-            row = _budget_row(connection, self._name)
+            row = _budget_row(connection, self.name)
             if row is None or row[1:-2] != self._budget:
-                raise chain.ChainError(f"ledger {self._name!r} was replaced by another one")
+                raise chain.ChainError(f"ledger {self.name!r} was replaced by another one")
             link = self._link
             if link.sequence > 0:
                 known = connection.execute(
@@ -235,7 +255,7 @@ class SqliteLedger(PrivacyLedger):
                 entries.append(entry)
             if row[-2:] != (link.sequence, link.seal):
                 raise chain.ChainError(f"{row[-2]} charges were made and {link.sequence} are there")
-            if link.spent > self._total_units:
+            if not link.account.total().within(link.account.caps):
                 raise chain.ChainError("more was charged than the budget allows")
         kept.verified.add(self._key)
         self._link = link
@@ -284,17 +304,27 @@ def _budget_row(connection: sqlite3.Connection, name: str) -> tuple[Any, ...] | 
     return found
 
 
-def _create_missing(
-    file: LedgerFile, name: str, epsilon: float, delta: float, accountant: Accountant
-) -> None:
+def _create_missing(file: LedgerFile, terms: LedgerTerms) -> None:
     with file.transaction(write=False) as kept:
-        if _budget_row(kept.connection, name) is not None:
+        if _budget_row(kept.connection, terms.name) is not None:
             return
-    total = chain.units_text(budget_units(epsilon, delta, accountant))
-    now = chain.time_text(datetime.now(UTC))
-    budget = (name, epsilon, delta, str(accountant), total, now, __version__, secrets.token_hex(16))
+    budget = (
+        terms.name,
+        terms.epsilon,
+        terms.delta,
+        str(terms.accountant),
+        str(terms.neighbors),
+        terms.slack,
+        terms.pure,
+        terms.ceiling,
+        int(terms.allow_seeded),
+        chain.cost_text(terms.caps(terms.epsilon)),
+        chain.time_text(datetime.now(UTC)),
+        __version__,
+        secrets.token_hex(16),
+    )
     with file.transaction(write=True) as kept:
-        if _budget_row(kept.connection, name) is None:  # nobody was faster
+        if _budget_row(kept.connection, terms.name) is None:  # nobody was faster
             kept.connection.execute(
                 f"INSERT INTO ledger ({_BUDGET}, seal, entries) "
                 f"VALUES ({', '.join('?' * len(budget))}, ?, 0)",

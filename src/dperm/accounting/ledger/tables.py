@@ -8,7 +8,7 @@ from dperm.accounting.ledger.errors import RESTORE
 from dperm.errors import LedgerCorruptError, LedgerVersionError
 
 APPLICATION_ID = 0x6470726D  # "dprm"
-VERSION = 1
+VERSION = 2
 
 _STATEMENTS = (
     """CREATE TABLE ledger (
@@ -17,7 +17,12 @@ _STATEMENTS = (
   epsilon REAL NOT NULL,
   delta REAL NOT NULL,
   accountant TEXT NOT NULL,
-  total_units TEXT NOT NULL,
+  neighbors TEXT NOT NULL,
+  slack REAL NOT NULL,
+  pure REAL NOT NULL,
+  ceiling REAL NOT NULL,
+  allow_seeded INTEGER NOT NULL,
+  caps TEXT NOT NULL,
   created TEXT NOT NULL,
   version TEXT NOT NULL,
   identity TEXT NOT NULL,
@@ -29,24 +34,37 @@ _STATEMENTS = (
   ledger INTEGER NOT NULL REFERENCES ledger (id),
   sequence INTEGER NOT NULL,
   created TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  part TEXT NOT NULL,
   description TEXT NOT NULL,
   epsilon REAL NOT NULL,
   delta REAL NOT NULL,
   accountant TEXT NOT NULL,
-  cost_units TEXT NOT NULL,
-  spent_units TEXT NOT NULL,
+  cost TEXT NOT NULL,
+  spent TEXT NOT NULL,
   statement TEXT NOT NULL,
   process INTEGER NOT NULL,
   version TEXT NOT NULL,
   seal TEXT NOT NULL,
   UNIQUE (ledger, sequence)
 )""",
+    """CREATE TABLE secret (
+  ledger INTEGER NOT NULL REFERENCES ledger (id),
+  name TEXT NOT NULL,
+  value BLOB NOT NULL,
+  UNIQUE (ledger, name)
+)""",
+    """CREATE TRIGGER secret_is_kept BEFORE DELETE ON secret
+BEGIN SELECT RAISE(ABORT, 'a secret cannot be deleted'); END""",
+    """CREATE TRIGGER secret_is_fixed BEFORE UPDATE ON secret
+BEGIN SELECT RAISE(ABORT, 'a secret cannot be changed'); END""",
     """CREATE TRIGGER ledger_is_kept BEFORE DELETE ON ledger
 BEGIN SELECT RAISE(ABORT, 'a ledger cannot be deleted'); END""",
     """CREATE TRIGGER ledger_is_fixed BEFORE UPDATE ON ledger
-WHEN (NEW.id, NEW.name, NEW.epsilon, NEW.delta, NEW.accountant, NEW.total_units, NEW.created, NEW.version,
-  NEW.identity, NEW.entries) IS NOT (OLD.id, OLD.name, OLD.epsilon, OLD.delta, OLD.accountant,
-  OLD.total_units, OLD.created, OLD.version, OLD.identity, OLD.entries + 1)
+WHEN (NEW.id, NEW.name, NEW.epsilon, NEW.delta, NEW.accountant, NEW.neighbors, NEW.slack, NEW.pure,
+  NEW.ceiling, NEW.allow_seeded, NEW.caps, NEW.created, NEW.version, NEW.identity, NEW.entries) IS NOT
+  (OLD.id, OLD.name, OLD.epsilon, OLD.delta, OLD.accountant, OLD.neighbors, OLD.slack, OLD.pure,
+  OLD.ceiling, OLD.allow_seeded, OLD.caps, OLD.created, OLD.version, OLD.identity, OLD.entries + 1)
 BEGIN SELECT RAISE(ABORT, 'a budget cannot be changed'); END""",
     """CREATE TRIGGER entry_is_kept BEFORE DELETE ON entry
 BEGIN SELECT RAISE(ABORT, 'a charge cannot be deleted'); END""",
@@ -81,6 +99,14 @@ def check_kind(connection: sqlite3.Connection, path: str) -> None:
             path,
             f"It has format {version}, and this version of dperm knows formats up to {VERSION}.",
             "Install a newer dperm.",
+        )
+    if version == 1:
+        raise LedgerVersionError(
+            path,
+            "It has format 1, whose charges may have been made under different neighbouring relations and "
+            "cannot be added up.",
+            "Open it with dperm 0.1 to see what was spent, and create a new ledger with a budget that takes "
+            "account of it.",
         )
     if version != VERSION:
         raise LedgerCorruptError(path, f"It claims format {version}, which never existed.", RESTORE)

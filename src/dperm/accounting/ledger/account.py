@@ -1,0 +1,162 @@
+"""What was charged to a ledger, part by part.
+
+The records of a ledger may be split into parts. One record is in one part of a split, so fits that see
+different parts cost together the largest of their costs, column by column; fits on all records, and splits
+that are independent of each other, add up:
+
+    cost(node) = own charges + sum over its splits of max over their parts of cost(part)
+
+(Fix the secret coins of a split, and with them the part of the record in which two data sets differ: what
+comes from other parts has equal distributions, and what comes from this one stays within the caps on
+every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies to it.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from dperm.accounting.ledger.cost import Cost, epsilon_of
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.terms import LedgerTerms
+from dperm.accounting.units import Units, budget_units
+from dperm.errors import BudgetExceededError
+
+_NOTHING = Cost()
+# Larger than every cap, and exact: what adds to it shows in its last digits.
+_LARGE = Cost(*[2**1100] * 3)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Charges by part; the path of a part is ``split/part``, of a nested one ``split/part/split/part``.
+
+    Attributes
+    ----------
+    terms : LedgerTerms
+        What was fixed at creation.
+    epsilon : float
+        The total as it is now.
+    caps : Cost
+        What everything may cost together.
+    charged : Mapping
+        Cost of the fits on the records of a part, by path; "" is all records.
+    splits : Mapping
+        Names of the parts, by path of what was split, then by name of the split.
+    closed : bool
+        Whether nothing more is taken.
+    last : LedgerEntry or None
+        The last charge.
+    charges : int
+        Number of charges.
+    """
+
+    terms: LedgerTerms
+    epsilon: float
+    caps: Cost
+    charged: Mapping[str, Cost] = field(default_factory=dict)
+    splits: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    closed: bool = False
+    last: LedgerEntry | None = None
+    charges: int = 0
+
+    def after(self, entry: LedgerEntry) -> Account:
+        """The account with one more entry."""
+        if entry.kind == "charge":
+            total = self.charged.get(entry.part, _NOTHING) + entry.cost
+            charged = {**self.charged, entry.part: total}
+            return replace(self, charged=charged, last=entry, charges=self.charges + 1)
+        if entry.kind == "split":
+            names = tuple(entry.statement["shares"])
+            siblings = {**self.splits.get(entry.part, {}), entry.description: names}
+            return replace(self, splits={**self.splits, entry.part: siblings})
+        if entry.kind == "extend":
+            return replace(self, epsilon=entry.epsilon, caps=entry.cost)
+        if entry.kind == "close":
+            return replace(self, closed=True)
+        raise ValueError(f"{entry.kind!r} is no kind of entry")
+
+    def total(self, part: str = "", extra: tuple[str, Cost] | None = None) -> Cost:
+        """Cost of all that saw records of a part, with one more charge if one is given: its part and cost."""
+        total = self.charged.get(part, _NOTHING)
+        if extra is not None and extra[0] == part:
+            total += extra[1]
+        for split, children in self.splits.get(part, {}).items():
+            largest = _NOTHING
+            for child in children:
+                largest |= self.total(joined(part, split, child), extra)
+            total += largest
+        return total
+
+    def fits(self, part: str, cost: Cost) -> bool:
+        """Whether a charge stays within the caps."""
+        return not self.closed and self.total(extra=(part, cost)).within(self.caps)
+
+    def room(self, part: str) -> Cost:
+        """What a fit on a part may cost before a cap is reached."""
+        if self.closed:
+            return _NOTHING
+        beside = self.total(extra=(part, _LARGE)) - _LARGE
+        return self.caps - beside
+
+    def epsilon_of(self, cost: Cost) -> float:
+        """Epsilon, at the ledger's delta, of what costs so much together."""
+        return epsilon_of(cost, self.terms.delta, self.terms.accountant)
+
+    def spent(self, part: str) -> float:
+        """Epsilon of everything charged that saw a part; never above the total."""
+        total, only = self.total(part), self.last
+        epsilon = self.epsilon if total == self.caps else self.epsilon_of(total)
+        if only is not None and self.charges == 1 and part in ("", only.part) and self._covers(only):
+            epsilon = min(epsilon, only.epsilon)  # alone, it guarantees what it asked for
+        return min(epsilon, self.epsilon)
+
+    def _covers(self, entry: LedgerEntry) -> bool:
+        relation = entry.statement.get("neighbors", self.terms.neighbors)
+        return entry.delta <= self.terms.delta and relation == self.terms.neighbors
+
+    def remaining(self, part: str) -> float:
+        """Largest epsilon, at the ledger's delta, of one more fit on a part."""
+        room = self.room(part)
+        if room == self.caps:
+            return self.epsilon
+        epsilon = self.epsilon_of(Cost(room.units))
+        step = 2.0**-52
+        while epsilon > 0.0 and self._costs_more(epsilon, room.units):
+            epsilon *= 1.0 - step
+            step = min(2.0 * step, 0.5)
+        return epsilon
+
+    def _costs_more(self, epsilon: float, units: Units) -> bool:
+        try:
+            return budget_units(epsilon, self.terms.delta, self.terms.accountant) > units
+        except ValueError:  # less than one unit
+            return False
+
+    def exceeded(self, entry: LedgerEntry, advice: str) -> BudgetExceededError:
+        """That there is no room for a charge."""
+        terms = self.terms
+        as_asked = bool(advice) or entry.delta == terms.delta
+        return BudgetExceededError(
+            total=self.epsilon,
+            spent=self.spent(entry.part),
+            remaining=self.remaining(entry.part),
+            requested=entry.epsilon if as_asked else self.epsilon_of(entry.cost),
+            unit=f"epsilon at delta={terms.delta:g}" + (f", ledger {terms.name!r}" if terms.name else ""),
+            advice="The ledger was closed." if self.closed else advice,
+        )
+
+    def check_extension(self, epsilon: float) -> None:
+        """Raise ValueError unless the total can be raised to `epsilon`."""
+        if self.closed:
+            raise ValueError("The ledger was closed: it cannot be extended.")
+        if not self.epsilon < epsilon <= self.terms.ceiling:
+            raise ValueError(
+                f"epsilon must be above the present total {self.epsilon:g} and at most the ceiling "
+                f"{self.terms.ceiling:g}, which was fixed when the ledger was created, got {epsilon:g}."
+            )
+
+
+def joined(part: str, split: str, child: str) -> str:
+    """Path of a part of a split of `part`."""
+    return f"{part}/{split}/{child}" if part else f"{split}/{child}"

@@ -1,0 +1,60 @@
+"""One line of a ledger."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dperm import __version__
+from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting.ledger.cost import Cost
+from dperm.accounting.units import Units
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One charge, as it was made; or an extension, a split, the end of a ledger.
+
+    Attributes
+    ----------
+    when : datetime
+        Time of the charge, UTC; never earlier than the entry before it.
+    description : str
+        What the charge was for.
+    epsilon, delta : float
+        The guarantee that was asked for; of an extension the new total.
+    accountant : str
+        How the fit is accounted.
+    cost : Cost
+        What was charged; of an extension the new caps.
+    statement : Mapping
+        Further public facts about the fit; read-only.
+    part : str
+        The part of the records that the fit sees; empty for all.
+    kind : {"charge", "extend", "split", "close"}
+        What happened.
+    process : int
+        Identifier of the process that charged.
+    version : str
+        Version of the software that charged.
+    """
+
+    when: datetime
+    description: str
+    epsilon: float
+    delta: float
+    accountant: str
+    cost: Cost
+    statement: Mapping[str, Any] = field(default_factory=lambda: ReadOnlyMapping({}))
+    part: str = ""
+    kind: str = "charge"
+    process: int = field(default_factory=os.getpid)
+    version: str = __version__
+
+    @property
+    def cost_units(self) -> Units:
+        """What was charged, in units of 2^-60 of the ledger's mu^2 or rho."""
+        return self.cost.units

@@ -1,0 +1,124 @@
+"""What a fit is charged: its guarantee in the columns of a ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.cost import INFINITE, Cost, FitCost, pure_cost, slack_as_float
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Accountant, budget_units
+
+# Below it no accountant is asked.
+_LEAST_SLACK = 1e-100
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a fit asks for; `PrivacyLedger.charge` documents each."""
+
+    epsilon: float
+    delta: float
+    accountant: str
+    neighbors: Neighbours
+    cost: FitCost | Callable[[float], FitCost] | None
+
+
+@dataclass(frozen=True)
+class Price:
+    """What it costs.
+
+    Attributes
+    ----------
+    cost : Cost
+    advice : str
+        What to do if there is no room.
+    warning : str
+        That it takes more than was asked for; empty if it does not.
+    """
+
+    cost: Cost
+    advice: str = ""
+    warning: str = ""
+
+
+def price(request: Request, account: Account, part: str) -> Price:
+    """The price of a fit that sees a part of the records.
+
+    Raises
+    ------
+    ValueError
+        If the fit's relation or accountant has no cost in this ledger.
+    """
+    terms = account.terms
+    cost = _cost(request, account, part)
+    as_given = request.neighbors is terms.neighbors
+    covered = as_given and request.epsilon <= account.epsilon and request.delta <= terms.delta
+    if covered and not cost.within(account.caps):
+        # An unused ledger covers any guarantee that is no weaker than its own, and is then used up.
+        return Price(account.caps, _advice(request, account), _warning(request, account))
+    takes_all = cost == INFINITE and request.epsilon < math.inf
+    return Price(cost, _advice(request, account) if takes_all else "")
+
+
+def _advice(request: Request, account: Account) -> str:
+    return (
+        f"A guarantee by accountant {request.accountant!r} at this size does not add up with others here, so "
+        "it takes a whole, unused ledger of at least its own epsilon and delta: give the fit a ledger of its "
+        f"own, or use an algorithm that is accounted with {str(account.terms.accountant)!r}."
+    )
+
+
+def _warning(request: Request, account: Account) -> str:
+    if request.epsilon == account.epsilon:
+        return ""
+    return (
+        f"This fit of epsilon={request.epsilon:g}, delta={request.delta:g} takes the whole ledger "
+        f"(epsilon={account.epsilon:g}, delta={account.terms.delta:g}): its guarantee by "
+        f"{request.accountant!r} does not add up with others here, and nothing remains after it."
+    )
+
+
+def _cost(request: Request, account: Account, part: str) -> Cost:
+    """Infinite if it does not add up with others."""
+    kind, terms = request.accountant, account.terms
+    if request.epsilon == math.inf:
+        return INFINITE
+    replacing = request.neighbors is not terms.neighbors
+    if replacing and terms.neighbors is Neighbours.ADD_OR_REMOVE:
+        raise ValueError(
+            "This ledger is for neighbors='add_or_remove', which hides the number of records, and the fit is "
+            "for neighbors='replace_one', which does not: give the fit neighbors='add_or_remove', or the "
+            "data set a ledger of the other relation."
+        )
+    if request.cost is not None:
+        cost = _given_cost(request.cost, terms.accountant, account.room(part))
+    elif kind == "pure":
+        if request.delta != 0.0:
+            raise ValueError(f'accountant="pure" needs delta=0, got delta={request.delta!r}.')
+        cost = pure_cost(request.epsilon, terms.accountant, account.caps, account.room(part))
+    elif kind == Accountant.ZCDP and terms.accountant is Accountant.GDP:
+        raise ValueError(
+            'This ledger counts with accountant="gdp" and the fit has only a zCDP cost, which cannot be '
+            'converted. Where the fit has these arguments, give it calibration="tight" and '
+            'accountant="gdp", or open the ledger with accountant="zcdp".'
+        )
+    elif kind in tuple(Accountant):
+        units = budget_units(request.epsilon, request.delta, kind)
+        # mu-GDP implies (mu^2/2)-zCDP: half the units, rounded up
+        cost = Cost(units if kind == terms.accountant else -(-units // 2))
+    else:
+        return INFINITE
+    return cost.for_replacing() if replacing else cost
+
+
+def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Accountant, room: Cost) -> Cost:
+    if callable(given):
+        # An eighth of what is left: it never runs out, and mu grows with its logarithm only.
+        granted = slack_as_float(room.slack) / 8.0
+        if not granted > _LEAST_SLACK:
+            return INFINITE
+        given = given(min(granted, 0.5))
+    return given.counted(accountant)

@@ -1,0 +1,500 @@
+"""A budget that everything released from a data set shares, and its parts.
+
+A fit reserves its whole cost with one `charge`, before anything is drawn. What happens inside the fit is
+accounted by its own `Budget`; an exception or a kill after the charge leaves the charge in place, so a
+ledger may count too much and never too little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting._checks import check_positive_epsilon, check_steps, check_text, shown
+from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting.ledger.account import Account, joined
+from dperm.accounting.ledger.coins import Coins, check_shares, take
+from dperm.accounting.ledger.cost import Cost, FitCost
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.pricing import Request, price
+from dperm.accounting.ledger.terms import Promised
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Units, check_target
+from dperm.errors import PrivacyWarning, warn_caller
+
+_SEEDED = (
+    "This ledger takes fits with random_state=None only: fits with equal seeds draw equal noise, which "
+    "cancels between them, also for those who do not know the seed. Ledger(..., allow_seeded=True) is for "
+    "tests."
+)
+
+#: Whether an entry can be added to an account; raises where it never can.
+Check = Callable[[Account, LedgerEntry], bool]
+_NOTHING = Cost()
+
+
+class PrivacyLedger(Promised, ABC):
+    """What every ledger does; subclasses store the entries.
+
+    Parameters
+    ----------
+    terms : LedgerTerms
+        What was fixed at creation.
+    """
+
+    _part = ""
+
+    @abstractmethod
+    def history(self) -> list[LedgerEntry]:
+        """All entries, oldest first."""
+
+    @abstractmethod
+    def _account(self) -> Account:
+        """What was charged so far."""
+
+    def _known_account(self) -> Account:
+        """What was charged when this object last looked."""
+        return self._account()
+
+    @abstractmethod
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        """Atomically add `entry` if ``check(account, entry)`` is true.
+
+        Returns
+        -------
+        LedgerEntry or None
+            The entry as stored; its time is that of the last entry if the clock went back. None if the
+            check is false.
+        """
+
+    @abstractmethod
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        """Keep a secret under a name, unless there is one already; return the one that is kept."""
+
+    # -- what was promised, what is left ----------------------------------------------------------------
+
+    @property
+    def epsilon(self) -> float:
+        """The budget's epsilon; `extend` moves it up to the ceiling."""
+        return self._account().epsilon
+
+    @property
+    def caps(self) -> Cost:
+        """What everything may cost together: mu^2 or rho, slack, pure epsilon."""
+        return self._account().caps
+
+    @property
+    def charged(self) -> Cost:
+        """What was charged, with parts of the same split counted by the largest."""
+        return self._account().total(self._part)
+
+    @property
+    def total_units(self) -> Units:
+        """The cap on mu^2 or rho, in units of 2^-60."""
+        return self.caps.units
+
+    @property
+    def spent_units(self) -> Units:
+        """The sum of all charges in units of 2^-60 of mu^2 or rho."""
+        return self.charged.units
+
+    @property
+    def spent(self) -> float:
+        """Epsilon, at the ledger's delta, of everything charged so far; never above `epsilon`."""
+        return self._account().spent(self._part)
+
+    @property
+    def remaining(self) -> float:
+        """Largest epsilon, at the ledger's delta, of one more fit with the ledger's accountant.
+
+        Not ``epsilon - spent``: under composition two fits cost together less than the sum of their
+        epsilons.
+        """
+        return self._account().remaining(self._part)
+
+    # -- charges ----------------------------------------------------------------------------------------
+
+    def charge(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        accountant: str | None = None,
+        description: str = "",
+        statement: Mapping[str, Any] | None = None,
+        neighbors: str | None = None,
+        cost: FitCost | Callable[[float], FitCost] | None = None,
+        seeded: bool = False,
+    ) -> LedgerEntry:
+        """Reserve the budget of a whole fit. Call it once, before anything is drawn.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            Guarantee of the fit, ``0 <= delta < 1``.
+        accountant : str, optional
+            How the fit is accounted: "gdp", "zcdp", "pure" (an epsilon-DP fit), or the name of any other
+            accountant, whose (epsilon, delta) takes a whole, unused ledger unless `cost` is given. By
+            default "pure" for ``delta = 0``, else the ledger's own.
+        description : str, default=""
+            What the charge is for, one line, public.
+        statement : Mapping, optional
+            Further public facts, stored with the entry.
+        neighbors : {"add_or_remove", "replace_one"}, optional
+            The relation of the guarantee, by default the ledger's. A ledger of replace_one takes a fit under
+            add_or_remove at twice its mu; the reverse is refused.
+        cost : FitCost or callable, optional
+            What the fit costs, if (epsilon, delta) and the accountant do not say: how much mu, slack and
+            pure epsilon. A function is given the slack that the ledger grants.
+        seeded : bool, default=False
+            Whether the noise is drawn from a seed.
+
+        Returns
+        -------
+        LedgerEntry
+            The entry as stored.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the charge does not fit. Nothing is stored.
+        ValueError
+            If a "gdp" ledger is charged for a "zcdp" fit, a ledger of add_or_remove for one of replace_one,
+            or a fit is seeded.
+
+        Warns
+        -----
+        PrivacyWarning
+            If the charge takes the whole ledger though its epsilon is smaller.
+        """
+        epsilon, delta = check_target(check_positive_epsilon(epsilon), delta)
+        kind = "pure" if delta == 0.0 else str(self.accountant)
+        if accountant is not None:
+            kind = str(check_text(accountant, "accountant"))
+        if statement is not None and not isinstance(statement, Mapping):
+            raise TypeError(f"statement must be a mapping, got {shown(statement)}.")
+        relation = self.neighbors if neighbors is None else Neighbours.parse(neighbors)
+        if seeded and not self.allow_seeded and self._known_account().epsilon < math.inf:
+            raise ValueError(_SEEDED)
+        request = Request(epsilon, delta, kind, relation, cost)
+        facts = dict(statement or {})
+        if neighbors is not None:
+            facts.setdefault("neighbors", str(relation))
+        words, account = check_text(description, "description"), self._known_account()
+        while True:
+            asked = price(request, account, self._part)
+            entry = LedgerEntry(
+                datetime.now(UTC), words, epsilon, delta, kind, asked.cost, ReadOnlyMapping(facts), self._part
+            )
+            if asked.warning and account.fits(self._part, asked.cost):
+                warn_caller(asked.warning, PrivacyWarning)
+            stored = self._append(entry, self._check_of_room(account, asked.advice))
+            if stored is not None:
+                return stored
+            account = self._account()
+
+    def _check_of_room(self, known: Account, advice: str) -> Check:
+        """A check that a charge fits; False if its price was made for what is no longer so."""
+
+        def check(account: Account, entry: LedgerEntry) -> bool:
+            if account.caps != known.caps:
+                return False
+            if account.fits(entry.part, entry.cost):
+                return True
+            if account != known:
+                return False
+            raise account.exceeded(entry, advice)
+
+        return check
+
+    def cost_of(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> LedgerEntry:
+        """What a fit would be charged, without charging it or reading the data.
+
+        Parameters
+        ----------
+        fit : callable
+            Called as ``fit(*args, ledger=..., **kwargs)``, an algorithm of `dperm.algorithms` for
+            instance. It ends where it would be charged.
+        *args, **kwargs
+            Its arguments.
+
+        Returns
+        -------
+        LedgerEntry
+            The entry that the fit would make; ``ledger.affords(entry)`` says whether there is room for it.
+
+        Raises
+        ------
+        ValueError
+            If the fit returns without a charge. Whatever it raises before it is charged is passed on.
+
+        Examples
+        --------
+        >>> ledger = Ledger(1.0, 1e-6)
+        >>> entry = ledger.cost_of(lambda ledger: ledger.charge(epsilon=0.5, delta=1e-6))
+        >>> ledger.affords(entry), ledger.spent
+        (True, 0.0)
+        """
+        try:
+            fit(*args, ledger=_Pricing(self), **kwargs)
+        except _PriceError as price:
+            return price.entry
+        raise ValueError("The fit returned without a charge: it does not use the ledger that it is given.")
+
+    def affords(self, entry: LedgerEntry) -> bool:
+        """Whether a charge like this one has room."""
+        return self._account().fits(self._part, entry.cost)
+
+    # -- its life ---------------------------------------------------------------------------------------
+
+    def extend(self, epsilon: float) -> LedgerEntry:
+        """Raise the total to `epsilon`, at most the ceiling that was fixed at creation.
+
+        The guarantee of everything released is the ceiling's: whether to extend may depend on results.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is not above the present total or exceeds the ceiling, or the ledger was closed.
+        """
+        epsilon = check_positive_epsilon(epsilon)
+
+        def check(account: Account, entry: LedgerEntry) -> bool:
+            account.check_extension(entry.epsilon)
+            return True
+
+        return self._stored(self._event("extend", epsilon, self._terms.caps(epsilon)), check)
+
+    def close(self) -> LedgerEntry:
+        """End the ledger: nothing can be charged any more."""
+
+        def check(account: Account, entry: LedgerEntry) -> bool:
+            if account.closed:
+                raise ValueError("The ledger was closed before.")
+            return True
+
+        return self._stored(self._event("close"), check)
+
+    def _stored(self, entry: LedgerEntry, check: Check) -> LedgerEntry:
+        stored = self._append(entry, check)
+        assert stored is not None
+        return stored
+
+    def split(self, shares: Mapping[str, float], *, name: str = "split") -> dict[str, LedgerPart]:
+        """Split the records at random: fits on different parts cost together the largest, not the sum.
+
+        Parameters
+        ----------
+        shares : mapping
+            Name and probability of each part; together at most 1.
+        name : str, default="split"
+            Of the split. The same name and shares give the same parts again, in another process too. A split
+            of another name is independent; what is charged to its parts adds to that of this one.
+
+        Returns
+        -------
+        dict of LedgerPart
+            Ledgers of the parts, which also tell which records are in them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a name or a share is out of range, or there is a split of this name with other shares.
+
+        Examples
+        --------
+        >>> parts = Ledger(1.0, 1e-6).split({"train": 0.8, "validation": 0.2})
+        >>> X_train, y_train = parts["train"].take(X, y)  # doctest: +SKIP
+        """
+        known = check_shares(shares, name)
+        path = joined(self._part, name, "")
+        key = self._keep(f"{path}key", secrets.token_bytes(32))
+        facts = {"shares": known, "key": hashlib.sha256(key).hexdigest()}
+        entry = self._event("split", words=name, facts=facts)
+        if name not in self._account().splits.get(self._part, {}):
+            self._append(entry, lambda account, entry: name not in account.splits.get(self._part, {}))
+        (made, *_) = (each for each in self.history() if _is_split(each, self._part, name))
+        if made.statement["shares"] != known:
+            raise ValueError(
+                f"The records were split as {name!r} before, with shares {dict(made.statement['shares'])}: "
+                "give the same, or another name."
+            )
+        coins = Coins(key, known, self.neighbors)
+        return {each: LedgerPart(self, joined(self._part, name, each), coins) for each in known}
+
+    def _event(
+        self,
+        kind: str,
+        epsilon: float = 0.0,
+        cost: Cost = _NOTHING,
+        words: str = "",
+        facts: Mapping[str, Any] | None = None,
+    ) -> LedgerEntry:
+        if self._part and kind != "split":
+            raise ValueError("A part has the budget of the whole ledger: extend or close that.")
+        now, accountant, known = datetime.now(UTC), str(self.accountant), ReadOnlyMapping(facts or {})
+        return LedgerEntry(now, words, epsilon, 0.0, accountant, cost, known, self._part, kind)
+
+    # A ledger is the account of a data set: a copy would be a second, uncharged budget. scikit-learn's
+    # clone and grid search copy parameters deeply, and all their fits must charge this ledger.
+    def __copy__(self) -> Self:
+        """Return the ledger itself."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the ledger itself."""
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return the ledger itself."""
+        return self
+
+    def __repr__(self) -> str:
+        """Show the budget and what was spent of it."""
+        account = self._account()
+        name = f"{self.name!r}, " if self.name else ""
+        part = f"part={self._part!r}, " if self._part else ""
+        return (
+            f"{type(self).__name__}({name}{part}epsilon={account.epsilon:g}, delta={self.delta:g}, "
+            f"accountant={str(self.accountant)!r}, neighbors={str(self.neighbors)!r}: "
+            f"spent={account.spent(self._part):.6g}, remaining={account.remaining(self._part):.6g}, "
+            f"charges={account.charges})"
+        )
+
+
+def check_ledger(ledger: object) -> PrivacyLedger:
+    """Return `ledger` if it is one, else raise TypeError."""
+    if not isinstance(ledger, PrivacyLedger):
+        raise TypeError(
+            "ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger returns, got "
+            f"{shown(ledger)} of type {type(ledger).__name__}."
+        )
+    return ledger
+
+
+def _is_split(entry: LedgerEntry, part: str, name: str) -> bool:
+    return (entry.kind, entry.part, entry.description) == ("split", part, name)
+
+
+class _PriceError(Exception):
+    """Carries what a fit would have been charged."""
+
+    def __init__(self, entry: LedgerEntry) -> None:
+        super().__init__("a fit was priced")
+        self.entry = entry
+
+
+class _View(PrivacyLedger):
+    """Something that reads the account of another ledger."""
+
+    def __init__(self, whole: PrivacyLedger) -> None:
+        super().__init__(whole._terms)
+        self._whole, self._part = whole, whole._part
+
+    def history(self) -> list[LedgerEntry]:
+        """Entries of the part and of its own parts, oldest first."""
+        inside = f"{self._part}/"
+        entries = self._whole.history()
+        return [each for each in entries if not self._part or f"{each.part}/".startswith(inside)]
+
+    def _account(self) -> Account:
+        return self._whole._account()
+
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        return self._whole._append(entry, check)
+
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        return self._whole._keep(name, secret)
+
+
+class _Pricing(_View):
+    """Ends a fit where it would be charged."""
+
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        raise _PriceError(entry)
+
+
+class LedgerPart(_View):
+    """The ledger of a part of the records; made by `PrivacyLedger.split`.
+
+    It is charged like any ledger. The whole ledger counts, of the parts of one split, the one that was
+    charged most.
+
+    Parameters
+    ----------
+    whole : PrivacyLedger
+        What was split.
+    path : str
+        Of the part.
+    coins : Coins
+        Of the split.
+    """
+
+    def __init__(self, whole: PrivacyLedger, path: str, coins: Coins) -> None:
+        super().__init__(whole)
+        self._part, self._coins = path, coins
+        self._split, _, self._own_name = path.rpartition("/")
+
+    @property
+    def share(self) -> float:
+        """Probability that a record is in this part."""
+        return self._coins.shares[self._own_name]
+
+    def n_public(self, n: int) -> int:
+        """What sums over this part are divided by: the share of a public number of records, rounded.
+
+        Parameters
+        ----------
+        n : int
+            Public number of all records.
+        """
+        return max(1, round(check_steps(n, "n") * self.share))
+
+    def mask(self, records: Any) -> NDArray[np.bool_]:
+        """Which records are in this part.
+
+        Parameters
+        ----------
+        records : array, sparse matrix or data frame
+            All records, raw, without the label: before any row is dropped.
+
+        Raises
+        ------
+        ValueError
+            Under replace_one, if these are other records, or in another order, than those that the split
+            was used with first.
+        """
+        if self.neighbors is Neighbours.REPLACE_ONE:  # coins go by position
+            bound = self._coins.fingerprint(records)
+            if not secrets.compare_digest(self._keep(f"{self._split}/rows", bound), bound):
+                raise ValueError(
+                    "These are other records, or in another order, than those that this split was used with: "
+                    "under replace_one a record's part goes by its position."
+                )
+        return self._coins.mask(records, self._own_name)
+
+    def take(self, records: Any, *others: Any) -> Any:
+        """The records of this part, and the same rows of further arrays (labels, counts).
+
+        Parameters
+        ----------
+        records : array, sparse matrix or data frame
+            See `mask`.
+        *others : array_like
+            As long as `records`.
+
+        Returns
+        -------
+        one object, or a tuple of as many as were given
+        """
+        mask = self.mask(records)
+        taken = tuple(take(each, mask) for each in (records, *others))
+        return taken if others else taken[0]
