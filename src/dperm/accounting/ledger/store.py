@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import glob
 import os
 import secrets
 import sqlite3
@@ -149,7 +150,23 @@ class LedgerFile:
             ) from None
         if found.st_size < _SMALLEST:  # SQLite would take it for a new database
             raise LedgerCorruptError(self.path, "It is empty: its content was lost.", RESTORE)
+        if found.st_nlink > 1:
+            self._check_for_other_names(found)
         return connect(self.path, found)
+
+    def _check_for_other_names(self, found: os.stat_result) -> None:
+        """Refuse a file with a second name: what is charged through that one is in a log of its own."""
+        for leftover in glob.glob(f"{glob.escape(self.path)}.*.new"):  # of a creation that was killed
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(leftover), found):
+                    os.remove(leftover)
+        if os.stat(self.path).st_nlink > 1:
+            raise LedgerError(
+                self.path,
+                "It has a second name (a hard link), under which charges could be made unseen.",
+                "Remove all names but one: `find -samefile` lists them. To use a ledger from several places, "
+                "give them the same path or a symbolic link.",
+            )
 
     def _begin(self, kept: Kept, write: bool) -> None:
         connection = kept.connection
@@ -203,7 +220,7 @@ class LedgerFile:
     def _store_count(self, charges: int) -> None:
         # Without it a loss goes unnoticed, but the charge itself is safe: no reason to fail.
         with contextlib.suppress(OSError):
-            number = os.open(self._beside("-count"), os.O_WRONLY | os.O_CREAT, 0o666)
+            number = os.open(self._beside("-count"), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 os.write(number, b"%020d\n" % charges)  # one write of fixed length: never half of it
             finally:
@@ -248,6 +265,13 @@ def connect(path: str, found: os.stat_result) -> Kept:
     if kept is not None and kept.file == file:
         return kept
     discard(path)  # replaced by another file
+    if is_mounted(path):
+        raise LedgerError(
+            path,
+            "It is mounted as a single file, so it has another name elsewhere, under which charges could be "
+            "made that are not seen here.",
+            "Mount the folder that it is in.",
+        )
     connection = _configured(path, "rw")
     try:
         if _journal(connection) == "wal" and not on_local_file_system(path):
@@ -278,7 +302,8 @@ def tidy(kept: Kept) -> None:
 
 def write_new(path: str, write: Callable[[sqlite3.Connection], None]) -> None:
     """Create a database at `path`, which nobody else knows yet."""
-    connection = _configured(path, "rwc")
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # for its owner alone
+    connection = _configured(path, "rw")
     try:
         write(connection)
         if on_local_file_system(path):
@@ -320,18 +345,30 @@ def sync_folder(path: str) -> None:
 
 def on_local_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
     """Whether `path` is certainly on a file system of this machine; False where that is not known."""
-    try:
-        lines = Path(mounts).read_text().splitlines()
-    except (OSError, UnicodeError):
-        return False
     folder = os.path.join(os.path.realpath(os.path.dirname(path)), "")
     best, kind = "", ""
+    for mount_point, file_system in _mounts(mounts):
+        point = os.path.join(mount_point, "")
+        if folder.startswith(point) and len(point) >= len(best):
+            best, kind = point, file_system
+    return kind in _LOCAL
+
+
+def is_mounted(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """Whether a single file is mounted at `path`; False where mounts cannot be listed."""
+    real = os.path.realpath(path)
+    return any(point == real for point, _ in _mounts(mounts))
+
+
+def _mounts(listing: str) -> Iterator[tuple[str, str]]:
+    """Mount points and the types of their file systems; none where they cannot be listed."""
+    try:
+        lines = Path(listing).read_text().splitlines()
+    except (OSError, UnicodeError):
+        return
     for line in lines:
         before, _, after = line.partition(" - ")
-        point = os.path.join(before.split()[4].encode().decode("unicode_escape"), "")
-        if folder.startswith(point) and len(point) >= len(best):
-            best, kind = point, after.split()[0]
-    return kind in _LOCAL
+        yield before.split()[4].encode().decode("unicode_escape"), after.split()[0]
 
 
 def _configured(path: str, mode: str) -> sqlite3.Connection:
