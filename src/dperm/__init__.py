@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import losses as losses
     from dperm import mechanisms as mechanisms
     from dperm._build_info import build_info as build_info
+    from dperm._config import config as config
     from dperm.data.schema.columns import Categorical as Categorical
     from dperm.data.schema.columns import Numeric as Numeric
     from dperm.data.schema.schema import Schema as Schema
@@ -40,6 +41,7 @@ _LAZY = {
     "QuantileRegressor": "dperm.estimators",
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
+    "config": "dperm._config",
 }
 _SUBMODULES = {
     "accounting",

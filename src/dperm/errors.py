@@ -21,6 +21,10 @@ class PrivacyWarning(UserWarning):
     """The guarantee is weaker, or rests on more assumptions, than the call suggests."""
 
 
+class SeededNoiseWarning(PrivacyWarning):
+    """The noise is drawn from a seed: fits with equal seeds draw equal noise, which cancels between them."""
+
+
 class DataError(ValueError):
     """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
 

@@ -1,5 +1,8 @@
 """``dperm budget``: what data owners type."""
 
+import csv
+import io
+import json
 import os
 
 import pytest
@@ -87,6 +90,30 @@ def test_errors(run, arguments, code, words):
     assert result.exit_code == code
     assert words in result.stderr
     assert os.listdir() == []
+
+
+def test_the_life_of_a_budget(run, tmp_path):
+    run("create", "adult", *BUDGET, "--ceiling", "5", "--neighbors", "replace_one", "--pure", "0.1")
+    ledger = open_ledger("sqlite:///dperm-budget.db", "adult")
+    ledger.charge(epsilon=1.0, delta=1e-6, description="a <b> | c", statement={"steps": 3})
+    assert run("extend", "adult", "--epsilon", "6").exit_code == 1
+    assert run("extend", "adult", "--epsilon", "5").exit_code == 0
+    assert ledger.epsilon == 5.0
+    exported = json.loads(run("export", "adult").stdout)
+    assert [each["kind"] for each in exported["entries"]] == ["charge", "extend"]
+    assert (exported["neighbors"], exported["ceiling"], exported["seal"]) == ("replace_one", 5.0, ledger.seal)
+    assert exported["entries"][0]["statement"]["steps"] == 3
+    rows = list(csv.DictReader(io.StringIO(run("export", "adult", "--format", "csv").stdout)))
+    assert [row["description"] for row in rows] == ["a <b> | c", ""]
+    assert run("close", "adult").exit_code == 0
+    assert ledger.seal in run("report", "adult").stdout
+    assert run("report", "adult", "-o", "report.html").exit_code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "a &lt;b&gt; | c" in page
+    assert "<table>" in page
+    assert ledger.seal in page
+    again = run("report", "adult", "-o", "report.html")
+    assert (again.exit_code, "--force" in again.stderr) == (1, True)
 
 
 def test_unknown_name_and_damaged_file(run, tmp_path):

@@ -46,7 +46,7 @@ def run(tmp_path, monkeypatch):
 
 
 def fit(run, data="people.csv", *arguments, **keywords):
-    labels = [] if "--class" in arguments else ["--positive", ">50K"]
+    labels = [] if "--class" in arguments else ["--positive", ">50K", "--class", "<=50K", "--class", ">50K"]
     common = ["--schema", "people.toml", "--label", "income", *labels, *BUDGET]
     return run("fit", data, *common, *arguments, **keywords)
 
@@ -65,7 +65,7 @@ class TestFit:
         schema = Schema.from_text(model["schema"])
         assert schema == SCHEMA
         assert model["features"] == list(SCHEMA.feature_names)
-        assert model["classes"] == ["not >50K", ">50K"]
+        assert model["classes"] == ["<=50K", ">50K"]
         assert model["privacy"]["epsilon"] == 1.0
         frame = people(500, seed=1)
         X = schema.encode(frame.drop(columns="income")).to_dense()
@@ -82,9 +82,8 @@ class TestFit:
     def test_the_estimator_gives_the_same(self, run):
         fit(run, "people.csv", "--epsilon", "inf", "--model", "model.json")
         frame = people()
-        label = np.where(frame["income"] == ">50K", ">50K", "not >50K")
-        model = LogisticRegression(epsilon=np.inf, classes=["not >50K", ">50K"], schema=SCHEMA)
-        model.fit(frame.drop(columns="income"), label)
+        model = LogisticRegression(epsilon=np.inf, classes=["<=50K", ">50K"], schema=SCHEMA)
+        model.fit(frame.drop(columns="income"), frame["income"])
         np.testing.assert_array_equal(read_model()["coef"], model.coef_)
 
     def test_named_classes(self, run):
@@ -98,7 +97,7 @@ class TestFit:
         Path("spaces.csv").write_text("\n".join(padded))
         outputs = []
         for data in ("people.csv", "spaces.csv"):
-            fit(run, data, "--epsilon", "inf", "-o", "model.json")
+            fit(run, data, "--epsilon", "inf", "-o", "model.json", "--force")
             outputs.append(read_model()["coef"])
         assert outputs[0] == outputs[1]
 
@@ -114,7 +113,7 @@ class TestFit:
         models = []
         for data in ("na.parquet", "na.csv"):
             labels = ["--class", "<=50K", "--class", "NA"]
-            fit(run, data, *labels, "--epsilon", "inf", "-o", "model.json")
+            fit(run, data, *labels, "--epsilon", "inf", "-o", "model.json", "--force")
             models.append(read_model())
         assert models[0] == models[1]
 
@@ -128,6 +127,50 @@ class TestFit:
         shown = fit(run, "people.csv", "--ledger", "people", "--epsilon", "1.99", code=1)
         assert "Privacy budget exceeded" in shown.stderr
         assert len(ledger.history()) == 1
+
+    def test_the_relation_is_the_ledgers(self, run):
+        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5", "--neighbors", "replace_one")
+        fit(run, "people.csv", "--ledger", "people", "--epsilon", "0.5", "-o", "model.json")
+        assert read_model()["privacy"]["neighbors"] == "replace_one"
+
+    def test_labels_from_the_schema(self, run):
+        columns = [*SCHEMA.columns, Categorical("income", ["<=50K", ">50K"])]
+        Schema(columns, name="people").to_toml("people.toml")
+        options = ["--schema", "people.toml", "--label", "income", *BUDGET, "--epsilon", "inf", "-o"]
+        run("fit", "people.csv", *options, "model.json")
+        without = read_model()
+        run("fit", "people.csv", *options, "model.json", "--force", "--positive", "<=50K")
+        assert (without["classes"], read_model()["classes"]) == (["<=50K", ">50K"], [">50K", "<=50K"])
+        np.testing.assert_allclose(without["coef"], -np.array(read_model()["coef"]), rtol=1e-3)
+
+    def test_a_positive_label_among_several(self, run):
+        frame = people()
+        frame.loc[:100, "income"] = "unknown"
+        frame.to_csv("three.csv", index=False)
+        labels = [word for label in ("<=50K", ">50K", "unknown") for word in ("--class", label)]
+        fit(run, "three.csv", *labels, "--positive", ">50K", "-o", "model.json")
+        assert read_model()["classes"] == ["not >50K", ">50K"]
+
+    def test_a_constant_label_column_is_no_error(self, run):
+        people().assign(income="<=50K").to_csv("constant.csv", index=False)
+        fit(run, "constant.csv", "-o", "model.json")
+        assert read_model()["privacy"]["epsilon"] == 1.0
+
+    @pytest.mark.parametrize("charged", [False, True])
+    def test_ctrl_c_says_what_was_charged(self, run, monkeypatch, charged):
+        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
+
+        def stopped(self, X, y):
+            if charged:
+                self.ledger.charge(epsilon=1.0, delta=1e-6, description="noisy_gd")
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(LogisticRegression, "fit", stopped)
+        shown = fit(run, "people.csv", "--ledger", "people", "-o", "model.json", code=130).stderr
+        words = "epsilon=1, delta=1e-06 was charged for 'noisy_gd'" if charged else "nothing was charged"
+        assert words in " ".join(shown.split())
+        assert "no model was written" in shown
+        assert not Path("model.json").exists()
 
 
 class TestErrors:
@@ -173,11 +216,36 @@ class TestErrors:
         assert "there is no column 'pay'; the columns are 'job'" in self.fails(
             run, "people.csv", "--label", "pay"
         )
-        assert "label '>50K', which is not in classes" in self.fails(
+        assert "label '>50K' at row 0, which is not in classes" in self.fails(
             run, "people.csv", "--class", "<=50K", "--class", "50K"
         )
         without = ["people.csv", "--schema", "people.toml", "--label", "income", *BUDGET]
         assert "name the labels" in run("fit", *without, code=1).stderr
+
+        assert "'magic' is not one of the labels" in self.fails(
+            run, "people.csv", "--class", "<=50K", "--class", ">50K", "--positive", "magic"
+        )
+
+    def test_outputs_before_the_charge(self, run, tmp_path):
+        assert "No such file" in self.fails(run, "people.csv", "-o", "none/model.json")
+        assert "is a folder" in self.fails(run, "people.csv", "-o", str(tmp_path))
+        Path("model.json").write_text("mine")
+        assert "--force to write over it" in self.fails(run, "people.csv", "-o", "model.json")
+        assert Path("model.json").read_text() == "mine"
+        assert "there is no file 'none.csv'" in self.fails(run, "people.csv", "--test", "none.csv")
+        people(9).assign(income="?").to_csv("odd.csv", index=False)
+        assert "label '?' at row 0, which is not in classes" in self.fails(
+            run, "people.csv", "--test", "odd.csv"
+        )
+
+    def test_a_full_disk_before_the_charge(self, run, monkeypatch):
+        usage = type("usage", (), {"free": 100})
+        monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+        assert "no space is left" in self.fails(run, "people.csv", "-o", "model.json")
+
+    def test_no_exact_model_with_a_ledger(self, run):
+        for options in (["--epsilon", "inf"], ["--solver", "nonprivate"]):
+            assert "cannot be charged to a ledger" in self.fails(run, "people.csv", *options)
 
     def test_settings(self, run):
         assert "epsilon must be a positive number" in self.fails(run, "people.csv", "--epsilon", "-1")

@@ -21,6 +21,7 @@ from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.ledger import Ledger
 from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger, check_ledger
+from dperm.accounting.ledger.reports import export_ledger, ledger_report
 from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, open_ledger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
@@ -89,6 +90,7 @@ __all__ = [
     "check_ledger",
     "compare_with_paper",
     "exponential_mechanism_rate",
+    "export_ledger",
     "gaussian_delta",
     "gaussian_noise_multiplier",
     "gaussian_or_norm_laplace",
@@ -97,6 +99,7 @@ __all__ = [
     "gdp_mu",
     "group_privacy_target",
     "ledger_names",
+    "ledger_report",
     "noise_multiplier",
     "open_ledger",
     "pure_epsilon",

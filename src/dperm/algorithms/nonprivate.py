@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from dperm._config import check_ledger_is_given
 from dperm.algorithms.fit import exact_statement
 from dperm.algorithms.fit_result import Callback, FitResult
 from dperm.algorithms.requirements import needs
@@ -62,6 +63,7 @@ def nonprivate(
     ----------
     D. C. Liu, J. Nocedal, "On the limited memory BFGS method", 1989; the implementation is SciPy's.
     """
+    check_ledger_is_given(None)
     max_iter, tolerance = step_count("max_iter", max_iter), positive("tolerance", tolerance)
     check_callback(callback)
     iteration = 0

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import html
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from markdown_it import MarkdownIt
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dperm.accounting import LedgerEntry, SqliteLedger, ledger_names, open_ledger
+from dperm.accounting import (
+    LedgerEntry,
+    SqliteLedger,
+    export_ledger,
+    ledger_names,
+    ledger_report,
+    open_ledger,
+)
 from dperm.cli.messages import errors_for_people
+from dperm.cli.outputs import check_writable, write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
 
@@ -27,12 +37,22 @@ def create(
     epsilon: Annotated[float, typer.Option(help="Total epsilon of everything released from it.")],
     delta: Annotated[float, typer.Option(help="Total delta, well below one over the number of records.")],
     accountant: Annotated[str, typer.Option(help="What adds up: gdp or zcdp.")] = "gdp",
+    neighbors: Annotated[str, typer.Option(help="add_or_remove or replace_one.")] = "add_or_remove",
+    ceiling: Annotated[
+        float | None, typer.Option(help="The largest epsilon that there can ever be; for 'extend'.")
+    ] = None,
+    slack: Annotated[
+        float | None, typer.Option(help="Part of delta for fits with secret batches; a tenth if not given.")
+    ] = None,
+    pure: Annotated[float, typer.Option(help="Part of epsilon for fits with delta = 0.")] = 0.0,
     file: File = _FILE,
 ) -> None:
-    """Give a data set a budget. It can never be changed."""
+    """Give a data set a budget. Its terms can never be changed."""
     with errors_for_people():
         existed = file.exists() and name in ledger_names(file)
-        ledger = open_ledger(file, name, epsilon, delta, accountant)
+        terms: dict[str, Any] = {"neighbors": neighbors, "pure": pure, "ceiling": ceiling, "slack": slack}
+        given = {term: value for term, value in terms.items() if value is not None}
+        ledger = open_ledger(file, name, epsilon, delta, accountant, **given)
         done = "exists already, with this budget" if existed else "created"
         Console().print(f"{escape(repr(name))} {done}.", highlight=False)
         Console().print(_overview([ledger]))
@@ -71,6 +91,77 @@ def history(
             console.print(f"{number}: {escape(text)}", highlight=False)
 
 
+@app.command()
+def extend(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    epsilon: Annotated[float, typer.Option(help="The new total, at most the ceiling.")],
+    file: File = _FILE,
+) -> None:
+    """Raise the total, up to the ceiling that was fixed when the budget was created."""
+    with errors_for_people():
+        ledger = open_ledger(file, name)
+        ledger.extend(epsilon)
+        Console().print(_overview([ledger]))
+
+
+@app.command()
+def close(name: Annotated[str, typer.Argument(help="Name of the data set.")], file: File = _FILE) -> None:
+    """End a budget: nothing can be charged any more."""
+    with errors_for_people():
+        ledger = open_ledger(file, name)
+        ledger.close()
+        Console().print(
+            f"{escape(repr(name))} is closed. Seal: {ledger.seal}", highlight=False, soft_wrap=True
+        )
+
+
+@app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    kind: Annotated[str, typer.Option("--format", help="json or csv.")] = "json",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to; else to the screen.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: File = _FILE,
+) -> None:
+    """Every entry with all its facts, for other programs."""
+    with errors_for_people():
+        _write(export_ledger(open_ledger(file, name), kind), out, force)
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file .md or .html; else to the screen.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: File = _FILE,
+) -> None:
+    """What was promised, every charge with its statement, what is left, the seal."""
+    with errors_for_people():
+        text = ledger_report(open_ledger(file, name))
+        if out is not None and out.suffix.lower() in (".html", ".htm"):
+            text = _PAGE.format(title=html.escape(name), body=MarkdownIt().enable("table").render(text))
+        _write(text, out, force)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Privacy budget {title}</title>
+<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto }}
+td, th {{ padding: .2em .8em .2em 0; text-align: left; vertical-align: top }}</style></head>
+<body>
+{body}</body></html>
+"""
+
+
+def _write(text: str, out: Path | None, force: bool) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        check_writable(out, force=force, size=len(text))
+        write_whole(out, text)
+
+
 def _overview(ledgers: list[SqliteLedger]) -> Table:
     table = _table(
         "Privacy budgets", "name", "epsilon", "delta", "adds up", "charges", "spent", "remaining", "last"
@@ -103,8 +194,9 @@ def _charges(name: str, entries: list[LedgerEntry]) -> Table:
         f"Charges to {escape(repr(name))}", "description", "#", "when (UTC)", "epsilon", "delta", "by"
     )
     for number, entry in enumerate(entries, start=1):
+        what = entry.description if entry.kind == "charge" else f"{entry.kind} {entry.description}".strip()
         table.add_row(
-            escape(entry.description),
+            escape(f"{what} ({entry.part})" if entry.part else what),
             str(number),
             f"{entry.when:%Y-%m-%d %H:%M:%S}",
             f"{entry.epsilon:g}",

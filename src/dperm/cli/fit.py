@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dperm.accounting import open_ledger
+from dperm.accounting import SqliteLedger, open_ledger
 from dperm.cli.budget import File
-from dperm.cli.messages import errors_for_people
+from dperm.cli.messages import errors_for_people, interrupted_after_charge
+from dperm.cli.outputs import check_writable, write_whole
 from dperm.cli.tables import read_table, take_label
+from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
+from dperm.errors import DataError
 
 
 def fit(
@@ -23,22 +27,24 @@ def fit(
     label: Annotated[str, typer.Option(help="Column to predict.")],
     epsilon: Annotated[float, typer.Option(help="Privacy budget of this fit.")],
     delta: Annotated[float, typer.Option(help="Well below one over the number of records.")],
-    positive: Annotated[
-        str | None,
+    positive: Annotated[str | None, typer.Option(help="The label that counts as positive.")] = None,
+    classes: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Label that counts as positive; all others, misspelt ones too, are negative: --class checks."
+            "--class",
+            help="A label: name all that may occur, one by one, unless the schema describes their column.",
         ),
     ] = None,
-    classes: Annotated[
-        list[str] | None, typer.Option("--class", help="A label; name all that may occur, one by one.")
+    neighbors: Annotated[
+        str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")
     ] = None,
-    neighbors: Annotated[str, typer.Option(help="add_or_remove or replace_one.")] = "add_or_remove",
     solver: Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")] = "auto",
     l2: Annotated[float, typer.Option(help="Ridge strength on the scale of the mean loss.")] = 0.0,
     test: Annotated[
         Path | None, typer.Option(help="File of other records: prints the accuracy on them, NOT private.")
     ] = None,
     model: Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a model that is there.")] = False,
     ledger: Annotated[str | None, typer.Option(help="Name of the data set's budget to charge.")] = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
@@ -46,49 +52,110 @@ def fit(
     with errors_for_people():
         from dperm.estimators import LogisticRegression
 
-        description = Schema.from_toml(schema)
+        # Everything that can fail without the fit does so before it is charged.
+        description, labels = _labels(Schema.from_toml(schema), label, positive, classes)
+        account = None if ledger is None else open_ledger(file, ledger)
         fitted = LogisticRegression(
             epsilon,
             delta,
-            classes=_classes(positive, classes),
+            classes=labels.classes,
             schema=description,
-            neighbors=neighbors,
+            neighbors=_relation(neighbors, account),
             solver=solver,
             l2=l2,
-            ledger=None if ledger is None else open_ledger(file, ledger),
+            ledger=account,
         )
+        if model is not None:
+            check_writable(model, force=force, size=4096 + 64 * description.n_columns)
         console, progress = Console(), Console(stderr=True)
         with progress.status(f"reading {data}"):
-            X, y = _records(data, description, label, positive)
-        with progress.status(f"fitting {len(y)} records"):
+            X, y = labels.read(data, description)
+        other = None if test is None else labels.read(test, description)
+        with progress.status(f"fitting {len(y)} records"), interrupted_after_charge(account):
             fitted.fit(X, y)
+            if model is not None:  # first of all: it was paid for
+                write_whole(model, json.dumps(_model(fitted, label), indent=1) + "\n")
+        if model is not None:
+            progress.print(f"Model written to {model}", highlight=False, markup=False)
         console.print(str(fitted.privacy_), highlight=False, soft_wrap=True, markup=False)
-        if test is not None:
-            accuracy = fitted.score(*_records(test, description, label, positive))
+        if other is not None:
             console.print(
-                f"\nAccuracy on {test}: {100 * accuracy:.2f} %. Computed from that file without noise: this "
-                "number is NOT private towards its records.",
+                f"\nAccuracy on {test}: {100 * fitted.score(*other):.2f} %. Computed from that file without "
+                "noise: this number is NOT private towards its records.",
                 highlight=False,
                 soft_wrap=True,
                 markup=False,
             )
-        if model is not None:
-            model.write_text(json.dumps(_model(fitted, label), indent=1) + "\n", encoding="utf-8")
-            progress.print(f"Model written to {model}", highlight=False, markup=False)
 
 
-def _classes(positive: str | None, classes: list[str] | None) -> list[str]:
-    """The labels, negative first where there are two."""
-    if (positive is None) == (not classes):
-        raise ValueError("name the labels: either --positive LABEL, or --class LABEL for each of them")
-    return list(classes) if classes else [f"not {positive}", str(positive)]
+@dataclass(frozen=True)
+class _Labels:
+    """The column to predict.
+
+    Attributes
+    ----------
+    column : str
+    known : tuple of str
+        All that may occur.
+    positive : str or None
+    """
+
+    column: str
+    known: tuple[str, ...]
+    positive: str | None
+
+    @property
+    def classes(self) -> list[str]:
+        """Those of the model, the positive one last if there is one."""
+        if self.positive is None:
+            return list(self.known)
+        others = [each for each in self.known if each != self.positive]
+        return [others[0] if len(others) == 1 else f"not {self.positive}", self.positive]
+
+    def read(self, path: Path, schema: Schema) -> tuple[Any, np.ndarray]:
+        """Records and labels of a file.
+
+        Raises
+        ------
+        DataError
+            For a label that is not known, and whatever `read_table` raises.
+        """
+        table, labels = take_label(read_table(path, schema, self.column), self.column)
+        unknown = ~np.isin(labels, self.known)
+        if unknown.any():
+            row = int(unknown.argmax())
+            raise DataError(
+                f"{path} holds the label {str(labels[row])!r} at row {row}, which is not in classes "
+                f"{list(self.known)}"
+            )
+        if self.positive is not None and len(self.known) > 2:
+            labels = np.where(labels == self.positive, self.positive, f"not {self.positive}")
+        return table, labels
 
 
-def _records(path: Path, schema: Schema, label: str, positive: str | None) -> tuple[Any, np.ndarray]:
-    table, labels = take_label(read_table(path, schema, label), label)
-    if positive is not None:
-        labels = np.where(labels == positive, positive, f"not {positive}")
-    return table, labels
+def _labels(
+    schema: Schema, column: str, positive: str | None, classes: list[str] | None
+) -> tuple[Schema, _Labels]:
+    """The schema of the features, and the labels: from the options, or from the schema."""
+    described = [each for each in schema.columns if each.name == column]
+    if described:
+        schema = replace(schema, columns=[each for each in schema.columns if each.name != column])
+    if not classes and described and isinstance(described[0], Categorical):
+        classes = [str(each) for each in described[0].categories]
+    if not classes or len(set(classes)) < 2:
+        raise ValueError(
+            f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "
+            "categorical in the schema"
+        )
+    if positive is not None and positive not in classes:
+        raise ValueError(f"--positive {positive!r} is not one of the labels {classes}")
+    return schema, _Labels(column, tuple(classes), positive)
+
+
+def _relation(neighbors: str | None, account: SqliteLedger | None) -> str:
+    if neighbors is not None:
+        return neighbors
+    return "add_or_remove" if account is None else str(account.neighbors)
 
 
 def _model(fitted: Any, label: str) -> dict[str, Any]:

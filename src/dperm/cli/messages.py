@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator
 
 import typer
 
+from dperm.accounting import PrivacyLedger
 from dperm.errors import BudgetExceededError, LedgerError
 
 
@@ -24,3 +26,23 @@ def errors_for_people() -> Iterator[None]:
         finally:
             for warning in caught:
                 typer.echo(f"dperm: warning: {warning.message}", err=True)
+
+
+@contextlib.contextmanager
+def interrupted_after_charge(ledger: PrivacyLedger | None) -> Iterator[None]:
+    """Say what was charged for nothing if Ctrl-C comes, and exit with 130."""
+    before = 0 if ledger is None else len(ledger.history())
+    try:
+        yield
+    except KeyboardInterrupt:
+        charges = [] if ledger is None else ledger.history()[before:]
+        mine = [each for each in charges if each.process == os.getpid()]
+        for charge in mine:
+            typer.echo(
+                f"dperm: interrupted after epsilon={charge.epsilon:g}, delta={charge.delta:g} was charged "
+                f"for {charge.description!r}; it stays charged, and no model was written.",
+                err=True,
+            )
+        if not mine:
+            typer.echo("dperm: interrupted; nothing was charged, and no model was written.", err=True)
+        raise typer.Exit(130) from None

@@ -203,8 +203,18 @@ def run_solver(
     if verbose:
         chosen.setdefault("callback", _printer(name))
     if name == "nonprivate":
+        _refuse_ledger(common["ledger"])
         return solver(objective, **chosen)
     return solver(objective, epsilon, delta, **{**_accepted(name, solver, common), **chosen})
+
+
+def _refuse_ledger(ledger: Any) -> None:
+    if ledger is not None:
+        raise ValueError(
+            "a fit without privacy (epsilon=inf, or solver='nonprivate') cannot be charged to a ledger: its "
+            "result may reveal any record. Pass a finite epsilon, or ledger=None for a model that is never "
+            "published"
+        )
 
 
 def _refusal(name: str, objective: Objective) -> str | None:

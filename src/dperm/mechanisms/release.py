@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._config import check_ledger_is_given
 from dperm._kernels.samplers import RandomBits, normals_float
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import (
@@ -23,6 +24,7 @@ from dperm.accounting.events import (
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
@@ -91,6 +93,13 @@ class Releaser:
         self._bits = RandomBits(source)
         self._source = source
         self.releases: list[ReleaseRecord] = []
+        check_ledger_is_given(ledger)
+        if ledger is None and self.random == "seeded" and epsilon < math.inf:
+            warn_caller(
+                "random_state was given: two fits with equal seeds draw equal noise, which cancels between "
+                "them, also for those who do not know the seed. Use random_state=None for what is released.",
+                SeededNoiseWarning,
+            )
         if ledger is not None:
             accountant = str(budget.accountant)
             facts = {

@@ -42,7 +42,10 @@ def headline(statement: Facts) -> str:
         return "NOT PRIVATE: no differential privacy guarantee holds for this result."
     level = f"epsilon = {statement.epsilon:g}, delta = {statement.delta:g}"
     if statement.random == "seeded":
-        return f"Differentially private ({level}), except towards anyone who knows the seed."
+        return (
+            f"Differentially private ({level}), except towards anyone who knows the seed, or sees another "
+            "result with the same one."
+        )
     if statement.noise == "float":
         return f"Differentially private ({level}) up to floating-point errors in the noise."
     return f"Differentially private ({level})."
@@ -133,7 +136,8 @@ def randomness(statement: Facts) -> str:
         if statement.random == "cryptographic"
         else (
             "The run was seeded so that it can be repeated: WHOEVER KNOWS OR GUESSES THE SEED CAN REMOVE THE "
-            "NOISE, and for them nothing is guaranteed. Use a seed for tests only"
+            "NOISE, and for them nothing is guaranteed. Two runs with equal seeds draw equal noise: their "
+            "difference is free of it, also for those who do not know the seed. Use a seed for tests only"
         )
     )
     exactness = (

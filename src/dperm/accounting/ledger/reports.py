@@ -1,0 +1,151 @@
+"""A ledger for people and for other programs: every entry with its facts, and what is left."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from dperm.accounting._checks import check_text
+from dperm.accounting._read_only import plain
+from dperm.accounting.ledger.cost import Cost, slack_as_float
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.units import units_as_float
+
+_FACTS = (
+    *("when", "kind", "part", "description", "epsilon", "delta", "accountant"),
+    *("units", "slack", "pure", "process", "version", "statement"),
+)
+
+
+def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
+    """All that a ledger holds, as text.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+    kind : {"json", "csv"}
+        "json": its terms, what is left, all entries. "csv": the entries, one a line.
+
+    Raises
+    ------
+    ValueError
+        For another kind.
+    """
+    if kind == "json":
+        facts = {**_terms(ledger), **_state(ledger), "entries": [_facts(each) for each in ledger.history()]}
+        return json.dumps(plain(facts), indent=1) + "\n"
+    if kind == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(_FACTS)
+        for row in map(_facts, ledger.history()):
+            writer.writerow([json.dumps(row[name]) if name == "statement" else row[name] for name in _FACTS])
+        return text.getvalue()
+    raise ValueError(f"kind must be 'json' or 'csv', got {kind!r}.")
+
+
+def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
+    """A report in Markdown: what was promised, every charge with its facts, what is left.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+    title : str
+    """
+    terms, state = _terms(ledger), _state(ledger)
+    lines = [f"# {check_text(title, 'title')} {ledger.name}".rstrip(), "", _promise(ledger), ""]
+    lines += _table(["", ""], [[name.replace("_", " "), value] for name, value in {**terms, **state}.items()])
+    lines += ["", "## Entries", ""]
+    entries = ledger.history()
+    columns = ["#", "when (UTC)", "what", "records", "epsilon", "delta", "by", "mu^2 or rho", "slack", "pure"]
+    lines += _table(columns, [_row(number, each) for number, each in enumerate(entries, start=1)])
+    for number, each in enumerate(entries, start=1):
+        if each.statement:
+            lines += ["", f"### {number}: {_cell(each.description or each.kind)}", ""]
+            lines += _table(["fact", ""], [list(fact) for fact in each.statement.items()])
+    return "\n".join(lines) + "\n"
+
+
+def _promise(ledger: PrivacyLedger) -> str:
+    text = (
+        f"Everything that was charged here is together ({ledger.epsilon:g}, {ledger.delta:g})-differentially "
+        f"private: data sets that {ledger.neighbors.words} are hard to tell apart."
+    )
+    if ledger.ceiling > ledger.epsilon:
+        text += (
+            f" The total can be extended up to epsilon = {ledger.ceiling:g}; as that may depend on results, "
+            "the guarantee of adaptive use is this ceiling."
+        )
+    return text
+
+
+def _terms(ledger: PrivacyLedger) -> dict[str, Any]:
+    return {
+        "name": ledger.name,
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "ceiling": ledger.ceiling,
+        "accountant": str(ledger.accountant),
+        "neighbors": str(ledger.neighbors),
+        **{f"cap_{name}": value for name, value in _amounts(ledger.caps).items()},
+        "allow_seeded": ledger.allow_seeded,
+    }
+
+
+def _state(ledger: PrivacyLedger) -> dict[str, Any]:
+    return {
+        **{f"charged_{name}": value for name, value in _amounts(ledger.charged).items()},
+        "spent": ledger.spent,
+        "remaining": ledger.remaining,
+        "seal": getattr(ledger, "seal", None),
+    }
+
+
+def _amounts(cost: Cost) -> dict[str, float]:
+    pure = units_as_float(cost.pure)
+    return {"units": units_as_float(cost.units), "slack": slack_as_float(cost.slack), "pure": pure}
+
+
+def _facts(entry: LedgerEntry) -> dict[str, Any]:
+    return {
+        "when": entry.when.isoformat(),
+        "kind": entry.kind,
+        "part": entry.part,
+        "description": entry.description,
+        "epsilon": entry.epsilon,
+        "delta": entry.delta,
+        "accountant": entry.accountant,
+        **_amounts(entry.cost),
+        "process": entry.process,
+        "version": entry.version,
+        "statement": plain(entry.statement),
+    }
+
+
+def _row(number: int, entry: LedgerEntry) -> list[Any]:
+    what = entry.description if entry.kind == "charge" else f"{entry.kind} {entry.description}".strip()
+    return [
+        number,
+        f"{entry.when:%Y-%m-%d %H:%M:%S}",
+        what,
+        entry.part or "all",
+        entry.epsilon,
+        entry.delta,
+        entry.accountant,
+        *_amounts(entry.cost).values(),
+    ]
+
+
+def _table(columns: list[str], rows: list[list[Any]]) -> list[str]:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(_cell(value) for value in line) + " |" for line in lines]
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    for special in "\\`*_<>|[]":
+        text = text.replace(special, f"\\{special}") if text != "---" else text
+    return " ".join(text.split())
