@@ -375,6 +375,7 @@ def public_facts(objective: Objective) -> dict[str, Any]:
     return {
         "n": objective.n_public,
         "dimension": objective.dimension,
+        "dtype": str(objective.dtype),
         "loss": objective.loss.name,
         **_loss_parameters(objective.loss),
         "l2": objective.l2,

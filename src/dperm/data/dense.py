@@ -15,7 +15,11 @@ Matrix = NDArray[np.float32] | NDArray[np.float64]
 
 
 def as_matrix(X: ArrayLike) -> Matrix:
-    """``X`` as a C-ordered float32 or float64 matrix; the very same array where it already is one."""
+    """``X`` as a C-ordered float32 or float64 matrix; the very same array where it already is one.
+
+    A data frame is read as float64: the types of its columns may come from their cells (one missing number
+    makes floats of integers), and the dtype, which decides on the grid of every release, must be public.
+    """
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
         raise DataError(f"X is a {type(X).__name__}, whose records are not there yet: collect() it first")
     matrix = np.asarray(X)
@@ -25,7 +29,8 @@ def as_matrix(X: ArrayLike) -> Matrix:
         raise DataError(f"X must have at least one record and one column, got shape {matrix.shape}")
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"X must hold real numbers, got dtype {matrix.dtype}")
-    dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
+    public = matrix.dtype in (np.float32, np.float64) and not hasattr(X, "columns")
+    dtype = matrix.dtype if public else np.float64
     ready: Matrix = _in_kernel_layout(matrix, dtype)
     if isinstance(X, np.ndarray) and ready is not X and not np.shares_memory(ready, X):
         warn_caller(

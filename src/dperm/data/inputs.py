@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.dask.rows import DistributedRows
+from dperm.data.readable import check_readable
 from dperm.data.rows import Rows, RowSettings, RowSource
 from dperm.data.sources import rows_of
 
@@ -18,6 +19,7 @@ def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSe
     DataError
         For data that cannot be used. Nothing is drawn or charged before this check.
     """
+    check_readable(X=X, y=y)
     if is_dask_collection(X):
         return DistributedRows(blocks_of(X, y), settings)
     return rows_of(X, y, settings)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.record_kernels import RecordIndex
+from dperm.data.readable import check_readable
 from dperm.errors import DataError
 
 Integers = NDArray[np.int64]
@@ -67,6 +68,7 @@ class Multiplicity:
 
 def _whole_numbers(counts: ArrayLike) -> Integers:
     """Checked counts as int64."""
+    check_readable(counts=counts)
     given = np.asarray(counts)
     if given.ndim != 1 or given.size == 0:
         raise DataError(f"counts must have one number per row of X, shape (n_rows,), got shape {given.shape}")

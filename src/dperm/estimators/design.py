@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dask.rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
+from dperm.data.readable import check_readable
 from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
@@ -33,6 +34,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
         For data that cannot be used.
     """
     schema = estimator.schema
+    check_readable(X=X if schema is None else None, y=y)  # a schema knows more of its columns
     if is_dask_collection(X):
         return training_collections(estimator, X, y)
     if isinstance(X, RecordFiles):
@@ -68,6 +70,7 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
             yield from prediction_blocks(estimator, part, n_columns)
         return
     if not _is_tabular(X, estimator.schema):
+        check_readable(X=X)
         yield _validated(estimator, X, reset=False)
         return
     matrix = _tabular_matrix(X, estimator.schema)
@@ -118,10 +121,10 @@ def _tabular_matrix(X: Any, schema: Schema | None) -> TabularMatrix:
 
 
 def _validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
+    # As dperm.data.dense.as_matrix: the dtype of a frame may come from its cells.
+    dtypes = [np.float64] if hasattr(X, "columns") else [np.float64, np.float32]
     try:
-        return validate_data(
-            estimator, sound_matrix(X), *y, accept_sparse="csr", dtype=[np.float64, np.float32], **checks
-        )
+        return validate_data(estimator, sound_matrix(X), *y, accept_sparse="csr", dtype=dtypes, **checks)
     except ValueError as error:
         if "could not convert" in str(error) and hasattr(X, "columns"):
             raise DataError(

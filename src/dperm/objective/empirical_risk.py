@@ -91,6 +91,11 @@ class EmpiricalRisk:
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the matrix's entries in arithmetic, float32 or float64: it decides on the grid of releases."""
+        return self._rows.dtype
+
+    @property
     def dimension(self) -> int:
         """Number of weights: columns, and the intercept if there is one, for each class of a softmax."""
         return math.prod(self.shape)

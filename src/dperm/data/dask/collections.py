@@ -101,12 +101,10 @@ def _dtype(X: Any) -> Any:
                 f"X must hold real numbers; column {name!r} has dtype {dtype}. A schema encodes columns of "
                 "other kinds."
             )
-        dtype = np.result_type(*[getattr(dtype, "numpy_dtype", dtype) for _, dtype in columns])
-    else:
-        dtype = X.dtype
-        if dtype.kind not in "fiub":
-            raise DataError(f"X must hold real numbers, got dtype {dtype}")
-    return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
+        return np.dtype(np.float64)  # as other frames: types of columns may come from their cells
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"X must hold real numbers, got dtype {X.dtype}")
+    return np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
 
 
 def _whole_rows(X: Any) -> Any:

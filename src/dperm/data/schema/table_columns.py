@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.data.readable import check_readable
 from dperm.errors import DataError
 
 Codes = NDArray[np.int32]
@@ -220,6 +221,7 @@ def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) 
     TypeError
         When `table` is no table.
     """
+    check_readable(table=table if isinstance(table, np.ndarray) else None)
     if isinstance(table, np.ndarray):
         return _array_columns(table, names)
     if isinstance(table, Mapping):
@@ -276,6 +278,8 @@ def _array_columns(array: NDArray[Any], names: Sequence[str]) -> list[TableColum
 
 
 def _as_cells(name: str, values: Any) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        check_readable(**{name: values})
     cells = np.asarray(values)
     if cells.dtype.kind in "US" and not isinstance(values, np.ndarray):  # do not turn numbers into text
         cells = np.empty(len(values), dtype=object)

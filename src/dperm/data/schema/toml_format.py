@@ -12,6 +12,7 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
+_MAX_REPEAT = 1_000_000
 #: Above what was read from data.
 DRAFT = """\
 # DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
@@ -23,8 +24,10 @@ def table_of(text: str) -> dict[str, Any]:
     """The entries of a TOML document; ValueError when it is none."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or a number with thousands of digits
         raise ValueError(f"the schema is not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError("the schema is not TOML that can be read: it is nested too deeply") from None
 
 
 def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
@@ -53,8 +56,8 @@ def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
         raise ValueError(f"{label}: entries missing: {missing}; unknown: {unknown}")
     if repeat is None:
         return [_TYPES[kind](**entry)]
-    if not isinstance(repeat, int) or repeat < 1:
-        raise ValueError(f"{label}: repeat must be a positive integer, got {repeat!r}")
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 1 <= repeat <= _MAX_REPEAT:
+        raise ValueError(f"{label}: repeat must be an integer from 1 to {_MAX_REPEAT:,}, got {repeat!r}")
     stem = entry.pop("name")
     return [_TYPES[kind](name=f"{stem}{i}", **entry) for i in range(repeat)]
 

@@ -1,0 +1,47 @@
+"""What would be read as something else than it is: masked arrays, dates and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dperm.errors import DataError
+
+
+def check_readable(**given: Any) -> None:
+    """Raise DataError for arrays and frames that numpy would turn into numbers that mean something else.
+
+    Parameters
+    ----------
+    **given
+        Arrays, data frames, anything else, by the name for the message.
+    """
+    for name, values in given.items():
+        if isinstance(values, np.ma.MaskedArray):
+            raise DataError(
+                f"{name} is a masked array, whose mask would be lost: fill it, with {name}.filled(numpy.nan) and "
+                "non_finite='zero' for instance"
+            )
+        for column, dtype in _dtypes(values):
+            if _is_temporal(dtype):
+                where = f"column {column!r} of {name}" if column is not None else name
+                raise DataError(
+                    f"{where} holds dates or times ({dtype}): turn them into numbers in a public unit, days "
+                    "since a public date for instance"
+                )
+
+
+def _dtypes(values: Any) -> list[tuple[Any, Any]]:
+    """Name and dtype of each column of a data frame; of an array or a series the dtype alone."""
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        return list(zip(values.columns, list(values.dtypes), strict=False))
+    dtype = getattr(values, "dtype", None)
+    return [] if dtype is None else [(None, dtype)]
+
+
+def _is_temporal(dtype: Any) -> bool:
+    if getattr(dtype, "kind", "") in ("M", "m"):  # numpy, pandas
+        return True
+    polars = getattr(dtype, "is_temporal", None)
+    return bool(polars()) if callable(polars) else False
