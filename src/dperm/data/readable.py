@@ -20,8 +20,8 @@ def check_readable(**given: Any) -> None:
     for name, values in given.items():
         if isinstance(values, np.ma.MaskedArray):
             raise DataError(
-                f"{name} is a masked array, whose mask would be lost: fill it, with {name}.filled(numpy.nan) and "
-                "non_finite='zero' for instance"
+                f"{name} is a masked array, whose mask would be lost: fill it, for instance with "
+                f"{name}.filled(numpy.nan) and non_finite='zero'"
             )
         for column, dtype in _dtypes(values):
             if _is_temporal(dtype):

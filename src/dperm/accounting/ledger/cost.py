@@ -86,12 +86,13 @@ class Cost:
         Raises
         ------
         ValueError
-            With slack: it would become ``Phi(Phi^-1(slack) + mu)``, which does not add up.
+            With slack: it would become ``Phi(Phi^-1(slack) + mu)``, which does not add up. With mu and a pure
+            epsilon in one fit, for which this is not proved.
         """
-        if self.slack:
+        if self.slack or (self.units and self.pure):
             raise ValueError(
-                "A fit under add_or_remove whose cost has slack in delta cannot be charged to a ledger of "
-                'replace_one: give the fit neighbors="replace_one".'
+                "A fit under add_or_remove whose cost has slack in delta, or a pure part beside Gaussian "
+                'noise, cannot be charged to a ledger of replace_one: give the fit neighbors="replace_one".'
             )
         return Cost(4 * self.units, 0, 2 * self.pure)
 
