@@ -1,0 +1,55 @@
+"""Two relations on one ledger.
+
+The attacker chooses the fits. A fit under add_or_remove and then one under replace_one each cost what they
+should under their own relation; but a record replaced is one removed and one added, so under replace_one the
+first costs four times its mu^2. With a ledger of (1, 1e-6) the two together had a true epsilon of 1.516.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from dperm import Objective
+from dperm.accounting import Ledger, gdp_epsilon, gdp_mu, open_ledger
+from dperm.algorithms import noisy_gd
+from dperm.errors import BudgetExceededError
+
+DELTA = 1e-6
+
+
+@pytest.fixture
+def objective():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    return Objective("logistic", X, np.where(X[:, 0] > 0, 1.0, -1.0), row_norm=2.0)
+
+
+def test_the_relation_of_the_ledger_is_kept(objective):
+    ledger = Ledger(1.0, DELTA)
+    noisy_gd(objective, 0.6, DELTA, steps=2, ledger=ledger)
+    rest = ledger.remaining
+    with pytest.raises(ValueError, match="hides the number of records"):
+        noisy_gd(objective, rest, DELTA, steps=2, neighbors="replace_one", ledger=ledger)
+    assert ledger.spent == 0.6
+    together = gdp_epsilon(math.hypot(2.0 * gdp_mu(0.6, DELTA), gdp_mu(rest, DELTA)), DELTA)
+    assert together > 1.5  # what it would have come to
+
+
+def test_the_other_order_is_charged_in_full(objective):
+    ledger = Ledger(1.0, DELTA, neighbors="replace_one")
+    noisy_gd(objective, 0.6, DELTA, steps=2, neighbors="replace_one", ledger=ledger)
+    with pytest.raises(BudgetExceededError):
+        noisy_gd(objective, 0.45, DELTA, steps=2, neighbors="add_or_remove", ledger=ledger)
+    noisy_gd(objective, 0.3, DELTA, steps=2, neighbors="add_or_remove", ledger=ledger)
+    true_mu = math.hypot(gdp_mu(0.6, DELTA), 2.0 * gdp_mu(0.3, DELTA))
+    assert gdp_epsilon(true_mu, DELTA) <= ledger.spent * (1 + 1e-9) <= 1.0
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_a_fit_takes_the_relation_of_its_ledger(objective, relation, tmp_path):
+    for ledger in (
+        Ledger(1.0, DELTA, neighbors=relation),
+        open_ledger(tmp_path / "budget.db", "data", 1.0, DELTA, neighbors=relation),
+    ):
+        result = noisy_gd(objective, 0.5, DELTA, steps=2, ledger=ledger)
+        assert result.privacy.neighbors == relation
