@@ -55,7 +55,7 @@ def check(path, release_file, name="adult"):
     by_part = Counter(entry.part for entry in charges)
     largest = max([count for part, count in by_part.items() if part], default=0)
     units = (by_part[""] + largest) * budget_units(EPSILON, DELTA)
-    assert units == ledger.spent_units <= ledger.total_units
+    assert units <= ledger.spent_units <= ledger.total_units  # others may have gone on charging
     return len(charged), len(released)
 
 

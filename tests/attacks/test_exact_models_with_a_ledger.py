@@ -59,9 +59,9 @@ class TestRequiredLedger:
             monkeypatch.setenv("DPERM_REQUIRE_LEDGER", "1")
             yield
         else:
+            monkeypatch.setattr("dperm._config._settings", {"require_ledger": None})
             dperm.config(require_ledger=True)
             yield
-            monkeypatch.setattr("dperm._config._settings", {"require_ledger": None})
 
     @pytest.mark.usefixtures("required")
     @pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"epsilon": math.inf}])

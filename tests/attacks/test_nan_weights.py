@@ -11,12 +11,11 @@ from algorithms.every_algorithm import PRIVATE, problem_for
 from dperm.accounting import Ledger
 
 SIZES = [1e12, 1e150, 1e300]
+STEPPING = [name for name, algorithm in PRIVATE.items() if "step_size" in str(algorithm.__signature__)]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "name", [name for name in PRIVATE if "step_size" in str(PRIVATE[name].__signature__)]
-)
+@pytest.mark.parametrize("name", STEPPING)
 def test_no_model_of_nan(name, size):
     ledger = Ledger(1.0, 1e-6)
     try:

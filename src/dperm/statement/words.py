@@ -178,9 +178,11 @@ def budget(statement: Facts) -> str:
 def not_covered(statement: Facts) -> str:
     """List what the guarantee does not say."""
     finite = (
-        "Records are assumed finite: a NaN or an infinity stops the fit with an error, which shows."
+        "An error that stops the fit shows: here values that are not finite, an unknown label, more records "
+        "than a public number of them allows."
         if statement.non_finite == "raise"
-        else "Records with a NaN or an infinity count as empty, silently, so they are covered."
+        else "An error that stops the fit shows: here an unknown label, more records than a public number of "
+        "them allows. Records with a NaN or an infinity count as empty, silently, so they are covered."
     )
     return (
         "The time and memory that the computation takes; the raw data, their copies and logs, which whoever "
