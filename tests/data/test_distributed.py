@@ -37,8 +37,8 @@ from dperm.algorithms import (
 from dperm.data.columns import ColumnsMatrix
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.dask.placement import balanced
-from dperm.data.dask.rows import DistributedRows, EncodedCollection, compensated_sum
-from dperm.data.passes import Predictions
+from dperm.data.dask.rows import DistributedRows, EncodedCollection
+from dperm.data.passes import Predictions, compensated_sum
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets

@@ -10,7 +10,8 @@ representations of records need no change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -167,9 +168,21 @@ class GradientSum(Pass):
     precise: bool = False
 
     def combined(self, results: Iterator[tuple[Array, float]]) -> tuple[Array, float]:
-        """Sums in the order of the parts."""
+        """Sums that no number of parts makes worse."""
         gradients, losses = zip(*results, strict=True)
-        return np.sum(gradients, axis=0), sum(losses)
+        return compensated_sum(gradients), math.fsum(losses)
+
+
+def compensated_sum(terms: Sequence[Array]) -> Array:
+    """Sum of arrays, off by about one rounding whatever their number (Neumaier 1974)."""
+    total, lost = terms[0], np.zeros_like(terms[0])
+    for term in terms[1:]:
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow stay what they are
+            higher = total + term
+            part = higher - total
+            lost = lost + ((total - (higher - part)) + (term - part))
+        total = higher
+    return np.where(np.isfinite(lost), total + lost, total)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

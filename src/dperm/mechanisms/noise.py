@@ -30,8 +30,9 @@ from dperm.mechanisms.selection import laplace_rate
 _NUMERATOR_BITS = 63
 _LARGEST_SHIFT = 63
 
-#: Largest sigma / grid. Six standard deviations then stay below the sampler's limit of 2^62 grid steps.
-LARGEST_SCALE = 2.0**59
+#: Largest sigma / grid. The sampler cuts at 2^62 grid steps, 64 standard deviations away, where the
+#: probability is below exp(-2,000).
+LARGEST_SCALE = 2.0**56
 
 #: Largest scale * sqrt(d + 1) / grid of norm-Laplace noise in d dimensions: an entry of 128 times this size
 #: has probability below exp(-100), and the sampler's limit is 2^62 grid steps.
@@ -57,7 +58,7 @@ def rounded_gaussian(
         ``sigma=0`` gives zeros and no privacy.
     grid : float
         Distance ``g`` between neighbouring results, in the same unit; finite and positive.
-        ``sigma / grid`` is at most 2^59.
+        ``sigma / grid`` is at most 2^56.
     size : int or sequence of ints
         Shape of the result.
     random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
@@ -131,7 +132,7 @@ def gaussian_scale(sigma: float, grid: float) -> tuple[int, int]:
     ------
     ValueError
         If `sigma` is not a finite number of at least 0, `grid` is not finite and positive, or
-        ``sigma / grid > 2^59``.
+        ``sigma / grid > 2^56``.
     """
     return _dyadic_scale(sigma, grid, "sigma")
 
@@ -144,7 +145,7 @@ def _dyadic_scale(width: float, grid: float, name: str) -> tuple[int, int]:
     scale = Fraction(width) / Fraction(grid)
     if scale > LARGEST_SCALE:
         raise ValueError(
-            f"{name} / grid must be at most 2^59, got {name}={width}, grid={grid}: so much noise would "
+            f"{name} / grid must be at most 2^56, got {name}={width}, grid={grid}: so much noise would "
             "drown the sum, and cannot be drawn exactly. Take a larger epsilon or delta"
         )
     if scale == 0:

@@ -113,7 +113,8 @@ class PublicConstants:
         prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of
         ``R ||w||``, which the gradient sees beta/R times; the slope is off by a few roundings of itself and
         of its argument (one of a power by a relative 1e-14). Sum: a chain of additions no longer than the
-        records that one thread takes in a row plus the 1,024 ranges (``ranges.c``). `load` is the number
+        records that one thread takes in a row plus the 1,024 ranges (``ranges.c``); sums of files, chunks and
+        partitions are added with compensation, as if in one more step each time. `load` is the number
         of records over `n`.
         """
         records = self.n * load

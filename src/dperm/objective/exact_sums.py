@@ -3,7 +3,7 @@
 **Grid.** The grid of a sum is a power of two, and so coarse that ``n_public`` clipped vectors come to at most
 2^51 steps: their sum is exact as 64-bit integers and as doubles. log2 of ``clip / grid`` is at most 22 for
 rows of float32, whose kernel rounds with a significand of 24 bits, and at most 32 for doubles, which leaves
-2^27 clips of room for the noise, drawn in steps of the grid below 2^59.
+2^24 clips of room for the noise, drawn in steps of the grid below 2^56.
 
 **Inner clip.** A vector is clipped and then rounded entry by entry, which moves it by at most
 ``grid/2 sqrt(d)``. Norms, factors and products are off by the relative errors that ``kernel_table.h`` gives.

@@ -10,7 +10,6 @@ then. The sum is the same, and nothing was released in between.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 import uuid
@@ -48,7 +47,7 @@ from dperm.data.dask.placement import (
     NOTHING_RELEASED,
     PlacedPartitions,
 )
-from dperm.data.passes import Array, Pass, PerRow
+from dperm.data.passes import Pass, PerRow
 from dperm.data.rows import RowSettings
 from dperm.errors import DataError
 from dperm.private_values.opaque import NotCopied
@@ -140,8 +139,7 @@ class DistributedRows(NotCopied):
         if pass_.exact:
             call = Call("run", (pass_,), self._threads, added=True)
             return np.asarray(reduce(add, self._call(call, self._partitions.futures).values()))
-        gradients, losses = zip(*self._each(Call("run", (pass_,), self._threads)), strict=True)
-        return compensated_sum(gradients), math.fsum(losses)
+        return pass_.combined(iter(self._each(Call("run", (pass_,), self._threads))))
 
     def _per_row(self, pass_: PerRow) -> Any:
         """A Dask array, one entry per row."""
@@ -294,18 +292,6 @@ class DistributedRows(NotCopied):
             first_row += each.n_rows
         if first is None:
             raise DataError("X must have at least one record")
-
-
-def compensated_sum(terms: Sequence[Array]) -> Array:
-    """Sum of arrays, off by about one rounding whatever their number (Neumaier 1974)."""
-    total, lost = terms[0], np.zeros_like(terms[0])
-    for term in terms[1:]:
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow stay what they are
-            higher = total + term
-            part = higher - total
-            lost = lost + ((total - (higher - part)) + (term - part))
-        total = higher
-    return np.where(np.isfinite(lost), total + lost, total)
 
 
 def _client() -> Any:
