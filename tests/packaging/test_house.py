@@ -56,7 +56,7 @@ MANY_ARGUMENTS = {
     "dperm.accounting.sgd_epsilon": "public: the run that it accounts for, in keywords",
     "dperm.audit.certify_observations": "public: what is known of the observations, in keywords",
     "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
-    "dperm.cli.budget.create": "every argument is an option of the command line",
+    "dperm.cli.create": "every argument is an option of the command line",
     "dperm.cli.fit": "every argument is an option of the command line",
     "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }
