@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -32,45 +33,101 @@ def eighth_of_the_noise():
     return scaled_noise(1 / 8)
 
 
-@contextmanager
-def lost_linear_term():
+def hasty_selection():
+    """Selections are made at four times the rate that was charged."""
+    return replace_noise(
+        exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
+    )
+
+
+def fault_in(owner, name):
+    """Make a context manager of a function that stands in for a method and is given the honest one first."""
+
+    def decorate(faulty):
+        @contextmanager
+        @wraps(faulty)
+        def planted():
+            honest = getattr(owner, name)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(owner, name, lambda *args, **kwargs: faulty(honest, *args, **kwargs))
+                yield
+
+        return planted
+
+    return decorate
+
+
+def restated(bounded, add_or_remove, times=1):
+    """The sum, or a multiple of it, with another sensitivity."""
+    return Bounded(
+        times * bounded._integers, grid=bounded.grid, add_or_remove=add_or_remove, scores=bounded.scores
+    )
+
+
+def understated(bounded, factor):
+    """The sum with so many times less sensitivity than it has."""
+    return restated(bounded, bounded.add_or_remove / factor)
+
+
+@fault_in(Minimisation, "train_perturbed")
+def lost_linear_term(honest, self, objective, linear, error):
     """The secret linear term is drawn but never reaches the objective."""
-    honest = Minimisation.train_perturbed
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Minimisation,
-            "train_perturbed",
-            lambda self, objective, linear, error: honest(self, objective, 0.0 * linear, error),
-        )
-        yield
+    return honest(self, objective, 0.0 * linear, error)
 
 
-@contextmanager
-def skipped_clip():
+@fault_in(Objective, "clipped_gradient_sum")
+def skipped_clip(honest, self, w, clip, **kwargs):
     """Gradients are clipped at 100 times the bound that the sum carries."""
-    honest = Objective.clipped_gradient_sum
-
-    def unclipped(self, w, clip, **kwargs):
-        stated, loose = honest(self, w, clip, **kwargs), honest(self, w, 100 * clip, **kwargs)
-        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "clipped_gradient_sum", unclipped)
-        yield
+    return restated(honest(self, w, 100 * clip, **kwargs), honest(self, w, clip, **kwargs).add_or_remove)
 
 
-@contextmanager
-def skipped_clip_in_steps():
+@fault_in(Objective, "mapped_gradient_sum")
+def skipped_mapped_clip(honest, self, w, clip, linear_map):
+    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
+    return restated(honest(self, w, 100 * clip, linear_map), honest(self, w, clip, linear_map).add_or_remove)
+
+
+@fault_in(Objective, "_descent")
+def skipped_clip_in_steps(honest, self, plan, clip, grid):
     """Compiled steps clip at 100 times the bound that they state."""
-    honest = Objective._descent
+    return honest(self, plan, 100 * clip, grid)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Objective,
-            "_descent",
-            lambda self, plan, clip, grid: honest(self, plan, 100 * clip, grid),
-        )
-        yield
+
+@fault_in(Objective, "gram_sum")
+def understated_gram(honest, *args, **kwargs):
+    """The sum of outer products states a quarter of what a record contributes to it."""
+    return understated(honest(*args, **kwargs), 4)
+
+
+@fault_in(Objective, "regression_sums")
+def understated_sums(honest, *args):
+    """Each of the sums of a regression states a quarter of what a record contributes to it."""
+    return tuple(understated(each, 4) for each in honest(*args))
+
+
+@fault_in(Objective, "newton_direction")
+def understated_direction(honest, *args, **kwargs):
+    """A Newton direction states a tenth of what a record changes in it."""
+    return understated(honest(*args, **kwargs), 10)
+
+
+@fault_in(Objective, "coordinate_loss_sums")
+def understated_scores(honest, *args):
+    """A record moves the scores of the offspring four times as far as they state."""
+    return understated(honest(*args), 4)
+
+
+@fault_in(Objective, "label_sum")
+def heavy_label(honest, self):
+    """A record counts three times in the sum of the labels, which still states 1."""
+    stated = honest(self)
+    return restated(stated, stated.add_or_remove, times=3)
+
+
+@fault_in(Bounded, "rounding")
+def understated_result(honest, values, *, add_or_remove, replace_one):
+    """Secretly trained weights state half of the distance that one record moves them."""
+    return honest(values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
 
 
 @contextmanager
@@ -91,114 +148,6 @@ def shuffled_sampling():
     """Every epoch is a permutation, accounted for as Poisson samples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(batches._SCHEMES, Sampling.POISSON, batches.shuffled_batches)
-        yield
-
-
-@contextmanager
-def skipped_mapped_clip():
-    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
-    honest = Objective.mapped_gradient_sum
-
-    def unclipped(self, w, clip, linear_map):
-        stated, loose = honest(self, w, clip, linear_map), honest(self, w, 100 * clip, linear_map)
-        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "mapped_gradient_sum", unclipped)
-        yield
-
-
-@contextmanager
-def understated_gram():
-    """The sum of outer products states a quarter of what a record contributes to it."""
-    honest = Objective.gram_sum
-
-    def understated(self, **kwargs):
-        gram = honest(self, **kwargs)
-        return Bounded(gram._integers, grid=gram.grid, add_or_remove=gram.add_or_remove / 4)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "gram_sum", understated)
-        yield
-
-
-@contextmanager
-def understated_sums():
-    """Each of the sums of a regression states a quarter of what a record contributes to it."""
-    honest = Objective.regression_sums
-
-    def understated(self, target_factor):
-        return tuple(
-            Bounded(each._integers, grid=each.grid, add_or_remove=each.add_or_remove / 4)
-            for each in honest(self, target_factor)
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "regression_sums", understated)
-        yield
-
-
-@contextmanager
-def understated_direction():
-    """A Newton direction states a tenth of what a record changes in it."""
-    honest = Objective.newton_direction
-
-    def understated(self, *args, **kwargs):
-        secret = honest(self, *args, **kwargs)
-        return Bounded(secret._integers, grid=secret.grid, add_or_remove=secret.add_or_remove / 10)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "newton_direction", understated)
-        yield
-
-
-@contextmanager
-def heavy_label():
-    """A record counts three times in the sum of the labels, which still states 1."""
-    honest = Objective.label_sum
-
-    def heavy(self):
-        stated = honest(self)
-        return Bounded(3 * stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "label_sum", heavy)
-        yield
-
-
-def hasty_selection():
-    """Selections are made at four times the rate that was charged."""
-    return replace_noise(
-        exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
-    )
-
-
-@contextmanager
-def understated_scores():
-    """A record moves the scores of the offspring four times as far as they state."""
-    honest = Objective.coordinate_loss_sums
-
-    def understate(self, w, stride, clip):
-        stated = honest(self, w, stride, clip)
-        return Bounded(
-            stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove / 4, scores=True
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "coordinate_loss_sums", understate)
-        yield
-
-
-@contextmanager
-def understated_result():
-    """Secretly trained weights state half of the distance that one record moves them."""
-    honest = Bounded.rounding.__func__
-
-    def understate(cls, values, *, add_or_remove, replace_one):
-        return honest(cls, values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bounded, "rounding", classmethod(understate))
         yield
 
 
