@@ -12,7 +12,7 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import dp_sgd_gradient, rrpsgd
-from dperm.losses import Loss, SquaredError
+from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.sampling import permutation
@@ -26,6 +26,11 @@ from reference.replaced_noise import scaled_noise
 def halved_noise():
     """Half of the standard deviation that was charged."""
     return scaled_noise(1 / 2)
+
+
+def quarter_of_the_noise():
+    """A quarter of the standard deviation that was charged."""
+    return scaled_noise(1 / 4)
 
 
 def eighth_of_the_noise():
@@ -157,14 +162,14 @@ class Configuration:
 
     ``epsilon`` is the claim: large enough that few trainings tell a fault. ``share`` is how much of the
     claimed mu (with ``method="clopper_pearson"`` of epsilon) the transcript is sure to show; the rest pays
-    for accesses that leak less here than they may.
+    for accesses that leak less here than they may; None where nothing is asked of it.
     """
 
     settings: dict
     faults: tuple[Callable, ...]
     epsilon: float = 4.0
     trainings: int = 800
-    share: float = 0.9
+    share: float | None = 0.9
     fit_intercept: bool = False
     l2: float = 0.0
     kind: str = "orthogonal"
@@ -178,17 +183,17 @@ class Configuration:
 
 # Claims of (epsilon, delta) that rest on sampling. A large delta lets few trainings tell a fault.
 # Short steps: the weights stay where the record fills its clip.
-SAMPLED = {"batch_size": 5, "steps": 20, "clip": 0.01, "step_size": 0.01}
+SAMPLED = {"batch_size": 10, "steps": 10, "clip": 0.01, "step_size": 0.01}
 SAMPLED_CLAIM = {
     "epsilon": 1.0,
     "delta": 0.3,
     "method": "clopper_pearson",
     "trainings": 800,
     "share": 0.3,
-    "replay": {"batch_size": 25},  # 20 steps miss the record with probability 1e-6
+    "replay": {"batch_size": 40},  # 10 steps miss the record with probability 1e-7
 }
 CONFIGURATIONS = {
-    "noisy_gd": Configuration({"steps": 12, "clip": 0.01}, (halved_noise, skipped_clip)),
+    "noisy_gd": Configuration({"steps": 4, "clip": 0.01}, (halved_noise, skipped_clip)),
     "dp_agd": Configuration(
         # few line searches on few candidates: they cost time and show little
         {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "gdp"},
@@ -251,13 +256,13 @@ CONFIGURATIONS = {
     "privgene": Configuration(
         # The record moves two of seven candidates by all that it may, as long as the weights are small: half
         # of the mu that was charged, so that faults are by a factor of four.
-        {"generations": 12, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
+        {"generations": 6, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
         (hasty_selection, understated_scores),
         share=0.4,
         kind="silent",
     ),
     "dp_newton": Configuration(
-        {"steps": 8, "clip": 0.01, "gradient_share": 0.7},
+        {"steps": 3, "clip": 0.01, "gradient_share": 0.7},
         (halved_noise, skipped_clip, understated_direction),
         share=0.75,  # a record moves a direction by all it can in the worst case only,
         kind="silent",  # which is a gradient along that record
@@ -266,7 +271,7 @@ CONFIGURATIONS = {
         {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)
     ),
     "preconditioned_gd": Configuration(
-        {"steps": 8, "clip": 0.1, "moments": "gram", "share": 0.5},
+        {"steps": 3, "clip": 0.1, "moments": "gram", "share": 0.5},
         (halved_noise, skipped_mapped_clip, understated_gram),
     ),
 }
@@ -281,9 +286,47 @@ SHUFFLED = Configuration(
     delta=0.73,
     method="clopper_pearson",
     trainings=1200,
+    share=None,
 )
-# The same for a run in one piece.
-DEALT = replace(SHUFFLED, settings=SHUFFLED.settings | {"step_size": 0.1}, faults=(dealt_batches,))
+# Name: algorithm, relation, configuration.
+OTHER_CLAIMS = {
+    "shuffled epochs": ("dp_sgd", "add_or_remove", SHUFFLED),
+    "shuffled epochs in one piece": (
+        "dp_sgd_gradient",
+        "add_or_remove",
+        replace(SHUFFLED, settings=SHUFFLED.settings | {"step_size": 0.1}, faults=(dealt_batches,)),
+    ),
+    # One decision shows only part of rho, so that it takes a quarter of the noise.
+    "zCDP": (
+        "dp_agd",
+        "add_or_remove",
+        replace(
+            CONFIGURATIONS["dp_agd"],
+            settings=CONFIGURATIONS["dp_agd"].settings | {"accountant": "zcdp"},
+            faults=(quarter_of_the_noise,),
+            method="zcdp",
+            trainings=600,
+            share=0.02,
+        ),
+    ),
+    # The slope of this loss is reached by every record: the minimiser moves by all that Lemma 7 allows.
+    "published noise of a minimum": (
+        "output_perturbation_minimum",
+        "replace_one",
+        replace(
+            CONFIGURATIONS["output_perturbation_minimum"],
+            settings={"calibration": "paper"},
+            faults=(eighth_of_the_noise,),
+            loss=Huber(0.5),
+            epsilon=2.0,
+            delta=0.0,
+            method="clopper_pearson",
+            trainings=1500,
+            share=0.3,
+            d=2,
+        ),
+    ),
+}
 # Paper modes that are more than other constants: releases of their own. Published noise is more than its
 # claim needs, so that the claim that is audited is the one of the noise itself.
 PUBLISHED = {
@@ -304,9 +347,9 @@ PUBLISHED = {
 }
 
 # The noise of small batches at usual claims, told to an observer who knows the batches: so many sums with the
-# record, of the expected 12 or more.
+# record, of the expected 5 or more.
 GIVEN_BATCHES = {
-    "dp_sgd_gradient": (8, {"batch_size": 1, "steps": 250, "clip": 0.01, "step_size": 0.1}),
-    "rrpsgd": (12, {"batch_size": 1, "rounds": 500, "clip": 0.01, "step_size": 0.1}),
+    "dp_sgd_gradient": (3, {"batch_size": 1, "steps": 100, "clip": 0.01, "step_size": 0.1}),
+    "rrpsgd": (4, {"batch_size": 1, "rounds": 200, "clip": 0.01, "step_size": 0.1}),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)
