@@ -20,6 +20,7 @@ from dperm.data.passes import Pass
 from dperm.errors import DataError, PrivacyWarning
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from reference.exact import same
 from reference.record_files import in_parquet_files, table
 
 pa = pytest.importorskip("pyarrow")
@@ -48,10 +49,6 @@ def objectives(pattern, chunk_rows=97, loss="logistic", x=None, y=None, **keywor
         x, y = records()
     source = scan_parquet(pattern, label="y", columns=NAMES, chunk_rows=chunk_rows)
     return Objective(loss, x, y, **keywords), Objective(loss, source, **keywords)
-
-
-def same(first, second):
-    return np.array_equal(first._integers, second._integers) and first.grid == second.grid
 
 
 # -- sums --------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dperm import Objective, algorithms
 from dperm.data import scan_csv, scan_parquet
 from dperm.data.columns import ColumnsMatrix
 from dperm.data.passes import Predictions
+from dperm.errors import DataError
 from dperm.losses import SquaredError
 from dperm.private_values.linear_map import LinearMap
 from reference import clusters
@@ -33,6 +34,7 @@ PROBLEMS = {
         np.where(np.arange(N) == 777, np.nan, LABELS),
         {"non_finite": "zero"},
     ),
+    "rows that stand for several": ("logistic", TABLE, LABELS, {"counts": RNG.integers(0, 4, N)}),
     "squared error": (SquaredError(target_bound=1.0), TABLE, LABELS, {}),
 }
 
@@ -140,11 +142,20 @@ SUMS = {
     "real targets": OF_ONE_PREDICTION,
     "classes": OF_EVERY_LOSS | {"classes": lambda o, w: o.class_counts()},
     "records that are not finite": OF_LABELS,
+    "rows that stand for several": OF_LABELS,
 }
+IN_MEMORY = {"map", "columns", "sparse", "tabular"}  # others take no counts
 
 
-@pytest.mark.parametrize(("name", "dtype"), [*REPRESENTATIONS, *in_both_types(MORE_CHUNKS | MORE_CUTS)])
-@pytest.mark.parametrize("problem", SUMS)
+@pytest.mark.parametrize(
+    ("name", "dtype", "problem"),
+    [
+        (name, dtype, problem)
+        for problem in SUMS
+        for name, dtype in [*REPRESENTATIONS, *in_both_types(MORE_CHUNKS | MORE_CUTS)]
+        if name in IN_MEMORY or "counts" not in PROBLEMS[problem][3]
+    ],
+)
 def test_every_sum_is_that_of_the_matrix(made, name, dtype, problem):
     there, here = made(name, dtype, problem, l2=0.1)
     assert (there.n_public, there.n_columns, there.shape) == (
@@ -161,6 +172,12 @@ def test_every_sum_is_that_of_the_matrix(made, name, dtype, problem):
     in_floats = problem == "classes" and dtype == np.float32  # else computed in doubles
     tolerance = {"rtol": 1e-4, "atol": 1e-7} if in_floats else {"rtol": 1e-11, "atol": 1e-14}
     np.testing.assert_allclose(there.gradient(w), here.gradient(w), **tolerance)
+
+
+@pytest.mark.parametrize("name", sorted((MATRICES | MORE_CHUNKS | MORE_CUTS).keys() - IN_MEMORY))
+def test_records_that_are_not_in_memory_take_no_counts(made, name):
+    with pytest.raises(DataError, match=r"takes none|cannot be given"):
+        made(name, np.float64, "rows that stand for several")
 
 
 BATCHES = {"batch_size": 64, "steps": 12}
