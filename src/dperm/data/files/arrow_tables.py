@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
@@ -31,27 +31,6 @@ _CORRECT = (
     "out through columns=[...], or described with a schema; labels that are text are read with "
     "label_type='text'."
 )
-
-
-class Tables(Protocol):
-    """Files of one kind and the columns that are read from them; public, and picklable."""
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files, in order."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Columns that are read."""
-
-    def types(self) -> dict[str, Any]:
-        """Arrow types of the columns in the first file."""
-
-    def only(self, names: tuple[str, ...]) -> Tables:
-        """The same files with some of the columns."""
-
-    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order, as record batches of no more than about a chunk."""
 
 
 def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
@@ -118,7 +97,7 @@ class ParquetTables:
         return dataclasses.replace(self, names=names)
 
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order."""
+        """The records of all files in order, as record batches of no more than a chunk."""
         expected = self.types()
         for path in self.paths:
             with _parquet_file(path, files) as file:
@@ -191,7 +170,7 @@ class CsvTables:
         return dataclasses.replace(self, column_types={name: self.column_types[name] for name in names})
 
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order.
+        """The records of all files in order, as record batches of about a block.
 
         All threads work on one block of text: pyarrow's own stream of blocks decodes as many blocks ahead as
         there are threads.
@@ -252,6 +231,10 @@ class CsvTables:
         except pyarrow().ArrowException as error:
             return error  # type: ignore[no-any-return]
         return None
+
+
+#: Files of one kind and the columns that are read from them; public, and picklable.
+Tables = ParquetTables | CsvTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
