@@ -18,6 +18,7 @@ from dperm.datasets import BinaryLabel, ClassLabel, Description, fetching, files
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
 from dperm.datasets.progress import progress, waiting
 from dperm.errors import DataError
+from reference.real_data import load_or_skip
 
 # name: shape, counts of label values, type of a dense X. The counts are published facts about the files.
 FACTS = {
@@ -64,18 +65,6 @@ negative = ["no"]
 SMALL_ROWS = (
     b"size,money,colour,y\n15, -1, red, no\n20, 999, green, yes\n15, -1, red, no\n\n12.5, 99, ?, yes\n"
 )
-
-
-def load_or_skip(name, dense=None):
-    folder = files.data_folder()
-    description = read_description(name)
-    if description.files:
-        if folder is None:
-            pytest.skip(f"{files.FOLDER_VARIABLE} is not set: the files of {name} are not here")
-        for file in description.files:
-            if not ((folder / file.path).exists() or (folder / file.path).with_suffix("").exists()):
-                pytest.skip(f"{folder / file.path} is not here")
-    return datasets.load(name, dense=dense)
 
 
 @pytest.fixture(scope="module", params=sorted(FACTS))
