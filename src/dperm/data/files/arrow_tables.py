@@ -46,13 +46,7 @@ def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
 
 
 def files_of(paths: Paths) -> tuple[Path, ...]:
-    """The files that are meant; those of a pattern in the order of their names.
-
-    Raises
-    ------
-    DataError
-        When there are none.
-    """
+    """The files that are meant, those of a pattern in the order of their names; DataError without any."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found: list[Path] = []
     for path in given:
@@ -238,25 +232,13 @@ Tables = ParquetTables | CsvTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
-    """Names of the columns of a Parquet file.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read.
-    """
+    """Names of the columns of a Parquet file; DataError when the file cannot be read."""
     with _parquet_file(path) as file:
         return tuple(file.schema_arrow.names)
 
 
 def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
-    """Names of the columns of a CSV file.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read.
-    """
+    """Names of the columns of a CSV file; DataError when the file cannot be read."""
     csv = pyarrow().csv
     check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
