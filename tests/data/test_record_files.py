@@ -216,6 +216,9 @@ def test_a_csv_file_with_long_lines(tmp_path):
 # -- algorithms and estimators -----------------------------------------------------------------------
 
 
+FEW_STEPS = {"random_state": 6, "solver_options": {"steps": 8}}
+
+
 @pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c"], [0, 1]])
 def test_estimators(tmp_path, labels):
     x, _ = records(np.float64)
@@ -224,8 +227,8 @@ def test_estimators(tmp_path, labels):
     source = scan_parquet(tmp_path / "t.parquet", label="y", chunk_rows=100)
     kinds = [dperm.LogisticRegression, dperm.LinearSVC][: 4 - len(labels)]
     for kind in kinds:
-        memory = kind(classes=labels, random_state=6).fit(x, y)
-        files = kind(classes=labels, random_state=6).fit(source)
+        memory = kind(classes=labels, **FEW_STEPS).fit(x, y)
+        files = kind(classes=labels, **FEW_STEPS).fit(source)
         assert np.array_equal(memory.coef_, files.coef_)
         assert np.array_equal(memory.predict(x), files.predict(source))
         assert files.score(source, source.targets()) == memory.score(x, y)
@@ -234,15 +237,15 @@ def test_estimators(tmp_path, labels):
         with pytest.raises(DataError, match="holds the label"):
             kind(classes=["other", labels[0]]).fit(source)
         with pytest.warns(PrivacyWarning, match="labels were read from the data"):
-            kind(random_state=6).fit(source)
+            kind(**FEW_STEPS).fit(source)
 
 
 def test_regressor(tmp_path):
     x, _ = records(np.float64)
     parquet.write_table(table(x, x[:, 1]), tmp_path / "t.parquet")
     source = scan_parquet(tmp_path / "t.parquet", label="y", chunk_rows=100)
-    memory = dperm.HuberRegressor(target_bound=1.0, random_state=6).fit(x, x[:, 1])
-    files = dperm.HuberRegressor(target_bound=1.0, random_state=6).fit(source)
+    memory = dperm.HuberRegressor(target_bound=1.0, **FEW_STEPS).fit(x, x[:, 1])
+    files = dperm.HuberRegressor(target_bound=1.0, **FEW_STEPS).fit(source)
     assert np.array_equal(memory.coef_, files.coef_)
     assert np.array_equal(memory.predict(x), files.predict(source))
 
@@ -429,14 +432,14 @@ def test_a_schema_encodes_every_chunk(tmp_path):
     )
     matrix = schema.encode(frame.select(["age", "sex", "size"]))
     classes = ["<=50K", ">50K"]
-    memory = dperm.LogisticRegression(classes=classes, row_norm=2.0, random_state=1)
+    memory = dperm.LogisticRegression(classes=classes, row_norm=2.0, **FEW_STEPS)
     memory.fit(matrix.to_dense(), columns["y"])
     sources = [
         scan_parquet(tmp_path / "t.parquet", label="y", schema=schema, chunk_rows=128),
         scan_csv(tmp_path / "t.csv", label="y", schema=schema, label_type="text", block_bytes=4096),
     ]
     for source in sources:
-        files = dperm.LogisticRegression(classes=classes, schema=schema, random_state=1).fit(source)
+        files = dperm.LogisticRegression(classes=classes, schema=schema, **FEW_STEPS).fit(source)
         assert np.array_equal(files.coef_, memory.coef_)
         assert np.array_equal(files.predict(source), memory.predict(matrix.to_dense()))
         y = np.where(columns["y"] == ">50K", 1.0, -1.0)
