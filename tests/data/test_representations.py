@@ -1,5 +1,7 @@
 """The same records in every representation: the sums and the fits of the matrix in memory, bit for bit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -97,35 +99,28 @@ def made(request, tmp_path):
     return make
 
 
-def image(objective):
-    d = objective.dimension
+@cache
+def image(d):
     return LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
 
 
-def after_a_gradient(sums):
-    """Of predictions that a gradient pass has kept, where the representation keeps any."""
-
-    def both(o, w):
-        o.clipped_gradient_sum(w, 0.3, keep_predictions=True)
-        return sums(o, w)
-
-    return both
+def mapped_gradient(o, w):
+    return o.mapped_gradient_sum(w, 0.3, image(o.dimension))
 
 
 def line_search(o, w):
     return o.clipped_loss_sums(w, -w, np.linspace(0, 2, 7), 2.0)
 
 
-def mapped_gradient(o, w):
-    return o.mapped_gradient_sum(w, 0.3, image(o))
+def line_search_after_a_gradient(o, w):
+    """Of the predictions that the gradient pass keeps, where the representation keeps any."""
+    o.clipped_gradient_sum(w, 0.3, keep_predictions=True)
+    return line_search(o, w)
 
 
-OF_EVERY_LOSS = {
-    "gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3),
-    "losses": line_search,
-}
+OF_EVERY_LOSS = {"gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3), "losses": line_search}
 OF_ONE_PREDICTION = OF_EVERY_LOSS | {
-    "losses from kept predictions": after_a_gradient(line_search),
+    "losses from kept predictions": line_search_after_a_gradient,
     "coordinates": lambda o, w: o.coordinate_loss_sums(w, 0.1),
     "gram": lambda o, w: o.gram_sum(),
     "hessian": lambda o, w: o.hessian_sum(w),
