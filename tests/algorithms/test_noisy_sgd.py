@@ -31,7 +31,7 @@ from dperm.algorithms import (
     nonprivate,
     rrpsgd,
 )
-from dperm.algorithms.sgd_settings import fresh_batches
+from dperm.algorithms.noisy_descent import fresh_batches
 from dperm.mechanisms import release
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.noise import gaussian_integers

@@ -22,19 +22,10 @@ from dperm.accounting.permutation_sensitivity import (
     realised_sensitivity,
     unbounded_iterate_radius,
 )
-from dperm.algorithms.output_noise import ResultSensitivity
-from dperm.algorithms.settings import (
-    Schedule,
-    boolean,
-    checked,
-    clip_norm_or_infinite,
-    one_of,
-    positive,
-    positive_integer,
-    positive_or_infinite,
-    step_count,
-)
-from dperm.algorithms.sgd_settings import gradient_bound
+from dperm.algorithms import settings as check
+from dperm.algorithms.noisy_descent import gradient_bound
+from dperm.algorithms.output_noise import ResultSensitivity, SecretTrainingTerms
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.losses import Loss
 from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.objective import Objective
@@ -44,20 +35,55 @@ from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
 GRADIENT_SLACK = 1.0 + 2.0**-30
 
 
-@dataclass(frozen=True)
-class OutputSettings(Schedule):
-    """Public settings of a run, as the arguments of :func:`dp_sgd_output` of the same names."""
+class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
+    """Arguments of :func:`dperm.algorithms.dp_sgd_output`.
 
-    passes: int = checked(step_count)
-    step_size: float = checked(positive)
-    batch_size: int = checked(positive_integer)
-    step_sizes: str = checked(one_of("constant", "decreasing"))
-    radius: float = checked(positive_or_infinite)
-    clip: float = checked(clip_norm_or_infinite)
-    output: str = checked(one_of("average", "last"))
-    sampling: str = checked(one_of("permutation", "uniform"))
-    counts: str = checked(one_of("realised", "averaged"))
-    smooth_kink: bool = checked(boolean)
+    Attributes
+    ----------
+    passes : int
+        How often the records are gone through; with ``sampling="uniform"`` there are ``passes * n`` steps.
+        By default as many as lower a bound on the excess risk noticeably, from public numbers: up to 20, or
+        without noise up to 2000 where these are no more than ``4e6`` gradients of records.
+    batch_size : int
+        Records per step; a rest of ``n mod batch_size`` is left out.
+    step_size : float
+        eta. By default the minimiser of a bound on the excess risk, see
+        :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
+    step_sizes : {"constant", "decreasing"}
+        "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
+        permutations; the last iterate is released.
+    radius : float
+        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
+        (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
+        from public numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
+    output : {"average", "last"}
+        Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
+    sampling : {"permutation", "uniform"}
+        A random order of the records, gone through in every pass (default); or an independent uniform
+        record in every step (the paper's; ``batch_size=1``).
+    counts : {"realised", "averaged"}
+        For uniform sampling: noise for the indices that were drawn, or fixed before by averaging over how
+        often one record is drawn.
+    smooth_kink : bool
+        Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
+        for a bias of the order of a step. The default, except in paper mode.
+    neighbors : {"replace_one", "add_or_remove"}
+        With ``add_or_remove`` a record is replaced by one without gradient; n stays public.
+    """
+
+    passes: Setting[int] = Setting(check.step_count)
+    step_size: Setting[float] = Setting(check.positive)
+    batch_size: Setting[int] = Setting(check.positive_integer, 1)
+    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"), "constant")
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
+    output: Setting[str] = Setting(check.one_of("average", "last"))
+    sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
+    counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
+    smooth_kink: Setting[bool] = Setting(check.boolean)
+    neighbors: str = "replace_one"
 
     @property
     def decreasing(self) -> bool:
@@ -72,7 +98,7 @@ class BoundedDescent:
     Attributes
     ----------
     plan : DescentPlan
-    settings : OutputSettings
+    settings : DPSGDOutputArguments
         Its `step_size` is the largest one.
     n : int
         Public number of records, those left out of the batches not counted.
@@ -89,7 +115,7 @@ class BoundedDescent:
     """
 
     plan: DescentPlan
-    settings: OutputSettings
+    settings: DPSGDOutputArguments
     n: int
     l2: float
     row_norm: float
@@ -100,7 +126,7 @@ class BoundedDescent:
     strongly_convex: bool
 
     @classmethod
-    def of(cls, objective: Objective, settings: OutputSettings) -> BoundedDescent:
+    def of(cls, objective: Objective, settings: DPSGDOutputArguments) -> BoundedDescent:
         """The run with these settings; steps shrink where ramps in place of kinks would overlap.
 
         Raises
@@ -268,7 +294,7 @@ def _smoothed(loss: Loss, step_size: float, row_norm: float, l2: float) -> tuple
     raise refusal
 
 
-def _kappa(objective: Objective, loss: Loss, settings: OutputSettings) -> float:
+def _kappa(objective: Objective, loss: Loss, settings: DPSGDOutputArguments) -> float:
     """Growth of the distance in a step on shared records, in real numbers."""
     eta, l2, row_norm = settings.step_size, objective.l2, objective.row_norm
     if _is_smooth(loss, row_norm):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, Unpack
+from typing import NamedTuple
 
 from dperm.accounting import paper
 from dperm.accounting.events import GaussianRelease
@@ -18,14 +18,17 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.step_size import numeric_step_size, output_step_size
+from dperm.algorithms import rules_of_thumb as rules
+from dperm.algorithms import settings as check
 from dperm.algorithms.bounded_descent import (
     GRADIENT_SLACK,
     BoundedDescent,
-    OutputSettings,
+    DPSGDOutputArguments,
     only_the_loss_bounds_gradients,
 )
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.noisy_descent import check_batch_size, gradient_bound
 from dperm.algorithms.output_noise import (
     OutputNoise,
     ResultSensitivity,
@@ -33,17 +36,8 @@ from dperm.algorithms.output_noise import (
     noise_law,
     output_noise,
 )
-from dperm.algorithms.requirements import Needs, needs
-from dperm.algorithms.rules_of_thumb import (
-    typical_clip,
-    typical_loss_at_zero,
-    typical_reach,
-    usual_gradient,
-)
-from dperm.algorithms.settings import step_count
-from dperm.algorithms.sgd_settings import check_batch_size, gradient_bound
+from dperm.algorithms.requirements import Needs
 from dperm.mechanisms.random_source import random_bits
-from dperm.objective.objective import Objective
 
 _MOST_PASSES = 20
 # What the noise may cost, as a share of the loss at 0: a fit should not be much worse than none. Losses of
@@ -56,90 +50,16 @@ _EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
 _EXACT_REACH = 20.0
 
 
-@needs(neighbors="replace_one", convex=True, linear_prediction=True, random_access=True)
-def dp_sgd_output(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    passes: int | None = None,
-    batch_size: int = 1,
-    step_size: float | None = None,
-    step_sizes: str = "constant",
-    radius: float = math.inf,
-    clip: float | None = None,
-    output: str | None = None,
-    sampling: str | None = None,
-    counts: str = "realised",
-    smooth_kink: bool | None = None,
-    mechanism: str = "auto",
-    **terms: Unpack[Terms],
-) -> FitResult:
+@algorithm(DPSGDOutputArguments, convex=True, linear_prediction=True, random_access=True)
+def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     """Run stochastic gradient descent in secret and release its result with noise, once.
 
     Parameters
     ----------
     objective : Objective
         With a convex loss of a linear prediction.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        At least 0 and below 1; 0 asks for a pure guarantee (norm-Laplace noise).
-    passes : int, optional
-        How often the records are gone through; with ``sampling="uniform"`` there are ``passes * n`` steps.
-        By default as many as lower a bound on the excess risk noticeably, from public numbers: up to 20, or
-        without noise up to 2000 where these are no more than ``4e6`` gradients of records.
-    batch_size : int
-        Records per step; a rest of ``n mod batch_size`` is left out.
-    step_size : float, optional
-        eta. By default the minimiser of a bound on the excess risk, see
-        :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
-    step_sizes : {"constant", "decreasing"}
-        "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
-        permutations; the last iterate is released.
-    radius : float
-        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
-    clip : float, optional
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
-        (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
-        from public numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
-    output : {"average", "last"}, optional
-        Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
-    sampling : {"permutation", "uniform"}, optional
-        A random order of the records, gone through in every pass (default); or an independent uniform
-        record in every step (the paper's; ``batch_size=1``).
-    counts : {"realised", "averaged"}
-        For uniform sampling: noise for the indices that were drawn, or fixed before by averaging over how
-        often one record is drawn.
-    smooth_kink : bool, optional
-        Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
-        for a bias of the order of a step. The default, except in paper mode.
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": whichever has the smaller mean square error.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
-    neighbors : {"replace_one", "add_or_remove"}
-        With ``add_or_remove`` a record is replaced by one without gradient; n stays public.
-    ledger : PrivacyLedger, optional
-        Charged once, before the records are read.
-    random_state : None, int or Generator
-        None: cryptographic noise and order of the records, from separate streams.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef"}``: iterates stay secret.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, a gradient without bound (pass `clip` or `radius`), or a paper
-        calibration that does not give the claimed guarantee.
-    DataError
-        If there are more records than ``objective.n_public``.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
 
     Notes
     -----
@@ -154,25 +74,20 @@ def dp_sgd_output(
     a slope without limit is clipped at 20 times the one at the weights 0. The result is rounded to a
     thousandth of the sensitivity there, too.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
+    objective = fit.objective
     # 1. settings: those not given follow from public numbers
-    settings = OutputSettings(
-        passes=1 if passes is None else passes,
-        step_size=1.0 if step_size is None else step_size,
-        batch_size=batch_size,
-        step_sizes=step_sizes,
-        radius=radius,
-        clip=math.inf if clip is None else clip,
-        output=("last" if step_sizes == "decreasing" else "average") if output is None else output,
-        sampling=("uniform" if fit.as_published else "permutation") if sampling is None else sampling,
-        counts=counts,
-        smooth_kink=not fit.as_published if smooth_kink is None else smooth_kink,
-    ).replaced()
-    _check_combination(fit, settings, step_size)
-    law = _noise_law(fit, settings, mechanism)
-    if clip is None and settings.radius == math.inf and not fit.as_published:
-        settings = replace(settings, clip=typical_clip(fit.problem))
-    settings = _with_defaults(fit, settings, _equivalent_mu(fit, law), passes, step_size)
+    clipped = given.radius == math.inf and not fit.as_published
+    settings = given.completed(
+        passes=1,
+        step_size=1.0,
+        clip=rules.typical_clip(fit.problem) if clipped else math.inf,
+        output="last" if given.decreasing else "average",
+        sampling="uniform" if fit.as_published else "permutation",
+        smooth_kink=not fit.as_published,
+    )
+    _check_combination(fit, settings, given.step_size)
+    law = _noise_law(fit, settings)
+    settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
     # 2. the run, the secret order of the records, and how far one of them moves the result
     objective.check_places()
     run = BoundedDescent.of(objective, settings)
@@ -199,7 +114,7 @@ def dp_sgd_output(
 # -- settings ----------------------------------------------------------------------------------------
 
 
-def _check_combination(fit: Fit, settings: OutputSettings, given_step_size: float | None) -> None:
+def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size: float | None) -> None:
     """What does not go together."""
     check_batch_size(settings.batch_size, fit.n)
     if fit.n // settings.batch_size < 2 and settings.output == "average":
@@ -225,33 +140,33 @@ def _check_combination(fit: Fit, settings: OutputSettings, given_step_size: floa
 
 
 def _with_defaults(
-    fit: Fit, settings: OutputSettings, mu: float, passes: int | None, step_size: float | None
-) -> OutputSettings:
+    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, mu: float
+) -> DPSGDOutputArguments:
     """Passes and step size where they were not given."""
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
-        longest = gradient_bound(loss, row_norm, typical_reach(loss, row_norm), settings.clip)
+        longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
     else:
         longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
-    if passes is None:
+    if given.passes is None:
         settings = replace(settings, passes=_default_passes(fit, settings, longest, mu))
     else:
-        step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
+        check.step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
     if settings.decreasing:
         return replace(settings, step_size=1.0 / (fit.objective.l2 + loss.smoothness(row_norm)))
-    if step_size is not None:
+    if given.step_size is not None:
         return settings
     default = _default_step_size if _has_smooth_steps(fit, settings) else _default_rough_step_size
     return replace(settings, step_size=default(fit, settings, longest, mu))
 
 
-def _has_smooth_steps(fit: Fit, settings: OutputSettings) -> bool:
+def _has_smooth_steps(fit: Fit, settings: DPSGDOutputArguments) -> bool:
     loss = fit.objective.loss
     smoothed = settings.smooth_kink and loss.kink_jump > 0.0
     return smoothed or loss.smoothness(fit.objective.row_norm) < math.inf
 
 
-def _default_passes(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> int:
+def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:
     """The bound on the risk falls with the passes towards a limit: stop within a tenth of it."""
     own = fit.objective
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
@@ -264,17 +179,19 @@ def _default_passes(fit: Fit, settings: OutputSettings, longest: float, mu: floa
     return math.ceil(min(max(passes, 1.0), most))
 
 
-def _reach_and_gradient(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> tuple[float, float]:
+def _reach_and_gradient(
+    fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float
+) -> tuple[float, float]:
     """How far the optimum may be, and how long the gradients that are met on the way."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
-    reach = typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
+    reach = rules.typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
     if mu < math.inf:
         return reach, longest
     # Without noise the clip is far above what is met.
-    return min(reach, _EXACT_REACH / row_norm), min(longest, usual_gradient(loss, row_norm))
+    return min(reach, _EXACT_REACH / row_norm), min(longest, rules.usual_gradient(loss, row_norm))
 
 
-def _default_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> float:
+def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
     """The step that minimises a bound on the risk, for gradients that are Lipschitz or made so."""
     own, passes, batch_size = fit.objective, settings.passes, settings.batch_size
     loss, row_norm, l2 = own.loss, own.row_norm, own.l2
@@ -296,13 +213,13 @@ def _default_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: f
     noise = longest * pushes / mu
     if noise > 0.0:
         share = _NOISE_SHARE if loss.classification else _NOISE_SHARE_OF_RESIDUALS
-        eta = min(eta, share * typical_loss_at_zero(loss) / noise)
+        eta = min(eta, share * rules.typical_loss_at_zero(loss) / noise)
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius):
         eta = min(eta, (1.0 - 2.0**-40) / (l2 + smoothness))
     return eta
 
 
-def _default_rough_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> float:
+def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
     """The same where steps on shared records expand."""
     own, loss = fit.objective, fit.objective.loss
     reach, longest = _reach_and_gradient(fit, settings, longest, mu)
@@ -320,8 +237,9 @@ def _default_rough_step_size(fit: Fit, settings: OutputSettings, longest: float,
 # -- noise -------------------------------------------------------------------------------------------
 
 
-def _noise_law(fit: Fit, settings: OutputSettings, mechanism: str) -> str:
+def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
     """Gaussian or norm-Laplace; noise that is fixed before the indices are drawn is Gaussian."""
+    mechanism = settings.mechanism
     if not fit.as_published and settings.counts == "realised":
         return noise_law(fit, mechanism)
     law = noise_law(fit, "gaussian" if mechanism == "auto" else mechanism)
@@ -380,7 +298,7 @@ def _fixed_noise(fit: Fit, run: BoundedDescent) -> FixedNoise:
     return FixedNoise(sigma, once)
 
 
-def _published_sigma(fit: Fit, settings: OutputSettings, steps: int) -> float:
+def _published_sigma(fit: Fit, settings: DPSGDOutputArguments, steps: int) -> float:
     """Theorem 8; for the constants of the loss see there."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     alpha = loss.holder_exponent

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.algorithms.fit import Fit
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
-from dperm.objective.bounded_training import Training
+from dperm.objective.bounded_training import Training, check_record_count
+from dperm.objective.objective import Array
 from dperm.private_values.bounded import Bounded, result_grid
 
 NULL_RECORD = (
@@ -33,6 +32,27 @@ LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
     """What a statement adds where presence means to differ from an empty record."""
     return (NULL_RECORD,) if relation is Neighbours.ADD_OR_REMOVE else ()
+
+
+@dataclass(kw_only=True)
+class SecretTrainingTerms(PublishedTerms):
+    """Terms of algorithms that release one vector.
+
+    Attributes
+    ----------
+    delta : float
+        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
+    mechanism : {"auto", "gaussian", "norm_laplace"}
+        "auto": whichever has the smaller mean square error; norm-Laplace noise in few dimensions, which
+        then spends no delta.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation. "add_or_remove" means that a record is replaced by an empty one: the public
+        number of records stays.
+    callback : callable, optional
+        Called once with ``{"iteration", "coef"}``, the published weights: iterates stay secret.
+    """
+
+    mechanism: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,7 @@ class OutputNoise:
             scale = sensitivity / self.amount * (1.0 + 2.0**-50)
             check_norm_laplace(scale, math.frexp(grid)[1] - 1, fit.objective.shape)
 
-    def release(self, door: Releaser, private: Bounded) -> NDArray[np.float64]:
+    def release(self, door: Releaser, private: Bounded) -> Array:
         """The vector with its noise."""
         draw = door.gaussian_sum if self.law == "gaussian" else door.norm_laplace_sum
         return draw(private, self.amount)
@@ -151,3 +171,29 @@ def published_noise(fit: Fit, scale: float, sensitivity: float) -> OutputNoise:
     budget = fit.budget()
     fit.confirm(budget.fits(GaussianRelease(scale / sensitivity)))
     return OutputNoise("gaussian", scale / sensitivity, budget)
+
+
+def publish(
+    fit: Fit,
+    name: str,
+    training: Training,
+    noise: OutputNoise,
+    *,
+    words: str,
+    steps: int | None,
+    notes: tuple[str, ...] = (),
+    **facts: Any,
+) -> FitResult:
+    """Charge for a training in secret, run it, and release its result with that noise."""
+    check_record_count(fit.objective)
+    noise.claim(fit, ResultSensitivity.of_training(fit, training))
+    release = fit.open(name, noise.budget, steps=steps, **facts, mechanism=noise.law)
+    coef = noise.release(release, training.train(fit.objective))
+    fit.show(1, coef)
+    return fit.result(
+        coef,
+        f"{words} in secret, {LAWS[noise.law]} noise on the result",
+        n_iter=steps or 1,
+        steps=steps,
+        notes=(SECRET_ITERATES, *notes, *add_or_remove_note(fit.neighbors)),
+    )
