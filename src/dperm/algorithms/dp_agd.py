@@ -15,16 +15,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import PureRelease
-from dperm.accounting.units import (
+from dperm.accounting import (
+    Budget,
+    PureRelease,
     Units,
-    floor_units,
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
+    zcdp_rho_bun_steinke,
 )
-from dperm.accounting.zcdp import zcdp_rho_bun_steinke
+from dperm.accounting.units import floor_units
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms

@@ -17,9 +17,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.units import floor_units, gaussian_noise_multiplier
-from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_of_lemma
+from dperm.accounting import Budget, gaussian_noise_multiplier, zcdp_rho
+from dperm.accounting.units import floor_units
+from dperm.accounting.zcdp import zcdp_rho_of_lemma
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms

@@ -11,26 +11,22 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from dperm.accounting import paper
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.sgd_calibration import noise_multiplier
+from dperm.accounting import Neighbours, noise_multiplier, paper
 from dperm.accounting.step_size import gradient_step_size
 from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.noisy_descent import (
-    NoisyDescent,
     NoisyDescentArguments,
     check_batch_size,
     check_calibration,
-    gradient_bound,
+    noisy_descent,
     sampling_name,
 )
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
+from dperm.objective.bounded_descent import gradient_bound
 
 # Gradient evaluations of the default schedule, in passes over the records.
 _PASSES = 20
@@ -114,12 +110,17 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     batches = (_published_batches if fit.as_published else _calibrated_batches)(fit, given)
     schedule = replace(given, clip=longest, batch_size=batches.size, steps=batches.steps)
     schedule = schedule.completed(step_size=_default_step_size(fit, batches, longest, radius))
-    run = NoisyDescent(
-        fit, schedule, batches.steps, batches.noise_multiplier, average=schedule.output == "average"
+    coef = noisy_descent(
+        fit,
+        "dp_sgd_gradient",
+        schedule,
+        batches.noise_multiplier,
+        random_bits(fit.spawn_source()),
+        steps=schedule.steps,
+        average=schedule.output == "average",
+        accountant="pld",
     )
-    budget = ScheduledBudget(GaussianRelease(run.multiplier), run.steps, "pld")
-    coef = run.release("dp_sgd_gradient", budget, random_bits(fit.spawn_source()))
-    return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=run.steps)
+    return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=schedule.steps)
 
 
 def _default_clip(fit: Fit, radius: float) -> float:

@@ -10,34 +10,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
-from dperm.accounting import paper
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.neighbours import Neighbours
+import numpy as np
+
+from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget, paper
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
-from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.step_size import numeric_step_size, output_step_size
 from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
-from dperm.algorithms.bounded_descent import (
-    GRADIENT_SLACK,
-    BoundedDescent,
-    DPSGDOutputArguments,
-    only_the_loss_bounds_gradients,
-)
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
-from dperm.algorithms.noisy_descent import check_batch_size, gradient_bound
+from dperm.algorithms.noisy_descent import check_batch_size
 from dperm.algorithms.output_noise import (
     OutputNoise,
-    ResultSensitivity,
+    SecretTrainingTerms,
     add_or_remove_note,
     noise_law,
     output_noise,
 )
 from dperm.algorithms.requirements import Needs
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.sampling import permutation, uniform_integers
+from dperm.objective.bounded_descent import (
+    GRADIENT_SLACK,
+    BoundedDescent,
+    DescentRecipe,
+    gradient_bound,
+    only_the_loss_bounds_gradients,
+)
+from dperm.objective.stochastic_descent import Indices
 
 _MOST_PASSES = 20
 # What the noise may cost, as a share of the loss at 0: a fit should not be much worse than none. Losses of
@@ -48,6 +50,62 @@ _EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
 # Predictions at the optimum that steps without noise are made for; results are rounded more coarsely, the
 # further a run goes.
 _EXACT_REACH = 20.0
+
+
+class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
+    """Arguments of :func:`dperm.algorithms.dp_sgd_output`.
+
+    Attributes
+    ----------
+    passes : int
+        How often the records are gone through; with ``sampling="uniform"`` there are ``passes * n`` steps.
+        By default as many as lower a bound on the excess risk noticeably, from public numbers: up to 20, or
+        without noise up to 2000 where these are no more than ``4e6`` gradients of records.
+    batch_size : int
+        Records per step; a rest of ``n mod batch_size`` is left out.
+    step_size : float
+        eta. By default the minimiser of a bound on the excess risk, see
+        :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
+    step_sizes : {"constant", "decreasing"}
+        "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
+        permutations; the last iterate is released.
+    radius : float
+        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
+        (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
+        from public numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
+    output : {"average", "last"}
+        Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
+    sampling : {"permutation", "uniform"}
+        A random order of the records, gone through in every pass (default); or an independent uniform
+        record in every step (the paper's; ``batch_size=1``).
+    counts : {"realised", "averaged"}
+        For uniform sampling: noise for the indices that were drawn, or fixed before by averaging over how
+        often one record is drawn.
+    smooth_kink : bool
+        Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
+        for a bias of the order of a step. The default, except in paper mode.
+    neighbors : {"replace_one", "add_or_remove"}
+        With ``add_or_remove`` a record is replaced by one without gradient; n stays public.
+    """
+
+    passes: Setting[int] = Setting(check.step_count)
+    step_size: Setting[float] = Setting(check.positive)
+    batch_size: Setting[int] = Setting(check.positive_integer, 1)
+    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"), "constant")
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
+    output: Setting[str] = Setting(check.one_of("average", "last"))
+    sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
+    counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
+    smooth_kink: Setting[bool] = Setting(check.boolean)
+    neighbors: str = "replace_one"
+
+    @property
+    def decreasing(self) -> bool:
+        """Whether steps get shorter."""
+        return self.step_sizes == "decreasing"
 
 
 @algorithm(DPSGDOutputArguments, convex=True, linear_prediction=True, random_access=True)
@@ -90,20 +148,16 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
     # 2. the run, the secret order of the records, and how far one of them moves the result
     objective.check_places()
-    run = BoundedDescent.of(objective, settings)
-    order = run.draw_order(random_bits(fit.spawn_source()), fit.n)
-    moved = run.sensitivity(order)
-    noise = _noise(fit, run, moved, law)
-    noise.claim(fit, moved)
+    run = BoundedDescent.of(objective, _recipe(settings), _secret_order(fit, settings))
+    settings = replace(settings, step_size=run.recipe.step_size)
+    noise = _noise(fit, settings, run, law)
+    noise.claim(fit, {relation: run.sensitivity(relation) for relation in Neighbours})
     bound = {"iterate_bound": run.plan.radius} if run.plan.radius < settings.radius else {}
     drawn = "permutation" if settings.sampling == "permutation" else "uniform records with replacement"
-    release = fit.open("dp_sgd_output", noise.budget, run.settings, sampling=drawn, **bound)
+    release = fit.open("dp_sgd_output", noise.budget, settings, sampling=drawn, **bound)
 
     # 3. the only release
-    weights = objective.sgd_weights(
-        run.plan, order, add_or_remove=moved.contribution, replace_one=moved.replacement
-    )
-    coef = noise.release(release, weights)
+    coef = noise.release(release, run.train(objective))
     steps = run.plan.steps
     fit.show(steps, coef)
     words = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
@@ -234,6 +288,27 @@ def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: 
     return min(eta, 0.5 / own.l2) if own.l2 > 0.0 else eta
 
 
+def _recipe(settings: DPSGDOutputArguments) -> DescentRecipe:
+    return DescentRecipe(
+        settings.passes,
+        settings.batch_size,
+        settings.step_size,
+        settings.decreasing,
+        settings.clip,
+        settings.radius,
+        average=settings.output == "average",
+        uniform=settings.sampling == "uniform",
+        smooth_kink=settings.smooth_kink,
+    )
+
+
+def _secret_order(fit: Fit, settings: DPSGDOutputArguments) -> Indices:
+    bits = random_bits(fit.spawn_source())
+    if settings.sampling == "uniform":
+        return uniform_integers(bits, fit.n, settings.passes * fit.n)
+    return np.asarray(permutation(bits, fit.n), dtype=np.int64)
+
+
 # -- noise -------------------------------------------------------------------------------------------
 
 
@@ -256,46 +331,25 @@ def _equivalent_mu(fit: Fit, law: str) -> float:
     return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
 
 
-def _noise(fit: Fit, run: BoundedDescent, moved: ResultSensitivity, law: str) -> OutputNoise:
+def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: str) -> OutputNoise:
     """Noise for the sensitivity of the indices drawn, unless it was fixed before."""
-    averaged = run.settings.sampling == "uniform" and run.settings.counts == "averaged"
+    averaged = settings.sampling == "uniform" and settings.counts == "averaged"
     if not fit.as_published and not (averaged and fit.epsilon < math.inf):
         return output_noise(fit, law)
-    multiplier = _fixed_noise(fit, run).multiplier(moved.under(fit.neighbors), run.rounding)
+    # The published noise, or the least that covers the counts of one record on average.
+    change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
+    push, steps, average = settings.step_size * change, run.plan.steps, run.plan.average
+    once = count_sensitivity(1, steps, push, run.kappa, average=average)  # the smallest that it is for
+    sigma = averaged_count_sigma(fit.epsilon, fit.delta, fit.n, steps, push, run.kappa, average=average)
+    if fit.as_published:
+        published = _published_sigma(fit, settings, steps)
+        fit.confirm(published >= sigma)
+        sigma = published
+    # Over the sensitivity of the indices drawn; what rounding adds is no more than the last factor.
+    bound = run.sensitivity(fit.neighbors)
+    multiplier = sigma / bound * (1.0 + (bound / 1024.0 + run.rounding) / once)
     budget = ScheduledBudget(GaussianRelease(multiplier), 1, "averaged counts of a record")
     return OutputNoise("gaussian", multiplier, budget)
-
-
-class FixedNoise(NamedTuple):
-    """Noise that was fixed before the indices were drawn.
-
-    Attributes
-    ----------
-    sigma : float
-        For the run in real numbers.
-    once : float
-        Smallest sensitivity that it was calibrated with.
-    """
-
-    sigma: float
-    once: float
-
-    def multiplier(self, bound: float, rounding: float) -> float:
-        """Over the sensitivity `bound` of the indices drawn; what rounding adds is no more than that."""
-        return self.sigma / bound * (1.0 + (bound / 1024.0 + rounding) / self.once)
-
-
-def _fixed_noise(fit: Fit, run: BoundedDescent) -> FixedNoise:
-    """The published noise, or the least that covers the counts of one record on average."""
-    change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
-    push, steps, average = run.settings.step_size * change, run.plan.steps, run.plan.average
-    once = count_sensitivity(1, steps, push, run.kappa, average=average)
-    enough = averaged_count_sigma(fit.epsilon, fit.delta, fit.n, steps, push, run.kappa, average=average)
-    if not fit.as_published:
-        return FixedNoise(enough, once)
-    sigma = _published_sigma(fit, run.settings, steps)
-    fit.confirm(sigma >= enough)
-    return FixedNoise(sigma, once)
 
 
 def _published_sigma(fit: Fit, settings: DPSGDOutputArguments, steps: int) -> float:

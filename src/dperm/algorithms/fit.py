@@ -16,13 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
+from dperm.accounting import (
+    Budget,
+    GaussianRelease,
+    Neighbours,
+    PrivacyLedger,
+    ScheduledBudget,
+    gaussian_noise_multiplier,
+    gdp_mu,
+)
+from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
 from dperm.errors import PrivacyWarning, warn_caller

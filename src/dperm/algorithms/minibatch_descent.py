@@ -21,10 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.sgd_calibration import noise_multiplier
-from dperm.accounting.subsampling import Sampling
+from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule

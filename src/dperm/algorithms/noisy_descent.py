@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.losses import Loss
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.objective.objective import Array
@@ -52,23 +49,6 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     noise: Setting[str] = Setting(check.one_of("exact", "float"), "exact", stated=False)
     report_every: Setting[int] = Setting(check.positive_integer, stated=False)
     neighbors: str = "replace_one"
-
-
-def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
-    """Bound on the norm of a record's gradient on the ball of the radius.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
-    bound = min(clip, loss.lipschitz(row_norm, radius))
-    if bound == math.inf:
-        raise ValueError(
-            f"the slope of the {loss.name} loss grows without limit: pass clip, or a radius"
-            + ("" if loss.classification else " and a loss with a target_bound")
-        )
-    return bound
 
 
 def check_batch_size(batch_size: int, n: int) -> None:
@@ -110,65 +90,68 @@ def sampling_name(relation: Neighbours) -> str:
     return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
 
 
-@dataclass(frozen=True)
-class NoisyDescent:
-    """A run with all its settings.
+def noisy_descent(
+    fit: Fit,
+    name: str,
+    schedule: NoisyDescentArguments,
+    multiplier: float,
+    bits: RandomBits,
+    *,
+    steps: int,
+    average: bool,
+    accountant: str,
+) -> Array:
+    """Check, charge and run; the mean of the iterates, or the last.
 
-    Attributes
+    Parameters
     ----------
     fit : Fit
+    name : str
+        Of the algorithm.
     schedule : NoisyDescentArguments
         Its `clip` is the bound on gradients.
-    steps : int
-        Of this run.
     multiplier : float
         Standard deviation of the noise on a batch's sum, over its sensitivity.
+    bits : RandomBits
+        For the batches.
+    steps : int
+        Of this run.
     average : bool
-        Whether the mean of the iterates is released.
+    accountant : str
+        What showed that the noise is enough.
+
+    Raises
+    ------
+    DataError
+        For more records than places to draw batches of fixed size from.
+    ValueError
+        For noise that does not fit the grid of the sums.
     """
-
-    fit: Fit
-    schedule: NoisyDescentArguments
-    steps: int
-    multiplier: float
-    average: bool
-
-    def release(self, name: str, budget: ScheduledBudget, bits: RandomBits) -> Array:
-        """Check, charge and run.
-
-        Raises
-        ------
-        DataError
-            For more records than places to draw batches of fixed size from.
-        ValueError
-            For noise that does not fit the grid of the sums.
-        """
-        fit, schedule, objective, relation = self.fit, self.schedule, self.fit.objective, self.fit.neighbors
-        plan = DescentPlan(
-            objective.loss,
-            self.steps,
-            schedule.batch_size,
-            schedule.step_size,
-            schedule.clip,
-            schedule.radius,
-            average=self.average,
-        )
-        if relation is Neighbours.REPLACE_ONE:
-            objective.check_places()
-        contribution, grid = objective.descent_sum_bounds(plan)
-        if schedule.noise == "exact":
-            gaussian_scale(self.multiplier * relation.sum_factor * contribution, grid)
-        release = fit.open(name, budget, schedule, sampling=sampling_name(relation))
-        if self.steps == 0:
-            return np.zeros(objective.dimension)
-        descent = objective.stochastic_descent(
-            plan, fresh_batches(bits, relation, fit.n, schedule.batch_size)
-        )
-        last, average = release.noisy_descent(
-            descent,
-            self.multiplier,
-            noise=schedule.noise,
-            observe=None if fit.callback is None else fit.show,
-            every=schedule.report_every or max(1, fit.n // schedule.batch_size),
-        )
-        return last if average is None else average
+    objective, relation = fit.objective, fit.neighbors
+    plan = DescentPlan(
+        objective.loss,
+        steps,
+        schedule.batch_size,
+        schedule.step_size,
+        schedule.clip,
+        schedule.radius,
+        average=average,
+    )
+    if relation is Neighbours.REPLACE_ONE:
+        objective.check_places()
+    contribution, grid = objective.descent_sum_bounds(plan)
+    if schedule.noise == "exact":
+        gaussian_scale(multiplier * relation.sum_factor * contribution, grid)
+    budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant)
+    release = fit.open(name, budget, schedule, sampling=sampling_name(relation))
+    if steps == 0:
+        return np.zeros(objective.dimension)
+    descent = objective.stochastic_descent(plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
+    last, mean = release.noisy_descent(
+        descent,
+        multiplier,
+        noise=schedule.noise,
+        observe=None if fit.callback is None else fit.show,
+        every=schedule.report_every or max(1, fit.n // plan.batch_size),
+    )
+    return last if mean is None else mean

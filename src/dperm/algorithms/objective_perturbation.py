@@ -10,27 +10,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dperm.accounting import paper
-from dperm.accounting.events import PerturbedMinimumRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.group_privacy import group_privacy_target
-from dperm.accounting.neighbours import Neighbours
+from dperm.accounting import (
+    Neighbours,
+    PerturbedMinimumRelease,
+    ScheduledBudget,
+    gdp_mu,
+    group_privacy_target,
+    paper,
+)
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
     pure_objective_scale,
 )
-from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.output_noise import (
-    LAWS,
-    SECRET_ITERATES,
-    OutputNoise,
-    ResultSensitivity,
-    add_or_remove_note,
-)
+from dperm.algorithms.output_noise import LAWS, SECRET_ITERATES, OutputNoise, add_or_remove_note
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.objective.bounded_training import Minimisation, PublicConstants
@@ -121,7 +117,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     # 2. noise on the output, for the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
     budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile")
-    OutputNoise(plan.law, event.output, budget).check(ResultSensitivity(1.0, 1.0), fit)
+    OutputNoise(plan.law, event.output, budget).check(dict.fromkeys(Neighbours, 1.0), fit)
     release = fit.open(
         "objective_perturbation",
         budget,

@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease, PureRelease
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
-from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting import (
+    Budget,
+    GaussianRelease,
+    Neighbours,
+    PureRelease,
+    ScheduledBudget,
+    gaussian_or_norm_laplace,
+)
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
@@ -55,30 +58,8 @@ class SecretTrainingTerms(PublishedTerms):
     mechanism: str = "auto"
 
 
-@dataclass(frozen=True)
-class ResultSensitivity:
-    """How far one record moves a computed result, before it is rounded to its grid.
-
-    Attributes
-    ----------
-    contribution, replacement : float
-        Against a null record, and when a record is replaced.
-    """
-
-    contribution: float
-    replacement: float
-
-    @classmethod
-    def of_training(cls, fit: Fit, training: Training) -> ResultSensitivity:
-        """That of a secret training."""
-        return cls(
-            training.sensitivity(fit.objective, Neighbours.ADD_OR_REMOVE),
-            training.sensitivity(fit.objective, Neighbours.REPLACE_ONE),
-        )
-
-    def under(self, relation: Neighbours) -> float:
-        """The one that counts."""
-        return self.replacement if relation is Neighbours.REPLACE_ONE else self.contribution
+#: How far one record moves a computed result, before it is rounded to its grid, under either relation.
+ResultSensitivity = dict[Neighbours, float]
 
 
 @dataclass(frozen=True)
@@ -106,11 +87,11 @@ class OutputNoise:
 
     def check(self, moved: ResultSensitivity, fit: Fit) -> None:
         """Raise ValueError unless the noise can be drawn, on the grid of a result that moves so far."""
-        bounds = moved.contribution, moved.replacement
+        bounds = moved[Neighbours.ADD_OR_REMOVE], moved[Neighbours.REPLACE_ONE]
         if not 1e-200 <= min(bounds) <= max(bounds) <= 1e200:
             raise ValueError(f"one record would move the result by {max(bounds):.3g}: no such noise is drawn")
         grid, rounding = result_grid(*bounds, math.prod(fit.objective.shape))
-        sensitivity = moved.under(fit.neighbors) + rounding
+        sensitivity = moved[fit.neighbors] + rounding
         if self.law == "gaussian":
             gaussian_scale(self.amount * sensitivity, grid)
         else:
@@ -186,7 +167,7 @@ def publish(
 ) -> FitResult:
     """Charge for a training in secret, run it, and release its result with that noise."""
     check_record_count(fit.objective)
-    noise.claim(fit, ResultSensitivity.of_training(fit, training))
+    noise.claim(fit, {relation: training.sensitivity(fit.objective, relation) for relation in Neighbours})
     release = fit.open(name, noise.budget, steps=steps, **facts, mechanism=noise.law)
     coef = noise.release(release, training.train(fit.objective))
     fit.show(1, coef)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
+from dperm.accounting import Neighbours, gaussian_or_norm_laplace
 from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.units import gaussian_noise_multiplier
+from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms

@@ -12,13 +12,17 @@ import math
 
 import numpy as np
 
-from dperm.accounting import paper
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import ExponentialMechanismRelease
+from dperm.accounting import (
+    Budget,
+    ExponentialMechanismRelease,
+    ScheduledBudget,
+    paper,
+    selection_eta,
+    zcdp_rho,
+    zcdp_rho_bun_steinke,
+)
 from dperm.accounting.privgene import offspring_range
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import floor_units, selection_eta
-from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
+from dperm.accounting.units import floor_units
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms

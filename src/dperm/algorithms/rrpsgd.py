@@ -9,26 +9,22 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
-from dperm.accounting import paper
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.random_rounds import random_round_noise_multiplier
-from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting import Neighbours, paper, random_round_noise_multiplier
 from dperm.accounting.step_size import gradient_step_size
 from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.noisy_descent import (
-    NoisyDescent,
     NoisyDescentArguments,
     check_batch_size,
     check_calibration,
-    gradient_bound,
+    noisy_descent,
 )
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import uniform_integers
+from dperm.objective.bounded_descent import gradient_bound
 
 # Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}
@@ -103,9 +99,16 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
     bits = random_bits(fit.spawn_source())
     steps = int(uniform_integers(bits, schedule.rounds, 1)[0])  # R - 1
-    accountant = "pld, averaged over the random number of rounds"
-    budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant)
-    coef = NoisyDescent(fit, schedule, steps, multiplier, average=False).release("rrpsgd", budget, bits)
+    coef = noisy_descent(
+        fit,
+        "rrpsgd",
+        schedule,
+        multiplier,
+        bits,
+        steps=steps,
+        average=False,
+        accountant="pld, averaged over the random number of rounds",
+    )
     mechanism = "Gaussian noise on the sum of every batch; random number of rounds"
     return fit.result(coef, mechanism, n_iter=steps)
 
