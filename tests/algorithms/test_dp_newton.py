@@ -7,12 +7,11 @@ import pytest
 
 from algorithms.problems import objective, separable
 from dperm import Objective
-from dperm.accounting import Ledger
 from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke, zcdp_rho_of_lemma
 from dperm.algorithms import dp_newton, nonprivate
 from dperm.algorithms.dp_newton import dp_newton_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
+from dperm.losses import Huber, Logistic, SquaredError, SquaredHinge
 from dperm.mechanisms import release_without_privacy
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
@@ -132,16 +131,6 @@ def test_with_little_noise_it_comes_close():
     obj = objective(n=20_000)
     best = obj.value(nonprivate(obj).coef)
     assert obj.value(dp_newton(obj, 4.0, 1e-6, random_state=0).coef) < best + 0.005 < obj.value(np.zeros(6))
-
-
-def test_losses_without_a_second_derivative_are_refused_before_the_charge():
-    ledger = Ledger(1.0, 1e-6)
-    X, y = separable(n=50)
-    with pytest.raises(ValueError, match=r"dp_newton needs the second derivative of the loss, .* hinge"):
-        dp_newton(Objective("hinge", X, y), 1.0, 1e-6, ledger=ledger)
-    with pytest.raises(ValueError, match=r"dp_newton needs .* huberized_hinge"):
-        dp_newton(Objective(Hinge().smoothed(4.0), X, y), 1.0, 1e-6, ledger=ledger)
-    assert ledger.spent == 0.0
 
 
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])

@@ -14,7 +14,7 @@ from dperm.accounting import Ledger, gaussian_sigma
 from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
 from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
 from dperm.errors import PrivacyWarning
-from dperm.losses import Hinge, Huber
+from dperm.losses import Huber
 from reference import numpy_algorithms as twin
 
 ROUNDING = 2.0**-9  # what rounding the result adds to its sensitivity at most
@@ -131,15 +131,6 @@ def test_a_pure_fit_charges_no_delta():
     output_perturbation_gd(strong(), 0.1, 0.0, ledger=ledger)
     assert ledger.history()[0].delta == 0.0
     assert ledger.history()[0].accountant == "pure"
-
-
-@by_name
-def test_objectives_that_the_proof_does_not_cover_are_refused(algorithm):
-    X, y = separable(n=50)
-    with pytest.raises(ValueError, match="kink"):
-        algorithm(Objective(Hinge(), X, y, l2=0.1), 1.0, 1e-6)
-    with pytest.raises(ValueError, match="strongly convex"):
-        output_perturbation_minimum(objective(), 1.0, 1e-6)
 
 
 def test_a_ball_serves_losses_without_slope_bound():
