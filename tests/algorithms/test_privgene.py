@@ -152,14 +152,14 @@ def test_without_noise_it_is_the_numpy_twin():
 
 
 def test_without_noise_the_loss_never_rises_and_ends_low():
-    obj, values = objective(l2=1e-3), []
+    obj, values = objective(n=400, l2=1e-3), []
     privgene(obj, math.inf, 1e-6, callback=lambda released: values.append(obj.value(released["coef"])))
     assert all(late <= early + 1e-9 for early, late in itertools.pairwise(values))
     assert values[-1] < obj.value(noisy_gd(obj, math.inf, 1e-6).coef) + 0.02
 
 
 def test_the_ridge_term_counts():
-    weak, strong = (privgene(objective(l2=l2), math.inf, 1e-6).coef for l2 in (0.0, 5.0))
+    weak, strong = (privgene(objective(n=400, l2=l2), math.inf, 1e-6).coef for l2 in (0.0, 5.0))
     assert np.linalg.norm(strong[:-1]) < 0.2 * np.linalg.norm(weak[:-1])
 
 

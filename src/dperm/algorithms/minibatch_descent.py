@@ -27,7 +27,7 @@ from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_rules import Adam, HeavyBall, StepRule, project
+from dperm.algorithms.step_rules import Adam, HeavyBall, project
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.mechanisms.batches import SecretBatches
 from dperm.objective.objective import Array
@@ -171,7 +171,7 @@ class MinibatchRun:
             accountant=self.schedule.accountant,
         )
 
-    def rule(self) -> StepRule:
+    def rule(self) -> HeavyBall | Adam:
         """What a step makes of a gradient."""
         if self.optimizer == "momentum":
             return HeavyBall(self.schedule.step_size, self.schedule.momentum)
