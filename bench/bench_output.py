@@ -94,7 +94,7 @@ def print_times(name: str, rounds: int) -> None:
     rng = np.random.default_rng(0)
     l2 = data.row_norm**2 / len(rows)
     linear = 4.0 * data.row_norm / len(rows) * rng.normal(size=rows.shape[1])
-    schedule = PrivGeneSchedule(GENERATIONS, 0.5, 0.95, 1.0)
+    schedule = PrivGeneSchedule(generations=GENERATIONS, stride=0.5, decay=0.95, entry_bound=1.0)
     pairs = {
         f"output_perturbation_gd, {STEPS} steps": (
             lambda: output_perturbation_gd(objective, 1.0, 1e-8, steps=STEPS, step_size=0.4),

@@ -1,6 +1,5 @@
 """How each algorithm is audited, and faults that an audit must find."""
 
-import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ import pytest
 
 from dperm import Objective
 from dperm.accounting import Sampling
-from dperm.algorithms import dp_sgd_gradient, rrpsgd
+from dperm.algorithms import noisy_descent
 from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
@@ -143,8 +142,7 @@ def dealt_batches():
         return CyclicBatches(np.asarray(permutation(bits, n), dtype=np.int64), batch_size)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (rrpsgd, dp_sgd_gradient):
-            patch.setattr(sys.modules[module.__wrapped__.__module__], "fresh_batches", deal)
+        patch.setattr(noisy_descent, "fresh_batches", deal)
         yield
 
 

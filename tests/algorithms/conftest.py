@@ -9,7 +9,7 @@ from dperm.mechanisms.release import release_without_privacy
 
 @pytest.fixture
 def record():
-    """Every Gaussian release of a sum: the exact one, the noisy one, the noise, and the budget it spent."""
+    """Every Gaussian release of a sum: exact and noisy, noise and multiplier, and the budget it spent."""
     releases = []
 
     def watch(releaser, method, private, *args, **kwargs):
@@ -17,7 +17,8 @@ def record():
         if method.__name__ == "gaussian_sum":
             sigma = args[0] * private.sensitivity(releaser.neighbors)
             exact = np.asarray(release_without_privacy(private))
-            releases.append({"exact": exact, "noisy": released, "sigma": sigma, "budget": releaser.budget})
+            own = {"sigma": sigma, "multiplier": args[0], "budget": releaser.budget}
+            releases.append({"exact": exact, "noisy": released, **own})
         return released
 
     with watch_releases(watch):

@@ -13,14 +13,22 @@ PRIVATE = {
     for name in algorithms.__all__
     if hasattr(getattr(algorithms, name), "needs") and name != "nonprivate"
 }
+#: How batches may be drawn, and under which relation.
+SCHEMES = [
+    ("poisson", "add_or_remove"),
+    ("poisson", "replace_one"),
+    ("without_replacement", "replace_one"),
+    ("permutation", "add_or_remove"),
+    ("permutation", "replace_one"),
+]
 # As few accesses as show what happens, by the name that an algorithm has for them.
 FEW = {"steps": 3, "generations": 3, "rounds": 4, "splits": 3, "passes": 1, "max_iter": 3}
 
 
-def problem_for(name, n=60, **keywords):
+def problem_for(name, n=60, d=2, **keywords):
     """An objective that the algorithm can minimise."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2))
+    X = rng.normal(size=(n, d))
     if name == "sufficient_statistics":
         loss, y = SquaredError(target_bound=1.0), np.clip(X[:, 0], -1.0, 1.0)
     else:

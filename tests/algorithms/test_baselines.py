@@ -119,8 +119,3 @@ def test_private_majority_is_one_noisy_count(neighbors, sensitivity):
     # 2000 draws: the variance is known to 3.2 %; 5.5 of these
     assert abs(np.var(sums - y.sum()) / privacy.noise_scale**2 - 1) < 0.175
     assert len(ledger.history()) == 2000
-
-
-def test_majority_needs_an_intercept():
-    with pytest.raises(ValueError, match="fit_intercept"):
-        majority(objective(fit_intercept=False))

@@ -47,11 +47,6 @@ def test_paper_mode_draws_the_published_noise(record, epsilon, delta, sigma, lap
     )
 
 
-def test_paper_mode_refuses_replace_one():
-    with pytest.raises(ValueError, match="add_or_remove"):
-        dp_agd(objective(), 0.5, 1e-6, calibration="paper", neighbors="replace_one")
-
-
 @pytest.mark.parametrize("accountant", ["zcdp", "gdp"])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_the_filter_is_never_passed(record, accountant, epsilon):
@@ -106,11 +101,11 @@ def test_without_noise_it_reaches_the_optimum():
 
 def test_numpy_twin_reaches_the_same_objective():
     """Different noise, same distribution: means of the final objective agree."""
-    X, y = separable(n=3000)
+    X, y = separable(n=500)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     rows = twin.scaled_rows(X, 1.5, True)
     epsilon, delta = 1.0, 1e-6
-    schedule = dp_agd_schedule(PublicProblem(3000, 6, 0.25, obj.loss, 1.5))
+    schedule = dp_agd_schedule(PublicProblem(500, 6, 0.25, obj.loss, 1.5))
     settings = dataclasses.asdict(schedule)
     rho = zcdp_rho(epsilon, delta)
     selection = schedule.selection_share * rho / schedule.splits

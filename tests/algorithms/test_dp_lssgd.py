@@ -7,50 +7,17 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from algorithms.counted_sums import counted_sums
-from algorithms.problems import objective, separable
+from algorithms.problems import objective
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
-from dperm.accounting import Ledger, noise_multiplier
+from dperm.accounting import noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms.minibatch_descent import MinibatchSchedule
-from dperm.audit import replay_check
-from dperm.errors import BudgetExceededError
 from dperm.losses import Softmax
 from dperm.mechanisms import laplacian_smoothing
-from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
 
 SHORT = {"batch_size": 100, "steps": 30, "clip": 0.3, "step_size": 2.0}
 both = pytest.mark.parametrize("algorithm", [dp_lssgd, dp_lsadam])
-
-
-def smooth_columns(gradient):
-    """Five columns on a ring; the intercept alone."""
-    return np.append(twin.smoothing_by_fft(gradient[:-1], 3.0), gradient[-1])
-
-
-@both
-@pytest.mark.parametrize(
-    ("sampling", "neighbors"),
-    [("poisson", "add_or_remove"), ("without_replacement", "replace_one"), ("permutation", "replace_one")],
-)
-def test_without_noise_it_is_the_numpy_twin(algorithm, sampling, neighbors):
-    X, y = separable()
-    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1, penalize_intercept=True)
-    with recorded_batches(2000) as batches:
-        result = algorithm(
-            obj, math.inf, 1e-6, smoothing=3.0, sampling=sampling, neighbors=neighbors, momentum=0.8,
-            tail=0.4, **SHORT,
-        )  # fmt: skip
-    schedule = MinibatchSchedule(momentum=0.8, tail=0.4, **SHORT)
-    move = twin.heavy_ball(2.0, 0.8) if algorithm is dp_lssgd else twin.adam(2.0, 0.8)
-    rows = rows_twin.scaled_rows(X, 1.5, True)
-    expected = twin.minibatch_descent(
-        rows, y, batches, np.zeros((30, 6)), schedule, move, smooth_columns, l2=0.1
-    )
-    np.testing.assert_allclose(result.coef, expected, rtol=1e-5)
-    assert not result.privacy.private
 
 
 @both
@@ -101,37 +68,6 @@ def test_without_noise_it_reaches_the_optimum(algorithm):
     assert obj.value(result.coef) - obj.value(best) < 1e-6
 
 
-@both
-def test_seeded_runs_repeat_on_any_number_of_threads(algorithm):
-    X, y = separable(n=20_000, d=20)
-    coefs = [
-        algorithm(
-            Objective("logistic", X, y, n_threads=threads),
-            1.0,
-            1e-6,
-            batch_size=6000,
-            steps=7,
-            random_state=3,
-        ).coef
-        for threads in (1, 2)
-    ]
-    np.testing.assert_array_equal(coefs[0], coefs[1])
-
-
-@both
-def test_all_that_was_planned_is_spent(monkeypatch, algorithm):
-    doors, steps = counted_sums(monkeypatch)
-    ledger = Ledger(0.7, 1e-7)
-    algorithm(objective(), 0.7, 1e-7, ledger=ledger, **SHORT)
-    (door,) = doors
-    assert len(steps) == 30
-    assert door.budget.spent_units == door.budget.total_units == 30
-    assert ledger.spent == 0.7
-    with pytest.raises(BudgetExceededError):
-        algorithm(objective(), 0.7, 1e-7, ledger=ledger, **SHORT)
-
-
-@both
 def no_information(n):
     return Objective("logistic", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
 
@@ -160,21 +96,6 @@ class TestPaperMode:
                 no_information(n), epsilon, delta, batch_size=batch_size, steps=1, calibration="paper",
                 sampling="without_replacement", neighbors="replace_one",
             )  # fmt: skip
-
-    @both
-    @pytest.mark.parametrize(
-        "settings",
-        [
-            {"neighbors": "replace_one"},
-            {"sampling": "permutation"},
-            {"accountant": "rdp"},
-        ],
-    )
-    def test_refused_for_what_is_not_published(self, algorithm, settings):
-        with pytest.raises(ValueError, match="needs accountant='pld'"):
-            algorithm(objective(), 1.0, 1e-5, calibration="paper", **settings)
-        with pytest.raises(ValueError, match="finite epsilon"):
-            algorithm(objective(), math.inf, 1e-5, calibration="paper")
 
 
 def three_classes():
@@ -208,41 +129,3 @@ def test_weights_of_any_shape_are_noisy_and_projected(algorithm):
     assert coef.shape == obj.shape == (6, 3)
     assert np.all(coef != 0.0)
     assert np.linalg.norm(coef) <= 0.5
-
-
-@both
-@pytest.mark.parametrize(
-    ("sampling", "neighbors"),
-    [("poisson", "add_or_remove"), ("poisson", "replace_one"), ("without_replacement", "replace_one")],
-)
-def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(algorithm, sampling, neighbors):
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
-    other = X.copy()
-    other[7] = 0.0 if neighbors == "add_or_remove" else -9.0 * X[7]
-    report = replay_check(
-        lambda obj: algorithm(
-            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=0.1, sampling=sampling,
-            neighbors=neighbors, random_state=2,
-        ),
-        Objective("logistic", X, y, row_norm=2.0),
-        Objective("logistic", other, y, row_norm=2.0),
-    )  # fmt: skip
-    assert report.ok, report
-    assert report.accesses == 12
-    assert report.largest_share > 0.9
-
-
-@both
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"image_shape": 4}, r"image_shape must be a sequence of integers such as \(28, 28\), got 4"),
-        ({"smoothing": "a"}, "smoothing must be from 0 to 1e100, got 'a'"),
-    ],
-)
-def test_settings_of_another_type_are_refused_in_words(algorithm, settings, message):
-    ledger = Ledger(1.0, 1e-5)
-    with pytest.raises(ValueError, match=message):
-        algorithm(objective(), 1.0, 1e-5, ledger=ledger, **settings)
-    assert not ledger.history()

@@ -8,44 +8,54 @@ import pytest
 from scipy.stats import chi2
 
 from algorithms.counted_sums import counted_sums
+from algorithms.every_algorithm import SCHEMES
 from algorithms.problems import objective, separable
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
-from dperm.algorithms import dp_lssgd, dp_sgd, nonprivate
+from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
 from dperm.algorithms.minibatch_descent import MinibatchSchedule, default_schedule, minibatch_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.audit import replay_check
-from dperm.errors import BudgetExceededError, DataError
+from dperm.errors import BudgetExceededError
 from dperm.losses import Hinge, Huber, Logistic
 from reference import numpy_algorithms as rows_twin
 from reference import numpy_sgd as twin
 
 SHORT = {"batch_size": 100, "steps": 30, "clip": 0.3, "step_size": 2.0}
-SCHEMES = [
-    ("poisson", "add_or_remove"),
-    ("poisson", "replace_one"),
-    ("without_replacement", "replace_one"),
-    ("permutation", "add_or_remove"),
-    ("permutation", "replace_one"),
-]
+
+
+def smooth_columns(gradient):
+    """Five columns on a ring; the intercept alone."""
+    return np.append(twin.smoothing_by_fft(gradient[:-1], 3.0), gradient[-1])
+
+
+# The algorithm, its settings, and their twins: what a step makes of a gradient, and how that is smoothed.
+FAMILY = {
+    "momentum": (dp_sgd, {"optimizer": "momentum"}, twin.heavy_ball, None),
+    "adam": (dp_sgd, {"optimizer": "adam"}, twin.adam, None),
+    "lssgd": (dp_lssgd, {"smoothing": 3.0}, twin.heavy_ball, smooth_columns),
+    "lsadam": (dp_lsadam, {"smoothing": 3.0}, twin.adam, smooth_columns),
+}
 
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+@pytest.mark.parametrize("method", FAMILY)
 @pytest.mark.parametrize("tail", [0.0, 0.4, 1.0])
-def test_without_noise_it_is_the_numpy_twin(sampling, neighbors, optimizer, tail):
+def test_without_noise_it_is_the_numpy_twin(sampling, neighbors, method, tail):
+    algorithm, own, move, smooth = FAMILY[method]
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1, penalize_intercept=True)
     with recorded_batches(2000) as batches:
-        result = dp_sgd(
-            obj, math.inf, 1e-6, optimizer=optimizer, sampling=sampling, neighbors=neighbors, momentum=0.8,
-            tail=tail, **SHORT,
+        result = algorithm(
+            obj, math.inf, 1e-6, sampling=sampling, neighbors=neighbors, momentum=0.8, tail=tail, **own,
+            **SHORT,
         )  # fmt: skip
     schedule = MinibatchSchedule(momentum=0.8, tail=tail, **SHORT)
-    move = twin.heavy_ball(2.0, 0.8) if optimizer == "momentum" else twin.adam(2.0, 0.8)
-    rows = rows_twin.scaled_rows(X, 1.5, True)
-    expected = twin.minibatch_descent(rows, y, batches, np.zeros((30, 6)), schedule, move, l2=0.1)
+    rows, smoothing = rows_twin.scaled_rows(X, 1.5, True), () if smooth is None else (smooth,)
+    expected = twin.minibatch_descent(
+        rows, y, batches, np.zeros((30, 6)), schedule, move(2.0, 0.8), *smoothing, l2=0.1
+    )
     np.testing.assert_allclose(result.coef, expected, rtol=1e-5)
     assert not result.privacy.private
     assert all(0 < len(batch) < 2000 for batch in batches)
@@ -114,20 +124,10 @@ def test_moments_accountant_has_a_floor():
             dp_sgd(obj, 0.5, 1e-8, calibration=calibration, **settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"accountant": "pld"}, "accountant='moments'"),
-        ({"accountant": "moments", "sampling": "permutation"}, "accountant='moments'"),
-        ({"accountant": "advanced_composition", "neighbors": "replace_one"}, "add_or_remove"),
-        ({"accountant": "advanced_composition", "steps": 1, "batch_size": 10}, "epsilon_t"),
-    ],
-)
-def test_paper_mode_refuses_what_is_not_published(settings, message):
-    with pytest.raises(ValueError, match=message):
+def test_paper_mode_refuses_steps_that_cost_too_much():
+    settings = {"accountant": "advanced_composition", "steps": 1, "batch_size": 10}
+    with pytest.raises(ValueError, match="epsilon_t"):
         dp_sgd(objective(), 1.6, 1e-8, calibration="paper", **settings)
-    with pytest.raises(ValueError, match="finite epsilon"):
-        dp_sgd(objective(), math.inf, 1e-8, calibration="paper", accountant="moments")
 
 
 def test_without_noise_it_reaches_the_optimum():
@@ -140,21 +140,6 @@ def test_without_noise_it_reaches_the_optimum():
         random_state=0,
     )  # fmt: skip
     assert obj.value(sampled.coef) - obj.value(best) < 1e-4
-
-
-@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
-def test_seeded_runs_repeat_on_any_number_of_threads(sampling, neighbors):
-    X, y = separable(n=20_000, d=20)
-    settings = {"batch_size": 6000, "steps": 7, "sampling": sampling, "neighbors": neighbors}
-    coefs = [
-        dp_sgd(Objective("logistic", X, y, n_threads=threads), 1.0, 1e-6, random_state=3, **settings).coef
-        for threads in (1, 2)
-    ]
-    np.testing.assert_array_equal(coefs[0], coefs[1])
-    other = dp_sgd(Objective("logistic", X, y), 1.0, 1e-6, random_state=4, **settings).coef
-    assert np.all(other != coefs[0])
-    free = [dp_sgd(Objective("logistic", X, y), 1.0, 1e-6, **settings).coef for _ in range(2)]
-    assert np.all(free[0] != free[1])
 
 
 def empty(n):
@@ -176,53 +161,38 @@ def test_an_empty_batch_is_released_like_any_other():
     assert all(entry["gradient_norm"] > 1.0 for entry in result.history)
 
 
-@pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
-def test_all_that_was_planned_is_spent(monkeypatch, sampling, neighbors):
+@pytest.mark.parametrize(
+    ("algorithm", "sampling", "neighbors"),
+    [*((dp_sgd, *scheme) for scheme in SCHEMES), *((each, *SCHEMES[0]) for each in (dp_lssgd, dp_lsadam))],
+)
+def test_all_that_was_planned_is_spent(monkeypatch, algorithm, sampling, neighbors):
     doors, steps = counted_sums(monkeypatch)
-    dp_sgd(objective(), 0.7, 1e-7, sampling=sampling, neighbors=neighbors, **SHORT)
+    ledger, settings = Ledger(0.7, 1e-7), {"sampling": sampling, "neighbors": neighbors, **SHORT}
+    algorithm(objective(), 0.7, 1e-7, ledger=ledger, **settings)
     (door,) = doors
     assert len(steps) == 30
     assert door.budget.spent_units == door.budget.total_units == 30
+    assert ledger.spent == 0.7
     with pytest.raises(BudgetExceededError):
         door.budget.spend(door.budget.event)
-
-
-def test_fixed_batches_have_no_accounting_under_add_or_remove():
-    with pytest.raises(ValueError, match="replace_one"):
-        dp_sgd(objective(), 1.0, 1e-6, sampling="without_replacement")
-
-
-@pytest.mark.parametrize("sampling", ["without_replacement", "permutation"])
-def test_more_records_than_places_are_refused_before_the_charge(sampling):
-    X, y = separable()
-    obj = Objective("logistic", X, y, n_public=1999)
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(DataError, match="n_public = 1999"):
-        dp_sgd(obj, 1.0, 1e-6, sampling=sampling, neighbors="replace_one", ledger=ledger)
-    assert ledger.spent == 0.0
-    dp_sgd(obj, 1.0, 1e-6, ledger=ledger, **SHORT)  # Poisson batches know no places
-
-
-def test_projection_keeps_every_iterate_in_the_ball():
-    norms = []
-    dp_sgd(
-        objective(), 0.1, 1e-6, radius=0.7, callback=lambda seen: norms.append(np.linalg.norm(seen["coef"]))
-    )
-    assert max(norms) <= 0.7 * (1 + 1e-12)
-    assert max(norms) > 0.69
+    with pytest.raises(BudgetExceededError):
+        algorithm(objective(), 0.7, 1e-7, ledger=ledger, **settings)
 
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
-@pytest.mark.parametrize("place", [0, 17, 59])
-def test_no_record_moves_a_batch_sum_by_more_than_its_sensitivity(sampling, neighbors, place):
+@pytest.mark.parametrize(
+    ("algorithm", "step_size", "place"),
+    [(dp_sgd, 0.5, 0), (dp_sgd, 0.5, 17), (dp_sgd, 0.5, 59), (dp_lssgd, 0.1, 7), (dp_lsadam, 0.1, 7)],
+)
+def test_no_record_moves_a_batch_sum_further(algorithm, step_size, place, sampling, neighbors):
     """Wherever the record stands; its place stays empty, or is taken by another record."""
     rng = np.random.default_rng(place)
     X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
     other_X, other_y = X.copy(), y.copy()
     other_X[place] = 0.0 if neighbors == "add_or_remove" else -9.0 * X[place]
     report = replay_check(
-        lambda obj: dp_sgd(
-            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=0.5, sampling=sampling,
+        lambda obj: algorithm(
+            obj, 2.0, 1e-4, batch_size=20, steps=12, clip=0.2, step_size=step_size, sampling=sampling,
             neighbors=neighbors, random_state=2,
         ),
         Objective("logistic", X, y, row_norm=2.0),

@@ -7,7 +7,6 @@ import pytest
 
 from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective, losses
-from dperm.accounting import Ledger
 from dperm.algorithms import dp_sgd_output, nonprivate
 from dperm.errors import PrivacyWarning
 from dperm.mechanisms.release import release_without_privacy
@@ -84,12 +83,6 @@ def test_paper_mode_is_theorem_8(loss, settings, sigma):
         result = dp_sgd_output(zero_rows(1000, loss), 1.0, 1e-6, radius=1.0, calibration="paper", **settings)
     assert sigma <= result.privacy.noise_scale <= sigma * 1.03
     assert result.privacy.public["sampling"] == "uniform"
-
-
-def test_paper_mode_refuses_what_the_theorem_does_not_cover():
-    for settings in ({"sampling": "permutation"}, {"smooth_kink": True}, {"neighbors": "add_or_remove"}):
-        with pytest.raises(ValueError, match="calibration='paper' is for"):
-            dp_sgd_output(zero_rows(100), 0.5, 1e-6, radius=1.0, calibration="paper", **settings)
 
 
 def test_averaged_counts():
@@ -343,53 +336,12 @@ def test_one_release_uses_up_the_budget(releases, mechanism):
     assert budget.total_units - 2 <= budget.spent_units <= budget.total_units
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"passes": 0},
-        {"batch_size": 0},
-        {"batch_size": 3000},
-        {"step_size": -1.0},
-        {"step_size": 1e9},
-        {"step_sizes": "growing"},
-        {"step_sizes": "decreasing"},
-        {"radius": 0.0},
-        {"clip": 0.0},
-        {"output": "first"},
-        {"sampling": "poisson"},
-        {"counts": "none"},
-        {"mechanism": "laplace"},
-        {"calibration": "loose"},
-        {"neighbors": "friends"},
-    ],
-)
-def test_bad_settings_fail_before_the_charge(settings):
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        dp_sgd_output(objective(), 1.0, 1e-6, ledger=ledger, **settings)
-    assert ledger.spent == 0.0
-
-
 def test_a_gradient_without_bound_is_refused_with_advice():
     X, y = separable(n=100)
     with pytest.raises(ValueError, match="pass clip, or a radius"):
         dp_sgd_output(Objective("squared_hinge", X, y), 1.0, 1e-6, clip=math.inf)
-    with pytest.raises(ValueError, match="convex"):
-        dp_sgd_output(Objective("sigmoid", X, y), 1.0, 1e-6)
-
-
-def test_the_statement_says_what_add_or_remove_means():
-    settings = {"passes": 1, "random_state": 0}
-    text = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="add_or_remove", **settings).privacy)
-    assert "replaced by an empty one" in " ".join(text.split())
-    other = str(dp_sgd_output(objective(), 1.0, 1e-6, neighbors="replace_one", **settings).privacy)
-    assert "replaced by an empty one" not in " ".join(other.split())
-
-
-@pytest.mark.parametrize("value", ["no", 0, 1.0])
-def test_smooth_kink_is_a_truth_value(value):
-    with pytest.raises(ValueError, match="smooth_kink must be True or False"):
-        dp_sgd_output(zero_rows(10, "hinge"), 1.0, 1e-6, smooth_kink=value)
+    with pytest.raises(ValueError, match="step_sizes='decreasing' needs a strongly convex"):
+        dp_sgd_output(Objective("logistic", X, y), 1.0, 1e-6, step_sizes="decreasing")
 
 
 # -- gradients that only the loss bounds -------------------------------------------------------------

@@ -5,10 +5,11 @@ import inspect
 import numpy as np
 import pytest
 
-from algorithms.every_algorithm import PRIVATE, few, problem_for, small_fit
+from algorithms.every_algorithm import PRIVATE, SCHEMES, few, problem_for, small_fit
+from algorithms.problems import objective
 from dperm import Objective
 from dperm.accounting import Ledger
-from dperm.errors import BudgetExceededError
+from dperm.errors import BudgetExceededError, DataError
 from dperm.mechanisms.hooks import watch_releases
 
 # Passes over the data, by the names that an objective has for them.
@@ -67,19 +68,91 @@ def test_the_statement_tells_the_last_release(name, neighbors):
     assert all(releaser.budget.spent_units <= releaser.budget.total_units for releaser in seen)
 
 
-@pytest.mark.parametrize("name", PRIVATE)
-def test_seeded_runs_repeat_on_any_number_of_threads(name):
+LARGE = {"batch_size": 6000, "steps": 7}
+# Settings under which an algorithm takes another way through the records.
+WAYS = [
+    *((name, {}) for name in PRIVATE),
+    *(("dp_sgd", {"sampling": sampling, "neighbors": neighbors, **LARGE}) for sampling, neighbors in SCHEMES),
+    *((name, LARGE) for name in ("dp_lssgd", "dp_lsadam")),
+    *(("preconditioned_gd", {"moments": moments, "steps": 12}) for moments in ("gram", "columns", "none")),
+    *(
+        (name, {"noise": noise, count: 20_000, "batch_size": 4, "clip": 0.3})
+        for name, count in (("dp_sgd_gradient", "steps"), ("rrpsgd", "rounds"))
+        for noise in ("exact", "float")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), WAYS)
+def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
     def coef(seed, threads):
-        objective = problem_for(name, 20_000, n_threads=threads)
+        objective = problem_for(name, 20_000, 20, n_threads=threads)
         # Noise shows in every weight; those that stay zero until they stand out need more budget.
         epsilon = 0.5 if name == "preconditioned_gd" else 1e-3
-        return small_fit(name, objective, epsilon=epsilon, random_state=seed).coef
+        return small_fit(name, objective, epsilon=epsilon, random_state=seed, **settings).coef
 
     first = coef(3, 1)
-    np.testing.assert_array_equal(first, coef(3, 3))
+    for threads in (2, 3):
+        np.testing.assert_array_equal(first, coef(3, threads))
     assert np.any(first != coef(4, 2))
     if name != "privgene":  # may choose the same few candidates
         assert np.any(coef(None, 1) != coef(None, 2))
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize(
+    ("name", "settings", "count"),
+    [
+        ("noisy_gd", {"steps": 37}, 37),
+        ("dp_newton", {"steps": 7}, 14),
+        ("preconditioned_gd", {"steps": 37, "moments": "gram"}, 38),
+        ("preconditioned_gd", {"steps": 37, "moments": "columns"}, 38),
+        ("preconditioned_gd", {"steps": 37, "moments": "none"}, 37),
+        ("sufficient_statistics", {}, 1),
+    ],
+)
+def test_the_budget_is_used_up_and_not_passed(name, settings, count, neighbors, releases):
+    result = small_fit(name, problem_for(name, 2000), neighbors=neighbors, **settings)
+    assert len(releases) == result.privacy.steps == count
+    budget = releases[-1][1]
+    assert budget.total_units - 2**10 <= budget.spent_units <= budget.total_units
+
+
+@pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd"])
+def test_projection_keeps_every_iterate_in_the_ball(name):
+    norms = []
+    PRIVATE[name](
+        objective(), 0.1, 1e-6, radius=0.7, callback=lambda seen: norms.append(np.linalg.norm(seen["coef"]))
+    )
+    assert 0.69 < max(norms) <= 0.7 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("dp_sgd", {"sampling": "without_replacement", "neighbors": "replace_one"}),
+        ("dp_sgd", {"sampling": "permutation", "neighbors": "replace_one"}),
+        ("output_perturbation_gd", {}),
+        ("output_perturbation_minimum", {}),
+        ("dp_sgd_output", {}),
+    ],
+)
+def test_more_records_than_places_are_refused_before_the_charge(name, settings):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(DataError, match="n_public = 59"):
+        small_fit(name, problem_for(name, n_public=59), ledger=ledger, **settings)
+    assert not ledger.history()
+
+
+@pytest.mark.parametrize("name", ["dp_sgd_output", "objective_perturbation", "output_perturbation_gd"])
+def test_the_statement_says_what_add_or_remove_means(name):
+    one, other = (
+        " ".join(str(small_fit(name, neighbors=relation).privacy).split())
+        for relation in ("add_or_remove", "replace_one")
+    )
+    assert "replaced by an empty one" in one
+    assert "replaced by an empty one" not in other
+    assert "stay secret" in one
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -98,3 +171,12 @@ def test_the_signature_names_the_common_terms(name):
     terms = ["neighbors", "ledger", "random_state", "callback"]
     assert list(parameters)[-4:] == terms
     assert all(parameters[term].kind is inspect.Parameter.KEYWORD_ONLY for term in terms)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_docstring_describes_every_argument(name):
+    text = inspect.getdoc(PRIVATE[name])
+    parameters = text.partition("\nParameters\n----------\n")[2].partition("\n\nReturns\n-------\n")[0]
+    entries = [line.partition(" : ")[0] for line in parameters.splitlines() if not line.startswith(" ")]
+    assert ", ".join(entries).split(", ") == list(inspect.signature(PRIVATE[name]).parameters)
+    assert "\nRaises\n------\n" in text

@@ -203,30 +203,9 @@ def test_charge_first_then_one_release(monkeypatch):
             method(releaser, *arguments)
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"output_share": 0.0}, "output_share"),
-        ({"calibration": "loose"}, "calibration"),
-        ({"neighbors": "friends"}, "neighbors"),
-        ({"calibration": "paper", "neighbors": "replace_one"}, "add_or_remove"),
-        ({"calibration": "paper", "delta": 0.0}, "replace_one"),
-        ({"delta": 1.0}, "delta"),
-        ({"epsilon": 0.0}, "epsilon"),
-    ],
-)
-def test_bad_settings_fail_before_the_charge(settings, match):
-    ledger = Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match=match):
-        objective_perturbation(ridged(), **{"epsilon": 1.0, "delta": 1e-6, "ledger": ledger, **settings})
-    assert ledger.spent == 0.0
-
-
 def test_objectives_that_the_proof_does_not_cover_are_refused():
     with pytest.raises(ValueError, match="on every weight"):
         objective_perturbation(objective(l2=0.1), math.inf, 1e-6)
-    with pytest.raises(ValueError, match="without limit"):
-        objective_perturbation(empty(10, 1.0, loss="squared_hinge"), 1.0, 1e-6)
     with pytest.raises(ValueError, match="logistic loss only"):
         objective_perturbation(empty(10, 1.0, loss=Huber()), 1.0, 0.0)
 
@@ -239,10 +218,3 @@ def test_huber_regression_pays_for_the_change_of_variables():
     result = objective_perturbation(obj, 1.0, 1e-6, random_state=0)
     assert result.privacy.noise_scale > gaussian_sigma(1.0, 1e-6, 0.5)
     np.testing.assert_allclose(result.coef, [1.0, -2.0, 0.5], atol=0.1)
-
-
-def test_the_statement_says_what_add_or_remove_means():
-    text = str(objective_perturbation(objective(), 1.0, 1e-6).privacy)
-    assert "replaced by an empty one" in " ".join(text.split())
-    other = str(objective_perturbation(objective(), 1.0, 1e-6, neighbors="replace_one").privacy)
-    assert "replaced by an empty one" not in " ".join(other.split())

@@ -152,14 +152,14 @@ def test_without_noise_it_is_the_numpy_twin():
 
 
 def test_without_noise_the_loss_never_rises_and_ends_low():
-    obj, values = objective(l2=1e-3), []
+    obj, values = objective(n=400, l2=1e-3), []
     privgene(obj, math.inf, 1e-6, callback=lambda released: values.append(obj.value(released["coef"])))
     assert all(late <= early + 1e-9 for early, late in itertools.pairwise(values))
     assert values[-1] < obj.value(noisy_gd(obj, math.inf, 1e-6).coef) + 0.02
 
 
 def test_the_ridge_term_counts():
-    weak, strong = (privgene(objective(l2=l2), math.inf, 1e-6).coef for l2 in (0.0, 5.0))
+    weak, strong = (privgene(objective(n=400, l2=l2), math.inf, 1e-6).coef for l2 in (0.0, 5.0))
     assert np.linalg.norm(strong[:-1]) < 0.2 * np.linalg.norm(weak[:-1])
 
 
@@ -168,12 +168,6 @@ def test_the_parent_is_no_candidate_in_paper_mode():
     for seed in range(20):
         result = privgene(zero, 1.0, 1e-6, generations=3, calibration="paper", random_state=seed)
         assert all(entry["candidate"] < 4 for entry in result.history)
-
-
-def test_unbounded_slopes_are_refused():
-    X, y = separable(n=50)
-    with pytest.raises(ValueError, match="without limit"):
-        privgene(Objective("squared_hinge", X, y), 1.0, 1e-6)
 
 
 def schedule_of(rho, dimension=1, row_norm=1.0):
@@ -193,11 +187,3 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
         PublicProblem(50_000, 1, 1.0, Logistic(), 1.0), 1.0
     )
     assert schedule_of(0.01, row_norm=4.0).stride == schedule_of(0.01).stride / 4
-
-
-@pytest.mark.parametrize(
-    ("target", "message"), [(("1", 1e-6), "epsilon must be"), ((1.0, "a"), "delta must be")]
-)
-def test_budgets_of_another_type_are_refused_in_words(target, message):
-    with pytest.raises(TypeError, match=message):
-        privgene(objective(), *target)

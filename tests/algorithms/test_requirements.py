@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from algorithms.every_algorithm import PRIVATE
 from dperm import Objective
+from dperm.accounting import Ledger
 from dperm.algorithms.requirements import Needs, needs
-from dperm.losses import Huber
+from dperm.losses import Hinge, Huber
 
 X, LABELS = np.eye(3), np.array([1.0, -1.0, 1.0])
 
@@ -38,6 +40,29 @@ def test_what_is_missing_is_named(properties, objective, reason):
 
     with pytest.raises(ValueError, match=f"^some_descent .*{reason}"):
         some_descent(objective, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "reason"),
+    [
+        ("dp_newton", "hinge", "second derivative of the loss, .* hinge"),
+        ("dp_newton", Hinge().smoothed(4.0), "second derivative of the loss, .* huberized_hinge"),
+        ("dp_sgd_gradient", "sigmoid", "convex"),
+        ("dp_sgd_output", "sigmoid", "convex"),
+        ("objective_perturbation", "squared_hinge", "without limit"),
+        ("output_perturbation_gd", "hinge", "kink"),
+        ("output_perturbation_minimum", "hinge", "kink"),
+        ("output_perturbation_minimum", "logistic", "strongly convex"),
+        ("privgene", "squared_hinge", "without limit"),
+        ("rrpsgd", "hinge", "smooth loss"),
+        ("majority", "logistic", "fit_intercept"),
+    ],
+)
+def test_algorithms_refuse_what_their_proofs_do_not_cover_before_the_charge(name, loss, reason):
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=f"^{name} needs .*{reason}"):
+        PRIVATE[name](Objective(loss, X, LABELS), 1.0, 1e-6, ledger=ledger)
+    assert not ledger.history()
 
 
 def test_what_is_there_is_let_through():

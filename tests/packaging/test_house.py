@@ -9,31 +9,10 @@ MAX_LINES_OF_A_FILE = 500
 MAX_LINES_OF_A_FUNCTION = 80  # its body, docstring left out
 MAX_ARGUMENTS = 8  # self left out
 
-ALGORITHM = "an algorithm's settings are keywords, with the names of its paper"
 ESTIMATOR = "scikit-learn reads an estimator's parameters off the signature of its constructor"
 PUBLISHED = "a published calibration takes the numbers that its theorem names"
 #: Public functions that may take more arguments, and why.
 MANY_ARGUMENTS = {
-    **dict.fromkeys(
-        [
-            "dperm.algorithms.dp_agd",
-            "dperm.algorithms.dp_lsadam",
-            "dperm.algorithms.dp_lssgd",
-            "dperm.algorithms.dp_newton",
-            "dperm.algorithms.dp_sgd",
-            "dperm.algorithms.dp_sgd_gradient",
-            "dperm.algorithms.dp_sgd_output",
-            "dperm.algorithms.noisy_gd",
-            "dperm.algorithms.objective_perturbation",
-            "dperm.algorithms.output_perturbation_gd",
-            "dperm.algorithms.output_perturbation_minimum",
-            "dperm.algorithms.preconditioned_gd",
-            "dperm.algorithms.privgene",
-            "dperm.algorithms.rrpsgd",
-            "dperm.algorithms.sufficient_statistics",
-        ],
-        ALGORITHM,
-    ),
     **dict.fromkeys(
         [
             "dperm.estimators.HuberRegressor.__init__",

@@ -6,7 +6,7 @@ from dperm.algorithms.dp_newton import dp_newton
 from dperm.algorithms.dp_sgd import dp_sgd
 from dperm.algorithms.dp_sgd_gradient import dp_sgd_gradient
 from dperm.algorithms.dp_sgd_output import dp_sgd_output
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd, noisy_gd_many
 from dperm.algorithms.nonprivate import nonprivate

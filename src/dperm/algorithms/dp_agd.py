@@ -12,48 +12,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import PureRelease
-from dperm.accounting.units import (
+from dperm.accounting import (
+    Budget,
+    PureRelease,
     Units,
-    floor_units,
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
+    zcdp_rho_bun_steinke,
 )
-from dperm.accounting.zcdp import zcdp_rho_bun_steinke
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.accounting.units import floor_units
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.requirements import needs
 from dperm.algorithms.rules_of_thumb import longest_gradient, softmax_clip
-from dperm.algorithms.settings import (
-    Schedule,
-    boolean,
-    candidate_count,
-    checked,
-    clip_norm,
-    decay,
-    fraction,
-    positive,
-    positive_integer,
-    share,
-    step_count,
-)
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array
 from dperm.private_values.bounded import Bounded
 
-Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
 class DPAGDSchedule(Schedule):
     """Public settings of a DP-AGD run.
 
@@ -83,18 +66,18 @@ class DPAGDSchedule(Schedule):
         Most updates.
     """
 
-    splits: int = checked(step_count)
-    selection_share: float = checked(share)
-    clip: float = checked(clip_norm)
-    loss_clip: float = checked(clip_norm)
-    step_max: float = checked(positive)
-    growth: float = checked(positive)
-    momentum: float = checked(decay)
-    shrink: float = checked(fraction)
-    average: bool = checked(boolean)
-    n_candidates: int = checked(candidate_count)
-    step_window: int = checked(positive_integer)
-    max_iter: int = checked(step_count)
+    splits: Setting[int] = Setting(check.step_count)
+    selection_share: Setting[float] = Setting(check.share)
+    clip: Setting[float] = Setting(check.clip_norm)
+    loss_clip: Setting[float] = Setting(check.clip_norm)
+    step_max: Setting[float] = Setting(check.positive)
+    growth: Setting[float] = Setting(check.positive)
+    momentum: Setting[float] = Setting(check.decay)
+    shrink: Setting[float] = Setting(check.fraction)
+    average: Setting[bool] = Setting(check.boolean)
+    n_candidates: Setting[int] = Setting(check.candidate_count)
+    step_window: Setting[int] = Setting(check.positive_integer)
+    max_iter: Setting[int] = Setting(check.step_count)
 
 
 # Lee and Kifer's own settings; the share of the selections follows from theirs.
@@ -149,27 +132,21 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     )
 
 
-@needs()
-def dp_agd(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    splits: int | None = None,
-    selection_share: float | None = None,
-    clip: float | None = None,
-    loss_clip: float | None = None,
-    step_max: float | None = None,
-    growth: float | None = None,
-    momentum: float | None = None,
-    shrink: float | None = None,
-    average: bool | None = None,
-    n_candidates: int | None = None,
-    step_window: int | None = None,
-    max_iter: int | None = None,
-    accountant: str | None = None,
-    **terms: Unpack[Terms],
-) -> FitResult:
+class DPAGDArguments(DPAGDSchedule, PublishedTerms):
+    """Arguments of :func:`dp_agd`.
+
+    Attributes
+    ----------
+    accountant : {"zcdp", "gdp"}
+        What adds up; by default that of the ledger, or else "zcdp" when the selections take more than a
+        fifth of the budget.
+    """
+
+    accountant: str | None = None
+
+
+@algorithm(DPAGDArguments)
+def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 
     Each iteration measures the gradient, then chooses a step size among ``n_candidates`` and 0 by a
@@ -177,38 +154,18 @@ def dp_agd(
     again with a little more budget and averaged with what is known, and later iterations start with
     that larger budget.
 
+    Settings follow from public numbers where they are not given: :func:`dp_agd_schedule`.
+    ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
+
     Parameters
     ----------
     objective : Objective
         Any non-negative loss.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    splits, selection_share, clip, loss_clip, step_max, growth, momentum, shrink, average : optional
-    n_candidates, step_window, max_iter : optional
-        See :class:`DPAGDSchedule`; by default from :func:`dp_agd_schedule`, which looks at public
-        numbers only. ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
-    accountant : {"zcdp", "gdp"}, optional
-        What adds up; by default that of the ledger, or else "zcdp" when the selections take more than a
-        fifth of the budget.
     calibration : {"tight", "paper"}
         "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only). The
         published split of the budget leaves no choice of `selection_share` and `accountant`.
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each update with
-        ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError
-        For a setting out of range, or a paper calibration that does not give the claimed guarantee.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    callback : callable, optional
+        Called after each update with ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
 
     Notes
     -----
@@ -216,31 +173,14 @@ def dp_agd(
     zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
     Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020).
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    default = PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(fit.problem)
-    schedule = default.replaced(
-        splits=splits,
-        selection_share=selection_share,
-        clip=clip,
-        loss_clip=loss_clip,
-        step_max=step_max,
-        growth=growth,
-        momentum=momentum,
-        shrink=shrink,
-        average=average,
-        n_candidates=n_candidates,
-        step_window=step_window,
-        max_iter=max_iter,
-    )
+    schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(fit.problem))
     if fit.as_published:
-        for name, value in (("selection_share", selection_share), ("accountant", accountant)):
-            if value is not None:
+        for name in ("selection_share", "accountant"):
+            if (value := getattr(given, name)) is not None:
                 raise ValueError(
                     f"calibration='paper' of dp_agd has a {name} of its own: leave it out, got {value!r}"
                 )
-        plan = _published_plan(fit, schedule.splits)
-    else:
-        plan = _plan(fit, schedule, accountant)
+    plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule)
     plan.check(fit, schedule)
     release = fit.open("dp_agd", plan.budget, schedule, selection_share=plan.selection_share)
     run = _Run(fit, release, plan, schedule)
@@ -274,7 +214,8 @@ class _Plan:
             fit.check_gradient_noise(schedule.clip, gaussian_noise_multiplier(cost, self.budget.accountant))
 
 
-def _plan(fit: Fit, schedule: DPAGDSchedule, accountant: str | None) -> _Plan:
+def _plan(fit: Fit, schedule: DPAGDArguments) -> _Plan:
+    accountant = schedule.accountant
     if accountant is None:
         by_share = "zcdp" if schedule.selection_share > 0.2 else "gdp"
         accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)

@@ -12,29 +12,24 @@ numbers and not the ``d^2`` of a noisy Hessian.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.units import floor_units, gaussian_noise_multiplier
-from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_of_lemma
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.accounting import Budget, gaussian_noise_multiplier, zcdp_rho
+from dperm.accounting.units import floor_units
+from dperm.accounting.zcdp import zcdp_rho_of_lemma
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.requirements import needs
 from dperm.algorithms.rules_of_thumb import longest_gradient
-from dperm.algorithms.settings import Schedule, checked, clip_norm, one_of, positive, share, step_count
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Objective
-
-Array = NDArray[np.float64]
+from dperm.objective.objective import Array
 
 
-@dataclass(frozen=True)
 class DPNewtonSchedule(Schedule):
     """Public settings of a run.
 
@@ -53,11 +48,11 @@ class DPNewtonSchedule(Schedule):
         Hessian itself, which is faster close to the optimum and may diverge far from it.
     """
 
-    steps: int = checked(step_count)
-    clip: float = checked(clip_norm)
-    shift: float = checked(positive)
-    gradient_share: float = checked(share)
-    hessian: str = checked(one_of("upper_bound", "exact"))
+    steps: Setting[int] = Setting(check.step_count)
+    clip: Setting[float] = Setting(check.clip_norm)
+    shift: Setting[float] = Setting(check.positive)
+    gradient_share: Setting[float] = Setting(check.share)
+    hessian: Setting[str] = Setting(check.one_of("upper_bound", "exact"))
 
 
 def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
@@ -93,65 +88,45 @@ def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     )
 
 
-@needs(convex=True, smooth=True, second_derivative=True, linear_prediction=True, whole_rows=True)
-def dp_newton(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    steps: int | None = None,
-    clip: float | None = None,
-    shift: float | None = None,
-    gradient_share: float | None = None,
-    hessian: str | None = None,
-    **terms: Unpack[Terms],
-) -> FitResult:
+class DPNewtonArguments(DPNewtonSchedule, PublishedTerms):
+    """Arguments of :func:`dp_newton`."""
+
+
+@algorithm(
+    DPNewtonArguments,
+    convex=True,
+    smooth=True,
+    second_derivative=True,
+    linear_prediction=True,
+    whole_rows=True,
+)
+def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     """Minimise by noisy Newton steps.
+
+    Settings follow from public numbers where they are not given: :func:`dp_newton_schedule`.
 
     Parameters
     ----------
     objective : Objective
         With a loss that has a second derivative: logistic, Huber, squared hinge, squared error.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    steps, clip, shift, gradient_share, hessian : optional
-        See :class:`DPNewtonSchedule`; by default from :func:`dp_newton_schedule`, which looks at public
-        numbers only.
     calibration : {"tight", "paper"}
         Noise by the exact accounting of Gaussian differential privacy, or as published: for add_or_remove
         and a finite epsilon, with a shift from a noisy trace (unless `shift` is given) and 15 steps.
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
-        ``{"iteration", "coef", "gradient"}``, all released.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError
-        For a setting out of range, or a loss without a second derivative.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
 
     Notes
     -----
     All releases are Gaussian and the squares of their ``mu`` add up exactly, though each sensitivity of a
     direction is proportional to the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
     """
-    fit = Fit(objective, epsilon, delta, **terms)
+    objective = fit.objective
     fit.check_published("dp_newton")
-    schedule = dp_newton_schedule(fit.problem).replaced(
-        steps=_PUBLISHED_STEPS if fit.as_published and steps is None else steps,
-        clip=clip,
-        shift=shift,
-        gradient_share=gradient_share,
-        hessian=hessian,
-    )
-    by_trace = fit.as_published and shift is None
+    default = dp_newton_schedule(fit.problem)
+    if fit.as_published:
+        default = replace(default, steps=_PUBLISHED_STEPS)
+    schedule = given.completed(default)
+    by_trace = fit.as_published and "shift" not in given.chosen
     costs = _published_costs(fit, schedule) if fit.as_published else _costs(fit, schedule)
     fit.check_gradient_noise(schedule.clip, costs.gradient)
     objective.check_sums(hessian_clip=math.inf)

@@ -10,40 +10,36 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, Unpack
 
-from dperm.accounting import paper
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.neighbours import Neighbours
+import numpy as np
+
+from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget, paper
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
-from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.step_size import numeric_step_size, output_step_size
-from dperm.algorithms.bounded_descent import (
-    GRADIENT_SLACK,
-    BoundedDescent,
-    OutputSettings,
-    only_the_loss_bounds_gradients,
-)
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms import rules_of_thumb as rules
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.noisy_descent import check_batch_size
 from dperm.algorithms.output_noise import (
     OutputNoise,
-    ResultSensitivity,
+    SecretTrainingTerms,
     add_or_remove_note,
     noise_law,
     output_noise,
 )
-from dperm.algorithms.requirements import Needs, needs
-from dperm.algorithms.rules_of_thumb import (
-    typical_clip,
-    typical_loss_at_zero,
-    typical_reach,
-    usual_gradient,
-)
-from dperm.algorithms.settings import step_count
-from dperm.algorithms.sgd_settings import check_batch_size, gradient_bound
+from dperm.algorithms.requirements import Needs
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.random_source import random_bits
-from dperm.objective.objective import Objective
+from dperm.mechanisms.sampling import permutation, uniform_integers
+from dperm.objective.bounded_descent import (
+    GRADIENT_SLACK,
+    BoundedDescent,
+    DescentRecipe,
+    gradient_bound,
+    only_the_loss_bounds_gradients,
+)
+from dperm.objective.stochastic_descent import Indices
 
 _MOST_PASSES = 20
 # What the noise may cost, as a share of the loss at 0: a fit should not be much worse than none. Losses of
@@ -56,42 +52,18 @@ _EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
 _EXACT_REACH = 20.0
 
 
-@needs(neighbors="replace_one", convex=True, linear_prediction=True, random_access=True)
-def dp_sgd_output(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    passes: int | None = None,
-    batch_size: int = 1,
-    step_size: float | None = None,
-    step_sizes: str = "constant",
-    radius: float = math.inf,
-    clip: float | None = None,
-    output: str | None = None,
-    sampling: str | None = None,
-    counts: str = "realised",
-    smooth_kink: bool | None = None,
-    mechanism: str = "auto",
-    **terms: Unpack[Terms],
-) -> FitResult:
-    """Run stochastic gradient descent in secret and release its result with noise, once.
+class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
+    """Arguments of :func:`dperm.algorithms.dp_sgd_output`.
 
-    Parameters
+    Attributes
     ----------
-    objective : Objective
-        With a convex loss of a linear prediction.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        At least 0 and below 1; 0 asks for a pure guarantee (norm-Laplace noise).
-    passes : int, optional
+    passes : int
         How often the records are gone through; with ``sampling="uniform"`` there are ``passes * n`` steps.
         By default as many as lower a bound on the excess risk noticeably, from public numbers: up to 20, or
         without noise up to 2000 where these are no more than ``4e6`` gradients of records.
     batch_size : int
         Records per step; a rest of ``n mod batch_size`` is left out.
-    step_size : float, optional
+    step_size : float
         eta. By default the minimiser of a bound on the excess risk, see
         :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
     step_sizes : {"constant", "decreasing"}
@@ -99,47 +71,53 @@ def dp_sgd_output(
         permutations; the last iterate is released.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
-    clip : float, optional
+    clip : float
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
         (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
         from public numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
-    output : {"average", "last"}, optional
+    output : {"average", "last"}
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
-    sampling : {"permutation", "uniform"}, optional
+    sampling : {"permutation", "uniform"}
         A random order of the records, gone through in every pass (default); or an independent uniform
         record in every step (the paper's; ``batch_size=1``).
     counts : {"realised", "averaged"}
         For uniform sampling: noise for the indices that were drawn, or fixed before by averaging over how
         often one record is drawn.
-    smooth_kink : bool, optional
+    smooth_kink : bool
         Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
         for a bias of the order of a step. The default, except in paper mode.
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": whichever has the smaller mean square error.
-    calibration : {"tight", "paper"}
-        "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
     neighbors : {"replace_one", "add_or_remove"}
         With ``add_or_remove`` a record is replaced by one without gradient; n stays public.
-    ledger : PrivacyLedger, optional
-        Charged once, before the records are read.
-    random_state : None, int or Generator
-        None: cryptographic noise and order of the records, from separate streams.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef"}``: iterates stay secret.
+    """
 
-    Returns
-    -------
-    FitResult
+    passes: Setting[int] = Setting(check.step_count)
+    step_size: Setting[float] = Setting(check.positive)
+    batch_size: Setting[int] = Setting(check.positive_integer, 1)
+    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"), "constant")
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
+    output: Setting[str] = Setting(check.one_of("average", "last"))
+    sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
+    counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
+    smooth_kink: Setting[bool] = Setting(check.boolean)
+    neighbors: str = "replace_one"
 
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, a gradient without bound (pass `clip` or `radius`), or a paper
-        calibration that does not give the claimed guarantee.
-    DataError
-        If there are more records than ``objective.n_public``.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    @property
+    def decreasing(self) -> bool:
+        """Whether steps get shorter."""
+        return self.step_sizes == "decreasing"
+
+
+@algorithm(DPSGDOutputArguments, convex=True, linear_prediction=True, random_access=True)
+def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
+    """Run stochastic gradient descent in secret and release its result with noise, once.
+
+    Parameters
+    ----------
+    objective : Objective
+        With a convex loss of a linear prediction.
+    calibration : {"tight", "paper"}
+        "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
 
     Notes
     -----
@@ -154,41 +132,32 @@ def dp_sgd_output(
     a slope without limit is clipped at 20 times the one at the weights 0. The result is rounded to a
     thousandth of the sensitivity there, too.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
+    objective = fit.objective
     # 1. settings: those not given follow from public numbers
-    settings = OutputSettings(
-        passes=1 if passes is None else passes,
-        step_size=1.0 if step_size is None else step_size,
-        batch_size=batch_size,
-        step_sizes=step_sizes,
-        radius=radius,
-        clip=math.inf if clip is None else clip,
-        output=("last" if step_sizes == "decreasing" else "average") if output is None else output,
-        sampling=("uniform" if fit.as_published else "permutation") if sampling is None else sampling,
-        counts=counts,
-        smooth_kink=not fit.as_published if smooth_kink is None else smooth_kink,
-    ).replaced()
-    _check_combination(fit, settings, step_size)
-    law = _noise_law(fit, settings, mechanism)
-    if clip is None and settings.radius == math.inf and not fit.as_published:
-        settings = replace(settings, clip=typical_clip(fit.problem))
-    settings = _with_defaults(fit, settings, _equivalent_mu(fit, law), passes, step_size)
+    clipped = given.radius == math.inf and not fit.as_published
+    settings = given.completed(
+        passes=1,
+        step_size=1.0,
+        clip=rules.typical_clip(fit.problem) if clipped else math.inf,
+        output="last" if given.decreasing else "average",
+        sampling="uniform" if fit.as_published else "permutation",
+        smooth_kink=not fit.as_published,
+    )
+    _check_combination(fit, settings, given.step_size)
+    law = _noise_law(fit, settings)
+    settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
     # 2. the run, the secret order of the records, and how far one of them moves the result
     objective.check_places()
-    run = BoundedDescent.of(objective, settings)
-    order = run.draw_order(random_bits(fit.spawn_source()), fit.n)
-    moved = run.sensitivity(order)
-    noise = _noise(fit, run, moved, law)
-    noise.claim(fit, moved)
+    run = BoundedDescent.of(objective, _recipe(settings), _secret_order(fit, settings))
+    settings = replace(settings, step_size=run.recipe.step_size)
+    noise = _noise(fit, settings, run, law)
+    noise.claim(fit, {relation: run.sensitivity(relation) for relation in Neighbours})
     bound = {"iterate_bound": run.plan.radius} if run.plan.radius < settings.radius else {}
     drawn = "permutation" if settings.sampling == "permutation" else "uniform records with replacement"
-    release = fit.open("dp_sgd_output", noise.budget, run.settings, sampling=drawn, **bound)
+    release = fit.open("dp_sgd_output", noise.budget, settings, sampling=drawn, **bound)
 
     # 3. the only release
-    weights = objective.sgd_weights(
-        run.plan, order, add_or_remove=moved.contribution, replace_one=moved.replacement
-    )
-    coef = noise.release(release, weights)
+    coef = noise.release(release, run.train(objective))
     steps = run.plan.steps
     fit.show(steps, coef)
     words = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
@@ -199,7 +168,7 @@ def dp_sgd_output(
 # -- settings ----------------------------------------------------------------------------------------
 
 
-def _check_combination(fit: Fit, settings: OutputSettings, given_step_size: float | None) -> None:
+def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size: float | None) -> None:
     """What does not go together."""
     check_batch_size(settings.batch_size, fit.n)
     if fit.n // settings.batch_size < 2 and settings.output == "average":
@@ -225,33 +194,33 @@ def _check_combination(fit: Fit, settings: OutputSettings, given_step_size: floa
 
 
 def _with_defaults(
-    fit: Fit, settings: OutputSettings, mu: float, passes: int | None, step_size: float | None
-) -> OutputSettings:
+    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, mu: float
+) -> DPSGDOutputArguments:
     """Passes and step size where they were not given."""
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
-        longest = gradient_bound(loss, row_norm, typical_reach(loss, row_norm), settings.clip)
+        longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
     else:
         longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
-    if passes is None:
+    if given.passes is None:
         settings = replace(settings, passes=_default_passes(fit, settings, longest, mu))
     else:
-        step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
+        check.step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
     if settings.decreasing:
         return replace(settings, step_size=1.0 / (fit.objective.l2 + loss.smoothness(row_norm)))
-    if step_size is not None:
+    if given.step_size is not None:
         return settings
     default = _default_step_size if _has_smooth_steps(fit, settings) else _default_rough_step_size
     return replace(settings, step_size=default(fit, settings, longest, mu))
 
 
-def _has_smooth_steps(fit: Fit, settings: OutputSettings) -> bool:
+def _has_smooth_steps(fit: Fit, settings: DPSGDOutputArguments) -> bool:
     loss = fit.objective.loss
     smoothed = settings.smooth_kink and loss.kink_jump > 0.0
     return smoothed or loss.smoothness(fit.objective.row_norm) < math.inf
 
 
-def _default_passes(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> int:
+def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:
     """The bound on the risk falls with the passes towards a limit: stop within a tenth of it."""
     own = fit.objective
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
@@ -264,17 +233,19 @@ def _default_passes(fit: Fit, settings: OutputSettings, longest: float, mu: floa
     return math.ceil(min(max(passes, 1.0), most))
 
 
-def _reach_and_gradient(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> tuple[float, float]:
+def _reach_and_gradient(
+    fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float
+) -> tuple[float, float]:
     """How far the optimum may be, and how long the gradients that are met on the way."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
-    reach = typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
+    reach = rules.typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
     if mu < math.inf:
         return reach, longest
     # Without noise the clip is far above what is met.
-    return min(reach, _EXACT_REACH / row_norm), min(longest, usual_gradient(loss, row_norm))
+    return min(reach, _EXACT_REACH / row_norm), min(longest, rules.usual_gradient(loss, row_norm))
 
 
-def _default_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> float:
+def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
     """The step that minimises a bound on the risk, for gradients that are Lipschitz or made so."""
     own, passes, batch_size = fit.objective, settings.passes, settings.batch_size
     loss, row_norm, l2 = own.loss, own.row_norm, own.l2
@@ -296,13 +267,13 @@ def _default_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: f
     noise = longest * pushes / mu
     if noise > 0.0:
         share = _NOISE_SHARE if loss.classification else _NOISE_SHARE_OF_RESIDUALS
-        eta = min(eta, share * typical_loss_at_zero(loss) / noise)
+        eta = min(eta, share * rules.typical_loss_at_zero(loss) / noise)
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius):
         eta = min(eta, (1.0 - 2.0**-40) / (l2 + smoothness))
     return eta
 
 
-def _default_rough_step_size(fit: Fit, settings: OutputSettings, longest: float, mu: float) -> float:
+def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
     """The same where steps on shared records expand."""
     own, loss = fit.objective, fit.objective.loss
     reach, longest = _reach_and_gradient(fit, settings, longest, mu)
@@ -317,11 +288,33 @@ def _default_rough_step_size(fit: Fit, settings: OutputSettings, longest: float,
     return min(eta, 0.5 / own.l2) if own.l2 > 0.0 else eta
 
 
+def _recipe(settings: DPSGDOutputArguments) -> DescentRecipe:
+    return DescentRecipe(
+        settings.passes,
+        settings.batch_size,
+        settings.step_size,
+        settings.decreasing,
+        settings.clip,
+        settings.radius,
+        average=settings.output == "average",
+        uniform=settings.sampling == "uniform",
+        smooth_kink=settings.smooth_kink,
+    )
+
+
+def _secret_order(fit: Fit, settings: DPSGDOutputArguments) -> Indices:
+    bits = random_bits(fit.spawn_source())
+    if settings.sampling == "uniform":
+        return uniform_integers(bits, fit.n, settings.passes * fit.n)
+    return np.asarray(permutation(bits, fit.n), dtype=np.int64)
+
+
 # -- noise -------------------------------------------------------------------------------------------
 
 
-def _noise_law(fit: Fit, settings: OutputSettings, mechanism: str) -> str:
+def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
     """Gaussian or norm-Laplace; noise that is fixed before the indices are drawn is Gaussian."""
+    mechanism = settings.mechanism
     if not fit.as_published and settings.counts == "realised":
         return noise_law(fit, mechanism)
     law = noise_law(fit, "gaussian" if mechanism == "auto" else mechanism)
@@ -338,49 +331,28 @@ def _equivalent_mu(fit: Fit, law: str) -> float:
     return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
 
 
-def _noise(fit: Fit, run: BoundedDescent, moved: ResultSensitivity, law: str) -> OutputNoise:
+def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: str) -> OutputNoise:
     """Noise for the sensitivity of the indices drawn, unless it was fixed before."""
-    averaged = run.settings.sampling == "uniform" and run.settings.counts == "averaged"
+    averaged = settings.sampling == "uniform" and settings.counts == "averaged"
     if not fit.as_published and not (averaged and fit.epsilon < math.inf):
         return output_noise(fit, law)
-    multiplier = _fixed_noise(fit, run).multiplier(moved.under(fit.neighbors), run.rounding)
+    # The published noise, or the least that covers the counts of one record on average.
+    change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
+    push, steps, average = settings.step_size * change, run.plan.steps, run.plan.average
+    once = count_sensitivity(1, steps, push, run.kappa, average=average)  # the smallest that it is for
+    sigma = averaged_count_sigma(fit.epsilon, fit.delta, fit.n, steps, push, run.kappa, average=average)
+    if fit.as_published:
+        published = _published_sigma(fit, settings, steps)
+        fit.confirm(published >= sigma)
+        sigma = published
+    # Over the sensitivity of the indices drawn; what rounding adds is no more than the last factor.
+    bound = run.sensitivity(fit.neighbors)
+    multiplier = sigma / bound * (1.0 + (bound / 1024.0 + run.rounding) / once)
     budget = ScheduledBudget(GaussianRelease(multiplier), 1, "averaged counts of a record")
     return OutputNoise("gaussian", multiplier, budget)
 
 
-class FixedNoise(NamedTuple):
-    """Noise that was fixed before the indices were drawn.
-
-    Attributes
-    ----------
-    sigma : float
-        For the run in real numbers.
-    once : float
-        Smallest sensitivity that it was calibrated with.
-    """
-
-    sigma: float
-    once: float
-
-    def multiplier(self, bound: float, rounding: float) -> float:
-        """Over the sensitivity `bound` of the indices drawn; what rounding adds is no more than that."""
-        return self.sigma / bound * (1.0 + (bound / 1024.0 + rounding) / self.once)
-
-
-def _fixed_noise(fit: Fit, run: BoundedDescent) -> FixedNoise:
-    """The published noise, or the least that covers the counts of one record on average."""
-    change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
-    push, steps, average = run.settings.step_size * change, run.plan.steps, run.plan.average
-    once = count_sensitivity(1, steps, push, run.kappa, average=average)
-    enough = averaged_count_sigma(fit.epsilon, fit.delta, fit.n, steps, push, run.kappa, average=average)
-    if not fit.as_published:
-        return FixedNoise(enough, once)
-    sigma = _published_sigma(fit, run.settings, steps)
-    fit.confirm(sigma >= enough)
-    return FixedNoise(sigma, once)
-
-
-def _published_sigma(fit: Fit, settings: OutputSettings, steps: int) -> float:
+def _published_sigma(fit: Fit, settings: DPSGDOutputArguments, steps: int) -> float:
     """Theorem 8; for the constants of the loss see there."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     alpha = loss.holder_exponent

@@ -8,24 +8,24 @@ what was released. The ledger's entry and the statement come from the same facts
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from types import EllipsisType
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
-from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.accounting import (
+    Budget,
+    GaussianRelease,
+    Neighbours,
+    PrivacyLedger,
+    ScheduledBudget,
+    gaussian_noise_multiplier,
+    gdp_mu,
+)
+from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
 from dperm.errors import PrivacyWarning, warn_caller
@@ -33,17 +33,48 @@ from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array, Objective
 from dperm.statement.privacy_statement import PrivacyStatement
 
-Array = NDArray[np.float64]
+#: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
+#: algorithm documents. Its return value is ignored.
+Callback = Callable[[Mapping[str, Any]], None]
 
 
-class UnpublishedTerms(TypedDict, total=False):
-    """The terms that all private algorithms have in common, as keywords.
+@dataclass(frozen=True)
+class FitResult:
+    """Released weights and what is guaranteed about them.
 
     Attributes
     ----------
+    coef : ndarray
+        Weights, of the objective's shape; the intercept is last when the objective has one.
+    privacy : PrivacyStatement
+        The guarantee; ``privacy.private`` is False for a non-private fit.
+    n_iter : int
+        Accesses to the data that the algorithm calls iterations.
+    history : list of dict
+        Released values only, one entry per iteration.
+    """
+
+    coef: Array
+    privacy: PrivacyStatement
+    n_iter: int
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Terms:
+    """Arguments of every private algorithm.
+
+    Attributes
+    ----------
+    objective : Objective
+        Any loss.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
@@ -51,16 +82,21 @@ class UnpublishedTerms(TypedDict, total=False):
     random_state : None, int or Generator
         None: cryptographic noise and samples, from separate streams.
     callback : callable, optional
-        Called after each iteration with released values.
+        Called after each iteration with ``{"iteration", "coef", ...}``, released values only.
     """
 
-    neighbors: str
-    ledger: PrivacyLedger | None
-    random_state: RandomState
-    callback: Callback | None
+    objective: Objective
+    epsilon: float
+    delta: float
+    _: KW_ONLY
+    neighbors: str = "add_or_remove"
+    ledger: PrivacyLedger | None = None
+    random_state: RandomState = None
+    callback: Callback | None = None
 
 
-class Terms(UnpublishedTerms, total=False):
+@dataclass(kw_only=True)
+class PublishedTerms(Terms):
     """The same, and a choice for algorithms whose noise was published.
 
     Attributes
@@ -70,33 +106,7 @@ class Terms(UnpublishedTerms, total=False):
         does not confirm the guarantee that it claims.
     """
 
-    calibration: str
-
-
-_DEFAULTS: dict[str, Any] = {
-    "calibration": "tight",
-    "neighbors": "add_or_remove",
-    "ledger": None,
-    "random_state": None,
-    "callback": None,
-}
-
-
-def signature_with_terms(algorithm: Callable[..., Any], **defaults: Any) -> inspect.Signature:
-    """The signature of an algorithm, its ``**terms`` written out as the keywords that they stand for."""
-    own, kinds = inspect.signature(algorithm), inspect.Parameter
-    parameters = [each for each in own.parameters.values() if each.kind is not kinds.VAR_KEYWORD]
-    unpacked = str(own.parameters["terms"].annotation) if "terms" in own.parameters else "Unpack[]"
-    annotations = {
-        "Unpack[Terms]": Terms.__annotations__,
-        "Unpack[UnpublishedTerms]": UnpublishedTerms.__annotations__,
-        "Unpack[]": {},
-    }[unpacked]
-    for name, default in (_DEFAULTS | defaults).items():
-        if name in annotations:
-            annotation = annotations[name]
-            parameters.append(kinds(name, kinds.KEYWORD_ONLY, default=default, annotation=annotation))
-    return own.replace(parameters=parameters)
+    calibration: str = "tight"
 
 
 class Fit:
@@ -104,11 +114,7 @@ class Fit:
 
     Parameters
     ----------
-    objective : Objective
-    epsilon, delta : float
-        The guarantee of the whole fit; ``delta = 0`` for a pure one.
-    calibration, neighbors, ledger, random_state, callback
-        See `Terms`.
+    terms : Terms
     facts : mapping, optional
         Further public facts for the ledger and the statement.
 
@@ -118,29 +124,22 @@ class Fit:
         For a term out of range. Nothing is charged.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        epsilon: float,
-        delta: float,
-        *,
-        facts: Mapping[str, Any] | None = None,
-        **terms: Any,
-    ) -> None:
-        given = _DEFAULTS | terms
-        self.objective = objective
-        self.epsilon, self.delta = check_target(epsilon, delta)
+    def __init__(self, terms: Terms, facts: Mapping[str, Any] | None = None) -> None:
+        self.objective = terms.objective
+        self.epsilon, self.delta = check_target(terms.epsilon, terms.delta)
         positive_or_infinite("epsilon", self.epsilon)
-        self.neighbors = Neighbours.parse(given["neighbors"])
-        self._calibration: str | None = terms.get("calibration")
-        self.as_published = one_of("tight", "paper")("calibration", given["calibration"]) == "paper"
-        self.ledger: PrivacyLedger | None = given["ledger"]
+        self.neighbors = Neighbours.parse(terms.neighbors)
+        self._facts = dict(facts or {})
+        self.as_published = False
+        if isinstance(terms, PublishedTerms):
+            self.as_published = one_of("tight", "paper")("calibration", terms.calibration) == "paper"
+            self._facts["calibration"] = terms.calibration
+        self.ledger = terms.ledger
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
-        self.callback: Callback | None = check_callback(given["callback"])
-        self._source: Source = random_source(given["random_state"])
+        self.callback: Callback | None = check_callback(terms.callback)
+        self._source: Source = random_source(terms.random_state)
         self.history: list[dict[str, Any]] = []
-        self._facts = dict(facts or {})
         self._release: Releaser | None = None
 
     @property
@@ -258,12 +257,10 @@ class Fit:
         BudgetExceededError
             If the ledger cannot afford the fit. Nothing was charged or drawn.
         """
-        settings = ({} if schedule is None else asdict(schedule)) | facts
+        settings = ({} if schedule is None else schedule.stated()) | facts
         self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
-        if self._calibration is not None:
-            self._public["calibration"] = self._calibration
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
         self._release = Releaser(
             self.epsilon,

@@ -7,14 +7,13 @@ requests only: alone or together with others it computes the same bits.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple, ParamSpec, cast
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
 
@@ -28,27 +27,18 @@ class GradientRequest(NamedTuple):
 
 
 Steps = Generator[GradientRequest, Bounded, FitResult]
-P = ParamSpec("P")
 
 
-def in_steps(algorithm: Callable[P, Steps]) -> Callable[P, FitResult]:
-    """Make a function that runs one fit of such a generator; the generator is kept as ``.steps``."""
-
-    @functools.wraps(algorithm)
-    def alone(*args: P.args, **kwargs: P.kwargs) -> FitResult:
-        objective = cast(Objective, args[0])
-        fit = algorithm(*args, **kwargs)
-        try:
-            request = next(fit)
-            while True:
-                w, clip, radius = request
-                request = fit.send(objective.clipped_gradient_sum(w, clip, radius=radius))
-        except StopIteration as end:
-            result: FitResult = end.value
-            return result
-
-    cast(Any, alone).steps = algorithm
-    return alone
+def alone(objective: Objective, fit: Steps) -> FitResult:
+    """Run one fit to its end."""
+    try:
+        request = next(fit)
+        while True:
+            w, clip, radius = request
+            request = fit.send(objective.clipped_gradient_sum(w, clip, radius=radius))
+    except StopIteration as end:
+        result: FitResult = end.value
+        return result
 
 
 def in_lockstep(

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Unpack
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.algorithms.fit import Fit, UnpublishedTerms
-from dperm.algorithms.fit_result import FitResult
-from dperm.algorithms.requirements import needs
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, Terms
 from dperm.objective.objective import Objective
 
 
-@needs(labels=True, intercept=True)
-def majority(
-    objective: Objective,
-    epsilon: float = math.inf,
-    delta: float = 1e-6,
-    **terms: Unpack[UnpublishedTerms],
-) -> FitResult:
+@dataclass
+class MajorityArguments(Terms):
+    """Arguments of :func:`majority`."""
+
+    epsilon: float = math.inf
+    delta: float = 1e-6
+
+
+@algorithm(MajorityArguments, labels=True, intercept=True)
+def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     """Predict the most frequent class, from noisy counts.
 
     Parameters
@@ -29,10 +31,6 @@ def majority(
         A classification objective with an intercept, which carries the answer.
     epsilon : float
         Infinite (the default) takes the exact count: nothing is protected and the result says so.
-    delta : float
-        Strictly between 0 and 1.
-    neighbors, ledger, random_state
-        As for :func:`dperm.algorithms.noisy_gd`.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``.
 
@@ -48,7 +46,7 @@ def majority(
     the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
     the analytic scale.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
+    objective = fit.objective
     budget = fit.budget()
     multiplier = fit.noise_multiplier(budget, 1)
     release = fit.open("majority", budget)

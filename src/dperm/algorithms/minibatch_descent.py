@@ -17,40 +17,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.sgd_calibration import noise_multiplier
-from dperm.accounting.subsampling import Sampling
-from dperm.algorithms.fit import Fit
-from dperm.algorithms.fit_result import FitResult
+from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
+from dperm.algorithms import settings as check
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import (
-    Schedule,
-    checked,
-    clip_norm,
-    decay,
-    one_of,
-    portion,
-    positive,
-    positive_or_infinite,
-    step_count,
-)
-from dperm.algorithms.step_rules import Adam, HeavyBall, StepRule, project
+from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.step_rules import Adam, HeavyBall, project
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.mechanisms.batches import SecretBatches
-
-Array = NDArray[np.float64]
+from dperm.objective.objective import Array
 
 OPTIMIZERS = ("momentum", "adam")
 
 
-@dataclass(frozen=True)
 class MinibatchSchedule(Schedule):
     """Public settings of a run of stochastic gradient descent.
 
@@ -70,12 +54,12 @@ class MinibatchSchedule(Schedule):
         The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last.
     """
 
-    batch_size: float = checked(positive)
-    steps: int = checked(step_count)
-    clip: float = checked(clip_norm)
-    step_size: float = checked(positive)
-    momentum: float = checked(decay)
-    tail: float = checked(portion)
+    batch_size: Setting[float] = Setting(check.positive)
+    steps: Setting[int] = Setting(check.step_count)
+    clip: Setting[float] = Setting(check.clip_norm)
+    step_size: Setting[float] = Setting(check.positive)
+    momentum: Setting[float] = Setting(check.decay)
+    tail: Setting[float] = Setting(check.portion)
 
 
 def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
@@ -93,14 +77,7 @@ def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
     signal = replace(own, mu=min(own.mu, 1e3)).signal
     hidden = 10.0 * signal**2 / full.steps
     batch_size = min(n, max(round(min(hidden, n)), min(512, n)))
-    return MinibatchSchedule(
-        batch_size=batch_size,
-        steps=full.steps,
-        clip=full.clip,
-        step_size=full.step_size,
-        momentum=full.momentum,
-        tail=full.tail,
-    )
+    return MinibatchSchedule(batch_size=batch_size, **full.chosen)
 
 
 # Passes over the records that a softmax run is spread over: 3 points more on MNIST at epsilon = 0.1 with
@@ -118,13 +95,32 @@ def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None) 
     schedule = minibatch_schedule(problem)
     if optimizer == "adam":  # its own decay, and a step size for it
         return replace(schedule, step_size=0.3 / problem.row_norm, momentum=0.9)
-    if steps is not None:
-        steps = step_count("steps", steps)
-    else:
+    if steps is None:
         steps = math.ceil(_SOFTMAX_PASSES * problem.n / schedule.batch_size)
     if problem.loss.n_classes is None or steps <= schedule.steps:
         return schedule
     return replace(schedule, steps=steps, step_size=schedule.step_size * schedule.steps / steps)
+
+
+class MinibatchArguments(MinibatchSchedule, PublishedTerms):
+    """Arguments of private stochastic gradient methods.
+
+    Attributes
+    ----------
+    radius : float
+        Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
+    sampling : {"poisson", "without_replacement", "permutation"}
+        Every record in each batch with probability ``batch_size / n_public``; fresh batches of fixed size
+        (``replace_one`` only); or shuffled epochs, whose sampling amplifies nothing.
+    accountant : {"pld", "rdp", "moments", "advanced_composition"}
+        How costs add up: privacy loss distributions; Renyi divergences; the moments accountant with moments
+        up to 32 (Poisson, ``add_or_remove``); amplification and advanced composition, as tight as
+        the method allows. Shuffled epochs are Gaussian, and exact with any of them.
+    """
+
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    sampling: str = "poisson"
+    accountant: str = "pld"
 
 
 @dataclass(frozen=True)
@@ -134,40 +130,33 @@ class MinibatchRun:
     Attributes
     ----------
     fit : Fit
-    schedule : MinibatchSchedule
+    schedule : MinibatchArguments
     optimizer : {"momentum", "adam"}
         What is made of the noisy gradients.
-    sampling : str
-        How batches are drawn.
-    accountant : str
-        What adds up their cost.
-    radius : float
-        The iterates stay in the ball ``||w|| <= radius``.
     smooth : callable
         Applied to the noisy gradients.
     """
 
     fit: Fit
-    schedule: MinibatchSchedule
-    optimizer: str
-    sampling: str
-    accountant: str
-    radius: float
+    schedule: MinibatchArguments
+    optimizer: str = "momentum"
     smooth: Callable[[Array], Array] = lambda gradient: gradient
 
-    def checked(self) -> MinibatchRun:
-        """The run, if all its settings fit together.
+    @classmethod
+    def of(
+        cls, fit: Fit, given: MinibatchArguments, optimizer: str, **smooth: Callable[[Array], Array]
+    ) -> Self:
+        """The run with default settings where none were given.
 
         Raises
         ------
-        ValueError, TypeError
-            For a setting out of range.
+        ValueError
+            For batches larger than the data set.
         """
-        n = self.fit.n
-        one_of(*OPTIMIZERS)("optimizer", self.optimizer)
-        if self.schedule.batch_size > n:
-            raise ValueError(f"batch_size must be at most n_public = {n}, got {self.schedule.batch_size!r}")
-        return replace(self, radius=positive_or_infinite("radius", self.radius))
+        schedule = given.completed(default_schedule(fit.problem, optimizer, given.chosen.get("steps")))
+        if schedule.batch_size > fit.n:
+            raise ValueError(f"batch_size must be at most n_public = {fit.n}, got {schedule.batch_size!r}")
+        return cls(fit, schedule, optimizer, **smooth)
 
     def noise_multiplier(self) -> float:
         """``sigma / clip`` of each noisy sum, by the accountant."""
@@ -177,12 +166,12 @@ class MinibatchRun:
             batch_size=self.schedule.batch_size,
             n_samples=self.fit.n,
             steps=self.schedule.steps,
-            sampling=self.sampling,
+            sampling=self.schedule.sampling,
             neighbors=self.fit.neighbors,
-            accountant=self.accountant,
+            accountant=self.schedule.accountant,
         )
 
-    def rule(self) -> StepRule:
+    def rule(self) -> HeavyBall | Adam:
         """What a step makes of a gradient."""
         if self.optimizer == "momentum":
             return HeavyBall(self.schedule.step_size, self.schedule.momentum)
@@ -190,19 +179,19 @@ class MinibatchRun:
 
     def descend(self, name: str, sigma_over_clip: float, **facts: Any) -> FitResult:
         """Charge, run the loop with noise of so many clips, state what was done."""
-        fit, schedule, sampling = self.fit, self.schedule, Sampling(self.sampling)
+        fit, schedule, sampling = self.fit, self.schedule, Sampling(self.schedule.sampling)
         objective, gaussian = fit.objective, sampling is Sampling.PERMUTATION
         if sampling is not Sampling.POISSON:
             objective.check_places()
         multiplier = sigma_over_clip / fit.neighbors.sum_factor
-        fit.check_gradient_noise(schedule.clip, multiplier, self.radius)
-        accountant = "gdp" if gaussian else self.accountant
+        fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+        accountant = "gdp" if gaussian else schedule.accountant
         budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, accountant)
-        release = fit.open(name, budget, schedule, sampling=str(sampling), radius=self.radius, **facts)
+        release = fit.open(name, budget, schedule, sampling=str(sampling), **facts)
 
         batches = SecretBatches(sampling, release.sampling_bits(), schedule.batch_size, fit.n)
         noisy_sum = release.noisy_batch_sums(
-            objective, batches, multiplier, clip=schedule.clip, steps=schedule.steps, radius=self.radius
+            objective, batches, multiplier, clip=schedule.clip, steps=schedule.steps, radius=schedule.radius
         )
         w, rule = np.zeros(objective.shape), self.rule()
         count = schedule.steps + 1  # iterates, w_0 = 0 among them
@@ -215,7 +204,7 @@ class MinibatchRun:
                 gradient += objective.penalty_gradient(w)
             # 2. smoothing, step and projection: post-processing
             gradient = self.smooth(gradient)
-            w = project(w + rule.move(gradient), self.radius)
+            w = project(w + rule.move(gradient), schedule.radius)
             average.add(w)
             fit.report(t, w, gradient=gradient)
         return fit.result(

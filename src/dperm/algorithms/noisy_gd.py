@@ -9,35 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
-from dperm.algorithms.lockstep import GradientRequest, Steps, in_lockstep, in_steps
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.lockstep import GradientRequest, Steps, alone, in_lockstep
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.requirements import needs
 from dperm.algorithms.rules_of_thumb import longest_gradient, softmax_clip, typical_curvature
-from dperm.algorithms.settings import (
-    Schedule,
-    checked,
-    clip_norm,
-    decay,
-    fraction,
-    positive,
-    positive_or_infinite,
-    step_count,
-)
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import project
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
 
 
-@dataclass(frozen=True)
 class NoisyGDSchedule(Schedule):
     """Public settings of a run of noisy gradient descent.
 
@@ -55,11 +44,11 @@ class NoisyGDSchedule(Schedule):
         The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1].
     """
 
-    steps: int = checked(step_count)
-    clip: float = checked(clip_norm)
-    step_size: float = checked(positive)
-    momentum: float = checked(decay)
-    tail: float = checked(fraction)
+    steps: Setting[int] = Setting(check.step_count)
+    clip: Setting[float] = Setting(check.clip_norm)
+    step_size: Setting[float] = Setting(check.positive)
+    momentum: Setting[float] = Setting(check.decay)
+    tail: Setting[float] = Setting(check.fraction)
 
 
 def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
@@ -123,52 +112,31 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
     )
 
 
-@needs()
-@in_steps
-def noisy_gd(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    steps: int | None = None,
-    clip: float | None = None,
-    step_size: float | None = None,
-    momentum: float | None = None,
-    tail: float | None = None,
-    radius: float = math.inf,
-    **terms: Unpack[Terms],
-) -> Steps:
+class NoisyGDArguments(NoisyGDSchedule, PublishedTerms):
+    """Arguments of :func:`noisy_gd`.
+
+    Attributes
+    ----------
+    radius : float
+        Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
+    """
+
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+
+
+@algorithm(NoisyGDArguments)
+def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
+
+    Settings follow from public numbers where they are not given: :func:`noisy_gd_schedule`. The notes'
+    algorithm is ``momentum=0, tail=1``.
 
     Parameters
     ----------
-    objective : Objective
-        Any loss.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    steps, clip, step_size, momentum, tail : optional
-        See :class:`NoisyGDSchedule`; by default from :func:`noisy_gd_schedule`, which looks at public
-        numbers only. The notes' algorithm is ``momentum=0, tail=1``.
-    radius : float
-        Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     calibration : {"tight", "paper"}
         "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
-        ``{"iteration", "coef", "gradient"}``, all released.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, or a paper calibration that does not give the claimed guarantee.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
 
     Notes
     -----
@@ -176,11 +144,11 @@ def noisy_gd(
     multiplier ``sqrt(steps) / mu`` are ``mu``-GDP exactly (Dong, Roth and Su 2022, Corollary 3.3), and
     ``mu`` is the largest for which mu-GDP implies (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    schedule = noisy_gd_schedule(fit.problem).replaced(
-        steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail
-    )
-    radius = positive_or_infinite("radius", radius)
+    return alone(fit.objective, _descent(fit, given))
+
+
+def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
+    objective, schedule = fit.objective, given.completed(noisy_gd_schedule(fit.problem))
     fit.check_published("noisy_gd")
     budget = fit.budget()
     multiplier = fit.noise_multiplier(
@@ -188,19 +156,19 @@ def noisy_gd(
     )
     if fit.as_published and fit.epsilon >= 1.0:
         fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
-    fit.check_gradient_noise(schedule.clip, multiplier, radius)
-    release = fit.open("noisy_gd", budget, schedule, radius=radius)
+    fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+    release = fit.open("noisy_gd", budget, schedule)
 
     w = velocity = np.zeros(objective.shape)
     average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
     average.add(w)
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sum = yield GradientRequest(w, schedule.clip, radius)
+        gradient_sum = yield GradientRequest(w, schedule.clip, schedule.radius)
         gradient = release.gaussian_sum(gradient_sum, multiplier) / fit.n + objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
         velocity = schedule.momentum * velocity - schedule.step_size * gradient
-        w = project(w + velocity, radius)
+        w = project(w + velocity, schedule.radius)
         average.add(w)
         fit.report(t, w, gradient=gradient)
     mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
@@ -272,8 +240,8 @@ def noisy_gd_many(
 
 def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
     facts = {} if fold == -1 else {"left_out_fold": fold}
-    run: Steps = noisy_gd.steps(objective, facts=facts, **{"calibration": "tight", **settings})  # type: ignore[attr-defined]
-    return run
+    given = NoisyGDArguments(objective, **settings)
+    return (yield from _descent(Fit(given, facts), given))
 
 
 def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:

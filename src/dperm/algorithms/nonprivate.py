@@ -6,17 +6,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dperm._config import check_ledger_is_given
-from dperm.algorithms.fit import exact_statement
-from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.fit import Callback, FitResult, exact_statement
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_callback, positive, step_count
-from dperm.objective.objective import Objective
-
-Array = NDArray[np.float64]
+from dperm.objective.objective import Array, Objective
 
 # Shares of the loss at 0 by which the smoothed losses may exceed the one with kinks, one after the other.
 _BIASES = tuple(10.0**-k for k in range(1, 9))

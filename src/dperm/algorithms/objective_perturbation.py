@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Unpack
 
-from dperm.accounting import paper
-from dperm.accounting.events import PerturbedMinimumRelease
-from dperm.accounting.gaussian import gdp_mu
-from dperm.accounting.group_privacy import group_privacy_target
-from dperm.accounting.neighbours import Neighbours
+from dperm.accounting import (
+    Neighbours,
+    PerturbedMinimumRelease,
+    ScheduledBudget,
+    gdp_mu,
+    group_privacy_target,
+    paper,
+)
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
     pure_objective_scale,
 )
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
-from dperm.algorithms.output_noise import (
-    LAWS,
-    SECRET_ITERATES,
-    OutputNoise,
-    ResultSensitivity,
-    add_or_remove_note,
-)
-from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import share
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.output_noise import LAWS, SECRET_ITERATES, OutputNoise, add_or_remove_note
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.objective.bounded_training import Minimisation, PublicConstants
 from dperm.objective.objective import Array, Objective
@@ -51,15 +46,20 @@ class _Plan:
     ridge: float  # least regularisation that the calibration asks for
 
 
-@needs(convex=True, smooth=True, lipschitz=True, linear_prediction=True)
-def objective_perturbation(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    output_share: float = 1e-3,
-    **terms: Unpack[Terms],
-) -> FitResult:
+class ObjectivePerturbationArguments(Schedule, PublishedTerms):
+    """Arguments of :func:`objective_perturbation`.
+
+    Attributes
+    ----------
+    output_share : float
+        Portion of epsilon and delta for the noise on the output, in (0, 1).
+    """
+
+    output_share: Setting[float] = Setting(check.share, 1e-3)
+
+
+@algorithm(ObjectivePerturbationArguments, convex=True, smooth=True, lipschitz=True, linear_prediction=True)
+def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
 
     ::
@@ -74,22 +74,14 @@ def objective_perturbation(
         Convex, smooth, of bounded slope. The proof needs a ridge term on every weight, the intercept
         included. Where there is less than it asks for (``lambda = n l2 >= 4 beta/epsilon``, that is
         ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         In [0, 1). With 0 the guarantee is pure (logistic loss).
-    output_share : float
-        Portion of epsilon and delta for the noise on the output, in (0, 1).
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
     ledger : PrivacyLedger, optional
         Charged (epsilon, delta) once, before anything is drawn. With delta > 0 the guarantee is no Gaussian
         one and takes a whole, unused ledger.
-    random_state : None, int or Generator
-        None: cryptographic noise.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``, the published weights.
 
@@ -97,14 +89,6 @@ def objective_perturbation(
     -------
     FitResult
         ``n_iter`` is 1: how long the solver took depends on the records and is not told.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, an objective without these properties, or a paper calibration that does
-        not give the claimed guarantee.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
 
     Notes
     -----
@@ -115,8 +99,7 @@ def objective_perturbation(
     :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
     by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    output_share = share("output_share", output_share)
+    objective, output_share = fit.objective, given.output_share
     # 1. the linear term and the ridge term that its privacy rests on
     plan = (_paper_plan if fit.as_published else _tight_plan)(
         objective, fit.epsilon * (1.0 - output_share), fit.delta * (1.0 - output_share), fit.neighbors
@@ -134,7 +117,7 @@ def objective_perturbation(
     # 2. noise on the output, for the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
     budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile")
-    OutputNoise(plan.law, event.output, budget).check(ResultSensitivity(1.0, 1.0), fit)
+    OutputNoise(plan.law, event.output, budget).check(dict.fromkeys(Neighbours, 1.0), fit)
     release = fit.open(
         "objective_perturbation",
         budget,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease, PureRelease
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.algorithms.fit import Fit
+from dperm.accounting import (
+    Budget,
+    GaussianRelease,
+    Neighbours,
+    PureRelease,
+    ScheduledBudget,
+    gaussian_or_norm_laplace,
+)
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
-from dperm.objective.bounded_training import Training
+from dperm.objective.bounded_training import Training, check_record_count
+from dperm.objective.objective import Array
 from dperm.private_values.bounded import Bounded, result_grid
 
 NULL_RECORD = (
@@ -35,30 +37,29 @@ def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
     return (NULL_RECORD,) if relation is Neighbours.ADD_OR_REMOVE else ()
 
 
-@dataclass(frozen=True)
-class ResultSensitivity:
-    """How far one record moves a computed result, before it is rounded to its grid.
+@dataclass(kw_only=True)
+class SecretTrainingTerms(PublishedTerms):
+    """Terms of algorithms that release one vector.
 
     Attributes
     ----------
-    contribution, replacement : float
-        Against a null record, and when a record is replaced.
+    delta : float
+        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
+    mechanism : {"auto", "gaussian", "norm_laplace"}
+        "auto": whichever has the smaller mean square error; norm-Laplace noise in few dimensions, which
+        then spends no delta.
+    neighbors : {"add_or_remove", "replace_one"}
+        Neighbouring relation. "add_or_remove" means that a record is replaced by an empty one: the public
+        number of records stays.
+    callback : callable, optional
+        Called once with ``{"iteration", "coef"}``, the published weights: iterates stay secret.
     """
 
-    contribution: float
-    replacement: float
+    mechanism: str = "auto"
 
-    @classmethod
-    def of_training(cls, fit: Fit, training: Training) -> ResultSensitivity:
-        """That of a secret training."""
-        return cls(
-            training.sensitivity(fit.objective, Neighbours.ADD_OR_REMOVE),
-            training.sensitivity(fit.objective, Neighbours.REPLACE_ONE),
-        )
 
-    def under(self, relation: Neighbours) -> float:
-        """The one that counts."""
-        return self.replacement if relation is Neighbours.REPLACE_ONE else self.contribution
+#: How far one record moves a computed result, before it is rounded to its grid, under either relation.
+ResultSensitivity = dict[Neighbours, float]
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,18 @@ class OutputNoise:
 
     def check(self, moved: ResultSensitivity, fit: Fit) -> None:
         """Raise ValueError unless the noise can be drawn, on the grid of a result that moves so far."""
-        bounds = moved.contribution, moved.replacement
+        bounds = moved[Neighbours.ADD_OR_REMOVE], moved[Neighbours.REPLACE_ONE]
         if not 1e-200 <= min(bounds) <= max(bounds) <= 1e200:
             raise ValueError(f"one record would move the result by {max(bounds):.3g}: no such noise is drawn")
         grid, rounding = result_grid(*bounds, math.prod(fit.objective.shape))
-        sensitivity = moved.under(fit.neighbors) + rounding
+        sensitivity = moved[fit.neighbors] + rounding
         if self.law == "gaussian":
             gaussian_scale(self.amount * sensitivity, grid)
         else:
             scale = sensitivity / self.amount * (1.0 + 2.0**-50)
             check_norm_laplace(scale, math.frexp(grid)[1] - 1, fit.objective.shape)
 
-    def release(self, door: Releaser, private: Bounded) -> NDArray[np.float64]:
+    def release(self, door: Releaser, private: Bounded) -> Array:
         """The vector with its noise."""
         draw = door.gaussian_sum if self.law == "gaussian" else door.norm_laplace_sum
         return draw(private, self.amount)
@@ -151,3 +152,29 @@ def published_noise(fit: Fit, scale: float, sensitivity: float) -> OutputNoise:
     budget = fit.budget()
     fit.confirm(budget.fits(GaussianRelease(scale / sensitivity)))
     return OutputNoise("gaussian", scale / sensitivity, budget)
+
+
+def publish(
+    fit: Fit,
+    name: str,
+    training: Training,
+    noise: OutputNoise,
+    *,
+    words: str,
+    steps: int | None,
+    notes: tuple[str, ...] = (),
+    **facts: Any,
+) -> FitResult:
+    """Charge for a training in secret, run it, and release its result with that noise."""
+    check_record_count(fit.objective)
+    noise.claim(fit, {relation: training.sensitivity(fit.objective, relation) for relation in Neighbours})
+    release = fit.open(name, noise.budget, steps=steps, **facts, mechanism=noise.law)
+    coef = noise.release(release, training.train(fit.objective))
+    fit.show(1, coef)
+    return fit.result(
+        coef,
+        f"{words} in secret, {LAWS[noise.law]} noise on the result",
+        n_iter=steps or 1,
+        steps=steps,
+        notes=(SECRET_ITERATES, *notes, *add_or_remove_note(fit.neighbors)),
+    )

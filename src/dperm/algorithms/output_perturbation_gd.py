@@ -8,43 +8,26 @@ a fifth to two fifths for strongly convex ones, less again for the logistic loss
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
+from dperm.accounting import Neighbours, gaussian_or_norm_laplace
 from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
-    LAWS,
-    SECRET_ITERATES,
     OutputNoise,
-    ResultSensitivity,
-    add_or_remove_note,
+    SecretTrainingTerms,
     noise_law,
     output_noise,
+    publish,
     published_noise,
 )
-from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import (
-    Schedule,
-    checked,
-    one_of,
-    positive,
-    positive_or_infinite,
-    step_count,
-)
-from dperm.objective.bounded_training import (
-    GradientDescent,
-    PublicConstants,
-    check_record_count,
-    released_sensitivity,
-)
+from dperm.algorithms.settings import Schedule, Setting
+from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
 from dperm.objective.objective import Objective
 
 
-@dataclass(frozen=True)
 class OutputPerturbationSchedule(Schedule):
     """Public settings of the descent.
 
@@ -60,10 +43,10 @@ class OutputPerturbationSchedule(Schedule):
         Last iterate, or the mean of all but the start.
     """
 
-    steps: int = checked(step_count)
-    step_size: float = checked(positive)
-    radius: float = checked(positive_or_infinite)
-    output: str = checked(one_of("last", "average"))
+    steps: Setting[int] = Setting(check.step_count)
+    step_size: Setting[float] = Setting(check.positive)
+    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    output: Setting[str] = Setting(check.one_of("last", "average"), "last")
 
 
 # Predictions of the longest row at the optimum that the default schedule is made for: log-odds, or in the
@@ -112,68 +95,25 @@ def output_perturbation_schedule(
     if epsilon == math.inf:
         longer = [(max(_MOST_STEPS, min(_MOST_EXACT_STEPS, int(_EXACT_GRADIENTS) // c.n)), step)]
     steps, step_size = min([*longer, *shorter], key=lambda pair: risk(*pair))
-    return OutputPerturbationSchedule(steps, step_size, radius, "last")
+    return OutputPerturbationSchedule(steps=steps, step_size=step_size, radius=radius)
 
 
-@needs(convex=True, smooth=True, linear_prediction=True)
-def output_perturbation_gd(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    steps: int | None = None,
-    step_size: float | None = None,
-    radius: float = math.inf,
-    output: str = "last",
-    mechanism: str = "auto",
-    **terms: Unpack[Terms],
-) -> FitResult:
+class OutputPerturbationArguments(OutputPerturbationSchedule, SecretTrainingTerms):
+    """Arguments of :func:`output_perturbation_gd`."""
+
+
+@algorithm(OutputPerturbationArguments, convex=True, smooth=True, linear_prediction=True)
+def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitResult:
     """Train by full-batch gradient descent without noise, in secret, and publish a noisy result.
+
+    Settings follow from public numbers where they are not given: :func:`output_perturbation_schedule`.
 
     Parameters
     ----------
     objective : Objective
         Convex and smooth loss; one whose slope grows without limit needs a finite `radius`.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
-    steps : int, optional
-        Number of gradient steps, fixed in advance. See :func:`output_perturbation_schedule`.
-    step_size : float, optional
-        Step on the mean objective, at most ``2/(l2 + beta)``.
-    radius : float
-        Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
-    output : {"last", "average"}
-        Publish the last iterate, or the mean of all but the start.
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": whichever has the smaller mean square error; norm-Laplace noise in few dimensions, which
-        then spends no delta.
     calibration : {"tight", "paper"}
         "paper": published sensitivity and noise (``replace_one``).
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation. "add_or_remove" means that a record is replaced by an empty one: the public
-        number of records stays.
-    ledger : PrivacyLedger, optional
-        Charged once, before the records are read.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef"}``, the published weights.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, a step too large for the proof, or a paper calibration that does not
-        give the claimed guarantee.
-    DataError
-        If there are more records than ``objective.n_public``.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
 
     Notes
     -----
@@ -185,32 +125,29 @@ def output_perturbation_gd(
     :mod:`dperm.objective.bounded_training`. Noise: Gaussian (Balle and Wang 2018,
     Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    radius = positive_or_infinite("radius", radius)
-    if steps is None or step_size is None:
-        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, radius=radius)
-    else:
-        default = OutputPerturbationSchedule(steps, step_size, radius, output)
-    schedule = default.replaced(steps=steps, step_size=step_size, output=output)
-    c = PublicConstants.of(objective, radius=radius)
+    objective, schedule = fit.objective, given
+    if None in (given.steps, given.step_size):
+        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, radius=given.radius)
+        schedule = given.completed(default)
+    c = PublicConstants.of(objective, radius=schedule.radius)
     if schedule.step_size * (c.l2 + c.beta) > 2.0:
         limit = 2.0 / (c.l2 + c.beta)
         raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
-    training = GradientDescent(schedule.steps, schedule.step_size, radius, schedule.output == "average")
-    check_record_count(objective)
-    moved = ResultSensitivity.of_training(fit, training)
-    if fit.as_published:
-        noise = _published_noise(fit, training, mechanism)
-    else:
-        noise = output_noise(fit, noise_law(fit, mechanism))
-    noise.claim(fit, moved)
-    release = fit.open("output_perturbation_gd", noise.budget, schedule, mechanism=noise.law)
-
-    coef = noise.release(release, training.train(objective))
-    fit.show(1, coef)
-    words = f"full-batch gradient descent in secret, {LAWS[noise.law]} noise on the result"
-    notes = SECRET_ITERATES, *add_or_remove_note(fit.neighbors)
-    return fit.result(coef, words, n_iter=schedule.steps, steps=schedule.steps, notes=notes)
+    training = GradientDescent(
+        schedule.steps, schedule.step_size, schedule.radius, schedule.output == "average"
+    )
+    noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
+    return publish(
+        fit,
+        "output_perturbation_gd",
+        training,
+        noise or output_noise(fit, noise_law(fit, given.mechanism)),
+        words="full-batch gradient descent",
+        steps=schedule.steps,
+        step_size=schedule.step_size,
+        radius=schedule.radius,
+        output=schedule.output,
+    )
 
 
 def _published_noise(fit: Fit, training: GradientDescent, mechanism: str) -> OutputNoise:

@@ -6,29 +6,18 @@ Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise a
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from dperm.accounting import paper
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
-    LAWS,
-    SECRET_ITERATES,
     OutputNoise,
-    ResultSensitivity,
-    add_or_remove_note,
+    SecretTrainingTerms,
     noise_law,
     norm_laplace_noise,
     output_noise,
+    publish,
 )
-from dperm.algorithms.requirements import needs
-from dperm.objective.bounded_training import (
-    Minimisation,
-    PublicConstants,
-    check_record_count,
-    released_sensitivity,
-)
-from dperm.objective.objective import Objective
+from dperm.objective.bounded_training import Minimisation, PublicConstants, released_sensitivity
 
 EXACT_MINIMISER = (
     "The published noise is for an exact minimiser. This one is certified to lie close to it, and is "
@@ -36,15 +25,15 @@ EXACT_MINIMISER = (
 )
 
 
-@needs(convex=True, smooth=True, lipschitz=True, strongly_convex=True, linear_prediction=True)
-def output_perturbation_minimum(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    mechanism: str = "auto",
-    **terms: Unpack[Terms],
-) -> FitResult:
+@algorithm(
+    SecretTrainingTerms,
+    convex=True,
+    smooth=True,
+    lipschitz=True,
+    strongly_convex=True,
+    linear_prediction=True,
+)
+def output_perturbation_minimum(fit: Fit, given: SecretTrainingTerms) -> FitResult:
     """Find the minimiser in secret and publish it with noise.
 
     Parameters
@@ -52,40 +41,15 @@ def output_perturbation_minimum(
     objective : Objective
         Convex, smooth, of bounded slope, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The
         noise is inversely proportional to ``l2``.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        As for :func:`output_perturbation_gd`.
     calibration : {"tight", "paper"}
         "paper": noise of the published scale ``2 L/(n l2 epsilon)``, L the Lipschitz constant of the
         loss, for ``delta=0``, ``replace_one`` and a finite epsilon. What an approximate minimiser and
         rounding add to the sensitivity, about 0.3 %, is added to it where the loss leaves no room.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation. "add_or_remove" means that a record is replaced by an empty one: the public
-        number of records stays.
-    ledger : PrivacyLedger, optional
-        Charged once, before the records are read.
-    random_state : None, int or Generator
-        None: cryptographic noise.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef"}``, the published weights.
 
     Returns
     -------
     FitResult
         ``n_iter`` is 1: how long the solver took depends on the records and is not told.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a setting out of range, an objective without these properties, or a paper calibration outside
-        the conditions of the paper.
-    DataError
-        If there are more records than ``objective.n_public``.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
 
     Notes
     -----
@@ -96,25 +60,19 @@ def output_perturbation_minimum(
     reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
     number of steps.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    c = PublicConstants.of(objective)
-    training = Minimisation.with_tolerance(objective, 2.0**-10 * c.lipschitz / c.n)
-    check_record_count(objective)
-    if fit.as_published:
-        noise = _published_noise(fit, training, mechanism)
-    else:
-        noise = output_noise(fit, noise_law(fit, mechanism))
-    noise.claim(fit, ResultSensitivity.of_training(fit, training))
-    release = fit.open(
-        "output_perturbation_minimum", noise.budget, tolerance=training.tolerance, mechanism=noise.law
+    c = PublicConstants.of(fit.objective)
+    training = Minimisation.with_tolerance(fit.objective, 2.0**-10 * c.lipschitz / c.n)
+    noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
+    return publish(
+        fit,
+        "output_perturbation_minimum",
+        training,
+        noise or output_noise(fit, noise_law(fit, given.mechanism)),
+        words="exact minimisation",
+        steps=None,
+        notes=(EXACT_MINIMISER,) if fit.as_published else (),
+        tolerance=training.tolerance,
     )
-
-    coef = noise.release(release, training.train(objective))
-    fit.show(1, coef)
-    words = f"exact minimisation in secret, {LAWS[noise.law]} noise on the result"
-    published = (EXACT_MINIMISER,) if fit.as_published else ()
-    notes = SECRET_ITERATES, *published, *add_or_remove_note(fit.neighbors)
-    return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
 
 
 def _published_noise(fit: Fit, training: Minimisation, mechanism: str) -> OutputNoise:

@@ -14,41 +14,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting.events import GaussianRelease
-from dperm.accounting.units import gaussian_noise_multiplier
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import (
-    Schedule,
-    checked,
-    clip_norm,
-    decay,
-    fraction,
-    non_negative,
-    one_of,
-    positive,
-    share,
-    step_count,
-)
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array, Objective
 from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.linear_map import LinearMap
 
-Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
 class PreconditionedGDSchedule(Schedule):
     """Public settings of a run.
 
@@ -74,14 +57,14 @@ class PreconditionedGDSchedule(Schedule):
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
 
-    moments: str = checked(one_of("gram", "columns", "none"))
-    share: float = checked(share)
-    steps: int = checked(step_count)
-    clip: float = checked(clip_norm)
-    step_size: float = checked(positive)
-    momentum: float = checked(decay)
-    threshold: float = checked(non_negative)
-    tail: float = checked(fraction)
+    moments: Setting[str] = Setting(check.one_of("gram", "columns", "none"))
+    share: Setting[float] = Setting(check.share)
+    steps: Setting[int] = Setting(check.step_count)
+    clip: Setting[float] = Setting(check.clip_norm)
+    step_size: Setting[float] = Setting(check.positive)
+    momentum: Setting[float] = Setting(check.decay)
+    threshold: Setting[float] = Setting(check.non_negative)
+    tail: Setting[float] = Setting(check.fraction)
 
 
 def preconditioned_gd_schedule(problem: PublicProblem) -> PreconditionedGDSchedule:
@@ -142,52 +125,25 @@ def _without_moments(
     )
 
 
-@needs(linear_prediction=True, whole_rows=True)
-def preconditioned_gd(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    moments: str | None = None,
-    share: float | None = None,
-    steps: int | None = None,
-    clip: float | None = None,
-    step_size: float | None = None,
-    momentum: float | None = None,
-    threshold: float | None = None,
-    tail: float | None = None,
-    **terms: Unpack[Terms],
-) -> FitResult:
+class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
+    """Arguments of :func:`preconditioned_gd`."""
+
+
+@algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True)
+def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
+
+    Settings follow from public numbers where they are not given: :func:`preconditioned_gd_schedule`.
 
     Parameters
     ----------
     objective : Objective
         Any loss of one linear prediction.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    moments, share, steps, clip, step_size, momentum, threshold, tail : optional
-        See :class:`PreconditionedGDSchedule`; by default from :func:`preconditioned_gd_schedule`, which
-        looks at public numbers only.
     calibration : {"tight"}
         Noise by the exact accounting of Gaussian differential privacy.
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each step with
-        ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+    callback : callable, optional
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
         whitened coordinates.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError
-        For a setting out of range.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
 
     Notes
     -----
@@ -195,24 +151,14 @@ def preconditioned_gd(
     earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, second moments included, is
     (epsilon, delta)-DP.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
     if fit.as_published:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
-    schedule = preconditioned_gd_schedule(fit.problem).replaced(
-        moments=moments,
-        share=share,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        threshold=threshold,
-        tail=tail,
-    )
+    objective, schedule = fit.objective, given.completed(preconditioned_gd_schedule(fit.problem))
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
     typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):
-        fit.check_gradient_noise(clip_norm("clip", typical_clip * length), noise.gradient)
+        fit.check_gradient_noise(check.clip_norm("clip", typical_clip * length), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity

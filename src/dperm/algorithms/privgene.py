@@ -9,30 +9,28 @@ bounded-range mechanism, and the parent is a candidate, too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.accounting import paper
-from dperm.accounting.budget import Budget
-from dperm.accounting.events import ExponentialMechanismRelease
+from dperm.accounting import (
+    Budget,
+    ExponentialMechanismRelease,
+    ScheduledBudget,
+    paper,
+    selection_eta,
+    zcdp_rho,
+    zcdp_rho_bun_steinke,
+)
 from dperm.accounting.privgene import offspring_range
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.units import floor_units, selection_eta
-from dperm.accounting.zcdp import zcdp_rho, zcdp_rho_bun_steinke
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
+from dperm.accounting.units import floor_units
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import Schedule, checked, clip_norm, fraction, positive, step_count
-from dperm.objective.objective import Objective
-
-Array = NDArray[np.float64]
+from dperm.algorithms.settings import Schedule, Setting
+from dperm.objective.objective import Array, Objective
 
 
-@dataclass(frozen=True)
 class PrivGeneSchedule(Schedule):
     """Public settings of a run.
 
@@ -49,10 +47,10 @@ class PrivGeneSchedule(Schedule):
         any offspring. Larger changes are clipped to that.
     """
 
-    generations: int = checked(step_count)
-    stride: float = checked(clip_norm)
-    decay: float = checked(fraction)
-    entry_bound: float = checked(positive)
+    generations: Setting[int] = Setting(check.step_count)
+    stride: Setting[float] = Setting(check.clip_norm)
+    decay: Setting[float] = Setting(check.fraction)
+    entry_bound: Setting[float] = Setting(check.positive)
 
 
 # Without noise: losses of records, most generations, and the last stride over the first.
@@ -86,19 +84,20 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     )
 
 
-@needs(lipschitz=True, linear_prediction=True, whole_rows=True)
-def privgene(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    generations: int | None = None,
-    stride: float | None = None,
-    decay: float | None = None,
-    entry_bound: float | None = None,
-    accountant: str | None = None,
-    **terms: Unpack[Terms],
-) -> FitResult:
+class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
+    """Arguments of :func:`privgene`.
+
+    Attributes
+    ----------
+    accountant : {"zcdp", "gdp"}
+        What adds up where delta > 0; by default that of the ledger, or else "zcdp", the better one here.
+    """
+
+    accountant: str | None = None
+
+
+@algorithm(PrivGeneArguments, lipschitz=True, linear_prediction=True, whole_rows=True)
+def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     """Move along one axis at a time, chosen among all by the exponential mechanism.
 
     ::
@@ -106,6 +105,8 @@ def privgene(
         w <- 0
         repeat: w <- one of {w, w + h e_j, w - h e_j : j}, where the sum of losses is (probably) least
                 h <- decay * h
+
+    Settings follow from public numbers where they are not given: :func:`privgene_schedule`.
 
     Parameters
     ----------
@@ -115,27 +116,10 @@ def privgene(
         Greater than 0; infinite takes the best candidate and protects nothing.
     delta : float
         In [0, 1); 0 gives a pure guarantee.
-    generations, stride, decay, entry_bound : optional
-        See :class:`PrivGeneSchedule`; by default from :func:`privgene_schedule`, which looks at public
-        numbers only.
-    accountant : {"zcdp", "gdp"}, optional
-        What adds up where delta > 0; by default that of the ledger, or else "zcdp", the better one here.
     calibration : {"tight", "paper"}
         "paper": conversion and selection rate of Lee and Kifer; the parent is no candidate.
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called after each generation with
-        ``{"iteration", "coef", "candidate"}``, all released.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError
-        For a setting out of range.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    callback : callable, optional
+        Called after each generation with ``{"iteration", "coef", "candidate"}``, all released.
 
     Notes
     -----
@@ -149,12 +133,9 @@ def privgene(
     generations of large data sets are too few for many weights: with 200,000 records of 50 columns a mean
     logistic loss ended 0.08 above its minimum.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
-    rho = _rho(fit)
-    schedule = privgene_schedule(fit.problem, rho).replaced(
-        generations=generations, stride=stride, decay=decay, entry_bound=entry_bound
-    )
-    budget, eta = _plan(fit, rho, schedule, accountant)
+    objective, rho = fit.objective, _rho(fit)
+    schedule = given.completed(privgene_schedule(fit.problem, rho))
+    budget, eta = _plan(fit, rho, schedule)
     _check_strides(objective, schedule)
     release = fit.open("privgene", budget, schedule)
 
@@ -196,11 +177,9 @@ def _slope(objective: Objective) -> float:
     return objective.loss.lipschitz(objective.row_norm) / objective.row_norm
 
 
-def _plan(
-    fit: Fit, rho: float, schedule: PrivGeneSchedule, accountant: str | None
-) -> tuple[Budget | ScheduledBudget, float]:
+def _plan(fit: Fit, rho: float, schedule: PrivGeneArguments) -> tuple[Budget | ScheduledBudget, float]:
     """The budget, and the bounded range of each selection."""
-    count = schedule.generations
+    count, accountant = schedule.generations, schedule.accountant
     if fit.delta == 0.0:
         eta = fit.epsilon / count * (1.0 - 2.0**-50)
         return ScheduledBudget(ExponentialMechanismRelease(eta), count, "pure"), eta

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from dperm.accounting.neighbours import Neighbours
+from dperm.accounting import Neighbours
 from dperm.losses import Loss
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dperm.algorithms.fit import signature_with_terms
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
 
@@ -98,35 +97,23 @@ class Needs:
         return None
 
 
-def needs(*, neighbors: str = "add_or_remove", **properties: Any) -> Callable[[Algorithm], Algorithm]:
-    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs.
-
-    Its signature names the keywords that ``**terms`` stands for; `neighbors` is the default of one of them.
-    """
+def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
+    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs."""
     required = Needs(**properties)
 
     def declare(algorithm: Algorithm) -> Algorithm:
-        name, signature = algorithm.__name__, signature_with_terms(algorithm, neighbors=neighbors)
-        defaults = {
-            word: parameter.default
-            for word, parameter in signature.parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        }
+        name = algorithm.__name__
 
         @functools.wraps(algorithm)
         def checked(objective: Objective, *args: Any, **kwargs: Any) -> Any:
-            unknown = next((word for word in kwargs if word not in signature.parameters), None)
-            if unknown is not None:
-                raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}")
             if not isinstance(getattr(objective, "loss", None), Loss):
                 raise TypeError(f"{name}() needs a dperm.Objective, got {type(objective).__name__}")
             reason = required.refusal(objective)
             if reason is not None:
                 raise ValueError(f"{name} {reason}")
-            return algorithm(objective, *args, **(defaults | kwargs))
+            return algorithm(objective, *args, **kwargs)
 
         checked.needs = required  # type: ignore[attr-defined]
-        checked.__signature__ = signature  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]
 
     return declare

@@ -1,41 +1,80 @@
-"""Public settings of an algorithm: dataclasses whose fields carry their own check."""
+"""Public settings of an algorithm: fields that carry their own check."""
 
 from __future__ import annotations
 
 import math
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from inspect import getattr_static
+from typing import Any, Generic, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
 #: Steps of one fit, at most, unless the variable is set to more: a run of so many is a slip, or takes hours.
 MAX_STEPS = 10**9
 
-Check = Callable[[str, Any], Any]
+T = TypeVar("T")
+Check = Callable[[str, Any], T]
 
 
-def checked(check: Check) -> Any:
-    """A field of a `Schedule` that ``check(name, value)`` converts, or refuses with a ValueError."""
-    return field(metadata={"check": check})
+class Setting(Generic[T]):
+    """A field of a `Schedule`, checked whenever one is made.
+
+    Parameters
+    ----------
+    check : callable
+        ``check(name, value)`` converts the value, or refuses it with a ValueError.
+    default : optional
+        None where a rule chooses the value from public numbers.
+    stated : bool
+        Whether ledger and statement name it.
+    """
+
+    def __init__(self, check: Check[T], default: T | None = None, *, stated: bool = True) -> None:
+        self.check, self.default, self.stated = check, default, stated
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, schedule: object | None, kind: type) -> T:
+        # None, too, where a rule has yet to choose: bodies of algorithms look at completed schedules.
+        value: Any = self.default if schedule is None else vars(schedule)[self.name]
+        return value  # type: ignore[no-any-return]
+
+    def __set__(self, schedule: object, value: T | None) -> None:
+        chosen_later = value is None and self.default is None
+        vars(schedule)[self.name] = None if chosen_later else self.check(self.name, value)
 
 
-@dataclass(frozen=True)
+@dataclass_transform(kw_only_default=True)
+@dataclass
 class Schedule:
-    """Base of the settings of an algorithm, each a field declared with `checked`."""
+    """Base of the settings of an algorithm: a subclass is a dataclass, each field of which is a `Setting`."""
 
-    def replaced(self, **given: Any) -> Self:
-        """The schedule with those of the given settings that are not None, after every check.
+    def __init_subclass__(cls) -> None:
+        dataclass(kw_only=True)(cls)
 
-        Raises
-        ------
-        ValueError
-            For a setting out of range.
-        """
-        chosen = replace(self, **{name: value for name, value in given.items() if value is not None})
-        checks = {own.name: own.metadata["check"] for own in fields(chosen)}
-        return replace(chosen, **{name: check(name, getattr(chosen, name)) for name, check in checks.items()})
+    @classmethod
+    def declared(cls) -> dict[str, Setting[Any]]:
+        """The settings by name."""
+        found = {own.name: getattr_static(cls, own.name, None) for own in fields(cls)}
+        return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Those that have a value."""
+        values = {name: getattr(self, name) for name in self.declared()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def completed(self, default: Schedule | None = None, **further: Any) -> Self:
+        """With the settings of a default schedule, and further ones, where none was given."""
+        return replace(self, **({} if default is None else default.chosen) | further | self.chosen)
+
+    def stated(self) -> dict[str, Any]:
+        """What ledger and statement name."""
+        declared = self.declared()
+        return {name: value for name, value in self.chosen.items() if declared[name].stated}
 
 
 def real(name: str, value: Any, expected: str) -> float:
@@ -136,12 +175,7 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def if_given(check: Check, name: str, value: Any) -> Any:
-    """The checked value, or None where the default is left to be chosen."""
-    return None if value is None else check(name, value)
-
-
-def one_of(*choices: str) -> Check:
+def one_of(*choices: str) -> Check[str]:
     """A check for one of these strings."""
 
     def check(name: str, value: Any) -> str:

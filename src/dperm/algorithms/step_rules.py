@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from dperm.objective.objective import Array
 
 
 def project(w: Array, radius: float) -> Array:
     """The point of the ball ``||w|| <= radius`` that is closest to `w`; infinite for all of space."""
     length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
-
-
-class StepRule(Protocol):
-    """What to add to the weights, given a gradient; remembers what it needs of earlier ones."""
-
-    def move(self, gradient: Array) -> Array:
-        """The step, of the shape of the gradient."""
 
 
 @dataclass

@@ -9,17 +9,15 @@ takes the place of AdaSSP's separate release of the smallest eigenvalue. ``calib
 from __future__ import annotations
 
 import math
-from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dperm.algorithms.fit import Fit, Terms
-from dperm.algorithms.fit_result import FitResult
-from dperm.algorithms.requirements import needs
-from dperm.algorithms.settings import non_negative, positive
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.noise import LARGEST_SCALE
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array, Objective
 from dperm.objective.second_moments import (
     DIAGONAL,
     bound_before_rounding,
@@ -28,54 +26,38 @@ from dperm.objective.second_moments import (
     unweighted_symmetric_matrix,
 )
 
-Array = NDArray[np.float64]
+
+class SufficientStatisticsArguments(Schedule, PublishedTerms):
+    """Arguments of :func:`sufficient_statistics`.
+
+    Attributes
+    ----------
+    target_weight : float
+        Weight of the targets beside the rows, which shifts accuracy between the two sums: at 1 the largest
+        target weighs as much as the longest row. By default 0.7.
+    ridge : float
+        Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0.
+        Default: by the size of that sum's noise. Eigenvalues then count at least that much.
+    """
+
+    target_weight: Setting[float] = Setting(check.positive)
+    ridge: Setting[float] = Setting(check.non_negative)
 
 
-@needs(losses=("squared_error",), linear_prediction=True, whole_rows=True)
-def sufficient_statistics(
-    objective: Objective,
-    epsilon: float,
-    delta: float,
-    *,
-    target_weight: float | None = None,
-    ridge: float | None = None,
-    **terms: Unpack[Terms],
-) -> FitResult:
+@algorithm(SufficientStatisticsArguments, losses=("squared_error",), linear_prediction=True, whole_rows=True)
+def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     """Minimise the squared error by one noisy release of its sufficient statistics.
 
     Parameters
     ----------
     objective : Objective
         With the loss :class:`dperm.losses.SquaredError` and a finite ``target_bound``.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    target_weight : float, optional
-        Weight of the targets beside the rows, which shifts accuracy between the two sums: at 1 the largest
-        target weighs as much as the longest row. By default 0.7.
-    ridge : float, optional
-        Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0.
-        Default: by the size of that sum's noise. Eigenvalues then count at least that much.
     calibration : {"tight", "paper"}
         One release with noise by the exact accounting of Gaussian differential privacy, or AdaSSP as
         published: three releases, for add_or_remove and a finite epsilon, without `target_weight` and
         `ridge`.
-    neighbors, ledger, random_state, callback
-        See :class:`dperm.algorithms.fit.Terms`. The callback is called once with
-        ``{"iteration", "coef", "second_moments"}``, all released.
-
-    Returns
-    -------
-    FitResult
-
-    Raises
-    ------
-    ValueError
-        For a setting out of range, without a bound on the targets, or where the published noise does not
-        give the guarantee.
-    BudgetExceededError
-        When the ledger cannot afford the fit.
+    callback : callable, optional
+        Called once with ``{"iteration", "coef", "second_moments"}``, all released.
 
     Notes
     -----
@@ -86,20 +68,15 @@ def sufficient_statistics(
     the eigenvalues above that level tell: the estimate shrinks directions that noise dominates instead of
     amplifying it.
     """
-    fit = Fit(objective, epsilon, delta, **terms)
+    objective = fit.objective
     objective.check_sums(gram=True)
-    target_bound = objective.loss.target_bound
-    if target_bound == math.inf:
+    if objective.loss.target_bound == math.inf:
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
-    ridge = None if ridge is None else non_negative("ridge", ridge)
-    if fit.as_published:
-        for name, value in (("target_weight", target_weight), ("ridge", ridge)):
-            if value is not None:
-                raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
-        return _adassp(fit)
-    return _one_release(
-        fit, 0.7 if target_weight is None else positive("target_weight", target_weight), ridge
-    )
+    if not fit.as_published:
+        return _one_release(fit, given.chosen.get("target_weight", 0.7), given.chosen.get("ridge"))
+    for name in given.chosen:
+        raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
+    return _adassp(fit)
 
 
 _MECHANISM = "Gaussian noise on the sums of products of columns and of columns with the target"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.audit.neighbours import LinearData, NeighbourPair
 from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.mechanisms.batches import watch_batches
 from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum

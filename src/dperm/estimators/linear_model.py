@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
-from dperm.algorithms.fit_result import FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema

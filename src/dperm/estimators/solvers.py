@@ -11,7 +11,7 @@ from typing import Any
 from dperm import algorithms
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit_result import Callback, FitResult
+from dperm.algorithms.fit import Callback, FitResult
 from dperm.algorithms.problem import PublicProblem
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss

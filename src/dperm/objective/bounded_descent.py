@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dperm._kernels.samplers import RandomBits
 from dperm.accounting.descent_rounding import descent_rounding
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
     permutation_sgd_decreasing_sensitivity,
     permutation_sgd_sensitivity,
@@ -22,47 +22,46 @@ from dperm.accounting.permutation_sensitivity import (
     realised_sensitivity,
     unbounded_iterate_radius,
 )
-from dperm.algorithms.output_noise import ResultSensitivity
-from dperm.algorithms.settings import (
-    Schedule,
-    boolean,
-    checked,
-    clip_norm_or_infinite,
-    one_of,
-    positive,
-    positive_integer,
-    positive_or_infinite,
-    step_count,
-)
-from dperm.algorithms.sgd_settings import gradient_bound
 from dperm.losses import Loss
-from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
+from dperm.private_values.bounded import Bounded
 
 #: Gradients and projections are computed to better than that, relatively.
 GRADIENT_SLACK = 1.0 + 2.0**-30
 
 
 @dataclass(frozen=True)
-class OutputSettings(Schedule):
-    """Public settings of a run, as the arguments of :func:`dp_sgd_output` of the same names."""
+class DescentRecipe:
+    """Public settings of a run.
 
-    passes: int = checked(step_count)
-    step_size: float = checked(positive)
-    batch_size: int = checked(positive_integer)
-    step_sizes: str = checked(one_of("constant", "decreasing"))
-    radius: float = checked(positive_or_infinite)
-    clip: float = checked(clip_norm_or_infinite)
-    output: str = checked(one_of("average", "last"))
-    sampling: str = checked(one_of("permutation", "uniform"))
-    counts: str = checked(one_of("realised", "averaged"))
-    smooth_kink: bool = checked(boolean)
+    Attributes
+    ----------
+    passes, batch_size : int
+        How often the records are gone through, and how many of them a step takes.
+    step_size : float
+        The largest step.
+    decreasing : bool
+        Whether step t is no longer than ``1/(l2 t)``.
+    clip, radius : float
+        Bounds on the norm of one record's gradient, and on that of the iterates; infinite for none.
+    average : bool
+        Whether the mean of the iterates is the result.
+    uniform : bool
+        Whether records are drawn independently in every step, and not gone through in one random order.
+    smooth_kink : bool
+        Whether kinks are replaced by ramps.
+    """
 
-    @property
-    def decreasing(self) -> bool:
-        """Whether steps get shorter."""
-        return self.step_sizes == "decreasing"
+    passes: int
+    batch_size: int
+    step_size: float
+    decreasing: bool
+    clip: float
+    radius: float
+    average: bool
+    uniform: bool
+    smooth_kink: bool
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,10 @@ class BoundedDescent:
     Attributes
     ----------
     plan : DescentPlan
-    settings : OutputSettings
-        Its `step_size` is the largest one.
+    recipe : DescentRecipe
+        Its step size is the one that is used.
+    order : (m,) array of int
+        Indices of records in the order in which they are used, drawn independently of the data.
     n : int
         Public number of records, those left out of the batches not counted.
     l2, row_norm : float
@@ -89,7 +90,8 @@ class BoundedDescent:
     """
 
     plan: DescentPlan
-    settings: OutputSettings
+    recipe: DescentRecipe
+    order: Indices
     n: int
     l2: float
     row_norm: float
@@ -100,7 +102,7 @@ class BoundedDescent:
     strongly_convex: bool
 
     @classmethod
-    def of(cls, objective: Objective, settings: OutputSettings) -> BoundedDescent:
+    def of(cls, objective: Objective, recipe: DescentRecipe, order: Indices) -> BoundedDescent:
         """The run with these settings; steps shrink where ramps in place of kinks would overlap.
 
         Raises
@@ -109,23 +111,23 @@ class BoundedDescent:
             For a step that is too long for the proof, or gradients without bound.
         """
         loss, row_norm, l2 = objective.loss, objective.row_norm, objective.l2
-        per_pass = objective.n_public // settings.batch_size
-        steps, radius = settings.passes * per_pass, settings.radius
-        if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
-            radius = _iterate_bound(objective, settings.step_size, steps)
-        longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
+        per_pass = objective.n_public // recipe.batch_size
+        steps, radius = recipe.passes * per_pass, recipe.radius
+        if only_the_loss_bounds_gradients(loss, row_norm, recipe.clip, radius):
+            radius = _iterate_bound(objective, recipe.step_size, steps)
+        longest = gradient_bound(loss, row_norm, radius, recipe.clip) * GRADIENT_SLACK
         distance = 2.0 * longest
-        if settings.clip >= loss.lipschitz(row_norm, radius):
+        if recipe.clip >= loss.lipschitz(row_norm, radius):
             distance = min(distance, loss.gradient_distance(row_norm, radius) * GRADIENT_SLACK)
-        if settings.smooth_kink and loss.kink_jump > 0.0:
-            loss, step_size = _smoothed(loss, settings.step_size, row_norm, l2)
-            settings = replace(settings, step_size=step_size)
-        step_size = settings.step_size
-        kappa = _kappa(objective, loss, settings)
+        if recipe.smooth_kink and loss.kink_jump > 0.0:
+            loss, step_size = _smoothed(loss, recipe.step_size, row_norm, l2)
+            recipe = replace(recipe, step_size=step_size)
+        step_size = recipe.step_size
+        kappa = _kappa(objective, loss, recipe)
         rounding = descent_rounding(
             steps,
             step_size,
-            batch_size=settings.batch_size,
+            batch_size=recipe.batch_size,
             dimension=objective.dimension,
             gradient_bound=longest,
             smoothness=loss.smoothness(row_norm),
@@ -136,14 +138,15 @@ class BoundedDescent:
             plan=DescentPlan(
                 loss=loss,
                 steps=steps,
-                batch_size=settings.batch_size,
-                step_size=_decreasing(step_size, l2) if settings.decreasing else step_size,
-                clip=settings.clip,
+                batch_size=recipe.batch_size,
+                step_size=_decreasing(step_size, l2) if recipe.decreasing else step_size,
+                clip=recipe.clip,
                 radius=radius,
-                average=settings.output == "average",
+                average=recipe.average,
             ),
-            settings=settings,
-            n=per_pass * settings.batch_size,
+            recipe=recipe,
+            order=order,
+            n=per_pass * recipe.batch_size,
             l2=l2,
             row_norm=row_norm,
             longest=longest,
@@ -153,35 +156,31 @@ class BoundedDescent:
             strongly_convex=l2 > 0.0 and _ridge_on_every_weight(objective) and _is_smooth(loss, row_norm),
         )
 
-    def draw_order(self, bits: RandomBits, n: int) -> Indices:
-        """Indices of records, in the order in which they are used; independent of the data."""
-        if self.settings.sampling == "uniform":
-            return uniform_integers(bits, n, self.plan.steps)
-        return np.asarray(permutation(bits, n), dtype=np.int64)
-
-    def sensitivity(self, order: Indices) -> ResultSensitivity:
+    def sensitivity(self, neighbors: Neighbours) -> float:
         """How far one record moves the result that is computed in this order."""
+        change = self.distance if neighbors is Neighbours.REPLACE_ONE else self.longest
         cap = 2.0 * self.plan.radius * GRADIENT_SLACK
-        contribution, replacement = (
-            min(cap, self._exact_sensitivity(order, change) + self.rounding)
-            for change in (self.longest, self.distance)
-        )
-        return ResultSensitivity(contribution, replacement)
+        return min(cap, self._exact_sensitivity(change) + self.rounding)
 
-    def _exact_sensitivity(self, order: Indices, change: float) -> float:
+    def train(self, objective: Objective) -> Bounded:
+        """The result on the records."""
+        bounds = {relation.value: self.sensitivity(relation) for relation in Neighbours}
+        return objective.sgd_weights(self.plan, self.order, **bounds)
+
+    def _exact_sensitivity(self, change: float) -> float:
         """Of the run in real numbers, for gradients of the record that are `change` apart at most."""
-        plan, settings = self.plan, self.settings
-        push = settings.step_size * change
-        if settings.decreasing:
+        plan, recipe = self.plan, self.recipe
+        push = recipe.step_size * change
+        if recipe.decreasing:
             return permutation_sgd_decreasing_sensitivity(
                 self.n, plan.batch_size, change, self.l2, neighbors="add_or_remove"
             )
-        if settings.sampling == "uniform":
-            last, average = realised_sensitivity(order, push, self.kappa)
+        if recipe.uniform:
+            last, average = realised_sensitivity(self.order, push, self.kappa)
             return average if plan.average else last
         bound = permutation_pass_sensitivity(
             self.n,
-            settings.passes,
+            recipe.passes,
             push,
             self.kappa,
             batch_size=plan.batch_size,
@@ -192,14 +191,31 @@ class BoundedDescent:
         contracting = permutation_sgd_sensitivity(
             self.n,
             plan.batch_size,
-            settings.passes,
-            settings.step_size,
+            recipe.passes,
+            recipe.step_size,
             change,
             plan.loss.smoothness(self.row_norm),
             l2=self.l2,
             neighbors="add_or_remove",
         )
         return min(bound, contracting)
+
+
+def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
+    """Bound on the norm of a record's gradient on the ball of the radius.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    bound = min(clip, loss.lipschitz(row_norm, radius))
+    if bound == math.inf:
+        raise ValueError(
+            f"the slope of the {loss.name} loss grows without limit: pass clip, or a radius"
+            + ("" if loss.classification else " and a loss with a target_bound")
+        )
+    return bound
 
 
 def only_the_loss_bounds_gradients(loss: Loss, row_norm: float, clip: float, radius: float) -> bool:
@@ -268,9 +284,9 @@ def _smoothed(loss: Loss, step_size: float, row_norm: float, l2: float) -> tuple
     raise refusal
 
 
-def _kappa(objective: Objective, loss: Loss, settings: OutputSettings) -> float:
+def _kappa(objective: Objective, loss: Loss, recipe: DescentRecipe) -> float:
     """Growth of the distance in a step on shared records, in real numbers."""
-    eta, l2, row_norm = settings.step_size, objective.l2, objective.row_norm
+    eta, l2, row_norm = recipe.step_size, objective.l2, objective.row_norm
     if _is_smooth(loss, row_norm):
         limit = 2.0 / (l2 + loss.smoothness(row_norm))
         if eta * (l2 + loss.smoothness(row_norm)) > 2.0:
