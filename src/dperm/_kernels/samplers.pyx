@@ -436,27 +436,15 @@ def permutation(RandomBits bits not None, size_t count, bint narrow):
 
 def sample_without_replacement(RandomBits bits not None, population, size_t size):
     """int64 array of `size` distinct numbers in 0 .. population-1, every set equally likely, ascending."""
-    if not size <= population <= 1 << 62:
-        raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
-    cdef uint64_t limit = population
-    out = np.empty(size, dtype=np.int64)
-    cdef int64_t[::1] flat = out
-    cdef uint64_t[::1] workspace = np.empty(sample_workspace_words(limit, size), dtype=np.uint64)
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if size > 0:
-            with nogil:
-                status = sample_without_replacement_c(&bits.stream, limit, size, &flat[0], &workspace[0])
-        bits.check(status)
-    if not sample_is_ascending(limit, size):
+    out = samples_without_replacement(bits, population, size, 1)[0]
+    if not sample_is_ascending(population, size):
         out.sort()
     return out
 
 
 def samples_without_replacement(RandomBits bits not None, population, size_t size, size_t count):
     """int64 array (count, size): independent samples as of sample_without_replacement, in no order."""
-    if not 1 <= size <= population <= 1 << 62:
+    if not size <= population <= 1 << 62:
         raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
     cdef uint64_t limit = population
     cdef size_t i
@@ -466,7 +454,7 @@ def samples_without_replacement(RandomBits bits not None, population, size_t siz
     cdef int status = RANDOM_BITS_OK
     bits.prepare()
     with bits.lock:
-        if count > 0:
+        if size > 0:
             with nogil:
                 for i in range(count):
                     status = sample_without_replacement_c(&bits.stream, limit, size, &rows[i, 0],
