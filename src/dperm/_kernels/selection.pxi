@@ -31,16 +31,15 @@ cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bin
     if count == 0:
         raise ValueError("scores must hold at least one candidate")
     cdef size_t[::1] order = np.empty(count if how == PERMUTE_AND_FLIP else 1, dtype=np.uintp)
-    bits.prepare()
-    with bits.lock:
-        with nogil:
-            if how == EXPONENTIAL_MECHANISM:
-                status = exponential_mechanism_c(&bits.stream, &flat[0], count, rate, &chosen)
-            elif how == PERMUTE_AND_FLIP:
-                status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
-            else:
-                status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
-        bits.check(status)
+    bits.begin()
+    with nogil:
+        if how == EXPONENTIAL_MECHANISM:
+            status = exponential_mechanism_c(&bits.stream, &flat[0], count, rate, &chosen)
+        elif how == PERMUTE_AND_FLIP:
+            status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
+        else:
+            status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
+    bits.end(status)
     return chosen
 
 
@@ -62,13 +61,11 @@ def bernoulli_exp(RandomBits bits not None, numerator, log2_denominator, size):
     out = np.empty(size, dtype=np.uint8)
     cdef uint8_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
+    bits.end(status)
     return out.view(np.bool_)
 
 
@@ -82,13 +79,11 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
     out = np.empty(size, dtype=np.int64)
     cdef int64_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
+    bits.end(status)
     return out
 
 
