@@ -10,7 +10,7 @@ and weights at random.
 import numpy as np
 
 import dperm
-from measuring import command_line, milliseconds, show, show_ratios
+from measuring import command_line, entry_sum, milliseconds, show, show_ratios
 from problems import twin
 
 CLIP, ROW_NORM = 2.0, 9.0
@@ -39,7 +39,7 @@ def report(X: np.ndarray, y: np.ndarray, n_classes: int, rounds: int) -> None:
         return objective.value_and_gradient(w)
 
     def read() -> object:
-        return rows.entry_sum(threads)
+        return entry_sum(rows, threads)
 
     name = f"{X.dtype}, {n_classes} classes"
     sides = {

@@ -7,6 +7,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,11 @@ def median_ratio(slow: Callable[[], float], fast: Callable[[], float], rounds: i
         return call()
 
     return float(np.median([undisturbed(slow) / undisturbed(fast) for _ in range(rounds)]))
+
+
+def entry_sum(rows: Any, n_threads: int) -> float:
+    """A pass that does nothing but read the matrix."""
+    return float(rows.call(SimpleNamespace(kernel="entry_sum"), n_threads))
 
 
 def times_in_turn(calls: Mapping[str, Call], rounds: int) -> dict[str, np.ndarray]:

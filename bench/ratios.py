@@ -5,8 +5,9 @@ python bench/ratios.py [--rounds 9] [--size large]
 
 import dperm
 from dperm.algorithms import dp_agd
+from dperm.data.passes import ClippedGradientSum, GradientSum
 from dperm.mechanisms import rounded_gaussian
-from measuring import command_line, median_ratio, per_unit, seconds, show, show_ratios
+from measuring import command_line, entry_sum, median_ratio, per_unit, seconds, show, show_ratios
 from problems import CLIP, STEPS, dp_agd_twin, numpy_passes, objective, passes, problem
 
 
@@ -19,13 +20,13 @@ def pass_ratios(size: str, dtype: str, rounds: int) -> None:
     best, materialised, lines = numpy_passes(X, y, w, direction)
 
     def read() -> object:
-        return rows.entry_sum(threads)
+        return entry_sum(rows, threads)
 
     def exact_kernel() -> object:
-        return rows.clipped_gradient_sum(spec, w, CLIP * 0.999, 2.0**-21, threads)
+        return rows.run(ClippedGradientSum(spec, w, CLIP * 0.999, 2.0**-21), threads)
 
     def float_kernel() -> object:
-        return rows.gradient_sum(spec, w, threads, with_loss=False)
+        return rows.run(GradientSum(spec, w, with_loss=False), threads)
 
     show(f"{dtype}: read bandwidth (GB/s)", X.nbytes / seconds(read) / 1e9)
     gradients = {

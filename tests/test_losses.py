@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dperm._kernels import row_kernels
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -25,7 +24,7 @@ from dperm.losses import (
     huberized_hinge,
 )
 from reference import numpy_kernels
-from reference.kernel_calls import EXAMPLES
+from reference.kernel_calls import EXAMPLES, bind, gradient_integers, loss_integers, plain_sums
 
 KINKED = [Hinge(), Absolute(), Pinball(0.3), Pinball(0.9, target_bound=2.0), EpsilonInsensitive(0.25)]
 SMOOTHED = [huberized_hinge(0.25), *(loss.smoothed(3.0) for loss in KINKED[1:])]
@@ -394,8 +393,7 @@ MARGINS = np.unique(
 
 def compiled(loss, p, y):
     """Derivative and value of one record whose prediction is exactly ``p``."""
-    rows = row_kernels.DenseRows(np.ones((1, 1)), np.array([y]), False, 1.0, 1)
-    derivative, value = rows.gradient_sum(loss.kernel, np.array([p]), 1)
+    derivative, value = plain_sums(bind(np.ones((1, 1)), np.array([y])), loss.kernel, np.array([p]))
     return float(derivative[0]), value
 
 
@@ -429,10 +427,10 @@ def test_compiled_power_is_accurate_everywhere(instruction_set, exponent):
 @losses
 def test_float_losses_of_a_line_search_are_accurate(instruction_set, loss):
     """Values of float rows, read off the exact sums one by one."""
-    rows = row_kernels.DenseRows(np.ones((1, 1), np.float32), np.ones(1, np.float32), False, 1.0, 1)
+    rows = bind(np.ones((1, 1), np.float32), np.ones(1, np.float32))
     p = np.concatenate([np.linspace(-6, 6, 101), np.geomspace(1e-6, 20, 30)]).astype(np.float32).astype(float)
     clip, grid = 64.0, 2.0**-40
-    scores = rows.clipped_loss_sums(loss.kernel, np.zeros(1), -np.ones(1), p, clip, grid, 1)
+    scores = loss_integers(rows, loss.kernel, np.zeros(1), -np.ones(1), clip, grid, steps=p)
     exact = np.minimum(loss.value(p, 1.0), clip)
     rounding = 2.0**-24 * (np.abs(p) + 1)  # of the residual or margin
     slope = np.abs(loss.derivative(p, 1.0)) + loss.holder_slope * rounding**loss.holder_exponent
@@ -454,13 +452,11 @@ def test_compiled_losses_equal_the_numpy_ones(instruction_set, loss):
 @losses
 def test_compiled_sums_of_one_record_are_the_loss_and_its_slope_on_the_grid(instruction_set, loss):
     """The exact sums evaluate the same functions as the plain ones."""
-    rows = row_kernels.DenseRows(np.ones((1, 1)), np.array([1.0]), False, 1.0, 1)
-    arguments = (loss.kernel,)
+    rows, zero, grid = bind(np.ones((1, 1)), np.ones(1)), np.zeros(1), 2.0**-40
     for p in np.linspace(-9, 9, 37):
         derivative, value = compiled(loss, p, 1.0)
-        grid = 2.0**-40
-        slope = rows.clipped_gradient_sum(*arguments, np.array([p]), 128.0, grid, 1) * grid
-        score = rows.clipped_loss_sums(*arguments, np.array([p]), np.zeros(1), np.zeros(1), 256.0, grid, 1)
+        slope = gradient_integers(rows, loss.kernel, np.array([p]), 128.0, grid) * grid
+        score = loss_integers(rows, loss.kernel, np.array([p]), zero, 256.0, grid, steps=zero)
         assert abs(slope[0] - derivative) <= grid / 2
         assert abs(score[0] * grid - value) <= grid / 2
 

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dperm import Numeric, Objective, Schema
 from dperm._kernels import row_kernels
+from dperm.data.passes import Predictions
 from dperm.errors import DataError
 from dperm.losses import Huber
 from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
@@ -324,7 +325,7 @@ def test_the_gil_is_released_during_a_pass():
         "axes": lambda: objective.coordinate_loss_sums(w, 0.1),
         "value": lambda: objective.value(w),
         "norms": lambda: row_kernels.DenseRows(x, y, True, 1.0, 1),
-        "predictions": lambda: objective._rows.predictions(w, 1),
+        "predictions": lambda: objective._rows.run(Predictions(w), 1),
     }
     for name, call in calls.items():
         # A busy machine may not run the other thread at once.

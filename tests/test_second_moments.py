@@ -16,6 +16,7 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import dtypes, one_row, opened, share
+from reference.kernel_calls import on_each_instruction_set
 
 WIDTHS = [1, 2, 7, 8, 9, 15, 16, 17, 33, 120]
 ROW_NORM = 1.5
@@ -107,23 +108,20 @@ def test_mapped_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width):
 @dtypes
 @pytest.mark.parametrize("width", [1, 8, 17, 120])
 def test_instruction_sets_threads_and_order_do_not_change_a_bit(keep_instruction_set, dtype, width):
-    from dperm._kernels import row_kernels
-
     x, y, w, _ = awkward_arrays.ordinary(2 * 2048 + 531, width, dtype)
     special = awkward_arrays.special_rows(width, dtype)
     x[100 : 100 + len(special)] = list(special.values())
     order = np.random.default_rng(0).permutation(len(x))
     linear_map = random_map(width + 1)
-    results = []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
-        for rows, labels, threads in [(x, y, 1), (x, y, 3), (x[order], y[order], 2)]:
-            objective = Objective(
-                "logistic", rows, labels, fit_intercept=True, n_threads=threads, non_finite="zero"
-            )
-            sums = all_sums(objective, w[: width + 1], linear_map)
-            results.append(np.concatenate([each._integers for each in sums]))
-    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+    def sums_of(rows, labels, threads):
+        keywords = {"fit_intercept": True, "n_threads": threads, "non_finite": "zero"}
+        sums = all_sums(Objective("logistic", rows, labels, **keywords), w[: width + 1], linear_map)
+        return np.concatenate([each._integers for each in sums])
+
+    ways = [(x, y, 1), (x, y, 3), (x[order], y[order], 2)]
+    results = np.concatenate(on_each_instruction_set(lambda: [sums_of(*way) for way in ways]))
+    assert (results == results[0]).all()
 
 
 @dtypes

@@ -68,7 +68,7 @@ int bernoulli_exp_fill(struct random_bits *bits, struct dyadic_rate rate, uint8_
     return RANDOM_BITS_OK;
 }
 
-static int64_t smallest(const int64_t *scores, size_t count) {
+int64_t smallest_score(const int64_t *scores, size_t count) {
     int64_t minimum = scores[0];
     for (size_t j = 1; j < count; j++)
         if (scores[j] < minimum)
@@ -76,17 +76,21 @@ static int64_t smallest(const int64_t *scores, size_t count) {
     return minimum;
 }
 
+int accept_score(struct random_bits *bits, struct dyadic_rate rate, int64_t score, int64_t minimum,
+                 bool *accepted) {
+    /* Unsigned subtraction: exact even where the signed difference would overflow. */
+    return bernoulli_exp(bits, rate, (uint64_t)score - (uint64_t)minimum, accepted);
+}
+
 int exponential_mechanism(struct random_bits *bits, const int64_t *scores, size_t count,
                           struct dyadic_rate rate, size_t *chosen) {
-    const int64_t minimum = smallest(scores, count);
+    const int64_t minimum = smallest_score(scores, count);
     for (size_t pass = 0; pass < MAX_TRIALS_PER_CANDIDATE; pass++) {
         for (size_t trial = 0; trial < count; trial++) {
             uint64_t j;
             bool accepted;
             RANDOM_BITS_TRY(random_bits_below(bits, count, &j));
-            /* Unsigned subtraction: exact even where the signed difference would overflow. */
-            const uint64_t distance = (uint64_t)scores[j] - (uint64_t)minimum;
-            RANDOM_BITS_TRY(bernoulli_exp(bits, rate, distance, &accepted));
+            RANDOM_BITS_TRY(accept_score(bits, rate, scores[j], minimum, &accepted));
             if (accepted) {
                 *chosen = (size_t)j;
                 return RANDOM_BITS_OK;

@@ -25,6 +25,12 @@ int bernoulli_exp(struct random_bits *bits, struct dyadic_rate rate, uint64_t di
 int bernoulli_exp_fill(struct random_bits *bits, struct dyadic_rate rate, uint8_t *out,
                        size_t count);
 
+int64_t smallest_score(const int64_t *scores, size_t count);
+
+/* accepted: true with probability exp(-rate * (score - minimum)). */
+int accept_score(struct random_bits *bits, struct dyadic_rate rate, int64_t score, int64_t minimum,
+                 bool *accepted);
+
 /*
  * chosen: index j with probability proportional to exp(-rate * scores[j]): small scores are likely.
  * count >= 1; scores may be any int64. At most `count` trials on average, each of a few draws; the

@@ -3,17 +3,9 @@
 
 __extension__ typedef __int128 int128;
 
-static int64_t smallest(const int64_t *scores, size_t count) {
-    int64_t minimum = scores[0];
-    for (size_t j = 1; j < count; j++)
-        if (scores[j] < minimum)
-            minimum = scores[j];
-    return minimum;
-}
-
 int permute_and_flip(struct random_bits *bits, const int64_t *scores, size_t count,
                      struct dyadic_rate rate, size_t *order, size_t *chosen) {
-    const int64_t minimum = smallest(scores, count);
+    const int64_t minimum = smallest_score(scores, count);
     for (size_t i = 0; i < count; i++)
         order[i] = i;
     /* The permutation is drawn as far as it is used. */
@@ -23,9 +15,7 @@ int permute_and_flip(struct random_bits *bits, const int64_t *scores, size_t cou
         RANDOM_BITS_TRY(random_bits_below(bits, count - i, &step));
         const size_t j = order[i + step];
         order[i + step] = order[i];
-        /* Unsigned subtraction: exact even where the signed difference would overflow. */
-        const uint64_t distance = (uint64_t)scores[j] - (uint64_t)minimum;
-        RANDOM_BITS_TRY(bernoulli_exp(bits, rate, distance, &accepted));
+        RANDOM_BITS_TRY(accept_score(bits, rate, scores[j], minimum, &accepted));
         if (accepted) {
             *chosen = j;
             return RANDOM_BITS_OK;

@@ -34,7 +34,7 @@ from dperm.data.columns import ColumnsMatrix
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.dask.placement import balanced
 from dperm.data.dask.rows import DistributedRows, EncodedCollection
-from dperm.data.passes import Predictions, compensated_sum
+from dperm.data.passes import ClippedGradientSum, Predictions, compensated_sum
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets
@@ -504,8 +504,8 @@ def test_partitions_travel_between_workers_as_matrix_and_targets():
     assert np.shares_memory(partition.rows.x, X)  # read in place
     assert X.nbytes < partition.__sizeof__() < 2 * X.nbytes + 24 * 200
     other = pickle.loads(pickle.dumps(partition))
-    arguments = ((0, 0.0, np.inf), np.ones(D + 1), 0.3, 2.0**-20, 1)
-    sums = [each.rows.clipped_gradient_sum(*arguments) for each in (partition, other)]
+    gradient = ClippedGradientSum((0, 0.0, np.inf), np.ones(D + 1), 0.3, 2.0**-20)
+    sums = [each.rows.run(gradient, 1) for each in (partition, other)]
     assert np.array_equal(*sums)
     assert (other.number, other.facts()) == (4, partition.facts())
 

@@ -3,14 +3,11 @@
 #define KEPT_PASSES_H
 
 #include "kept_rows.h"
-#include "passes/run_pass.h"
 #include "records/record_index.h"
-#include "sgd/sgd_steps.h"
 
-enum { KEPT_STEPS = 6, KEPT_CLASSES = 3, KEPT_MODELS = 10 };
+enum { KEPT_STEPS = 11, KEPT_MODELS = 9 };
 
 static const struct loss LOGISTIC = {LOSS_LOGISTIC, 0.0, INFINITY};
-static const struct loss HUBER = {LOSS_HUBER, 0.5, INFINITY};
 
 /* One pass after the other over the same rows. */
 struct passes {
@@ -18,20 +15,20 @@ struct passes {
     const struct kernel_table *kernels;
     enum real_type type;
     int n_threads;
+    int extent;
     struct dense_rows rows;
     int64_t dimension;
     double *w, *direction, *steps, *p;
-    int64_t n_steps;
 };
 
 /* Makes a pass, and tells the program what came out. */
-static void *run_one(const struct passes *passes, const struct dense_rows *rows, const char *what,
-                     struct pass pass) {
+static void *result_of(const struct passes *passes, const struct dense_rows *rows, const char *what,
+                       struct pass pass) {
     const struct program *program = passes->program;
     const struct result result = result_of_pass(rows, &pass);
     const int64_t size = result_size(&result);
     int64_t *out = integer_room(program, size);
-    stop_if(run_pass(passes->kernels, passes->type, rows, &pass, passes->n_threads, out));
+    stop_if(program->pass(passes->kernels, passes->type, rows, &pass, passes->n_threads, out));
     if (result.combine == ADD_INTEGERS)
         program->integers(what, out, size);
     else
@@ -39,46 +36,70 @@ static void *run_one(const struct passes *passes, const struct dense_rows *rows,
     return out;
 }
 
+/* The same, without another use for the result. */
+static void run_one(const struct passes *passes, const struct dense_rows *rows, const char *what,
+                    struct pass pass) {
+    const size_t used = *passes->program->used;
+    result_of(passes, rows, what, pass);
+    *passes->program->used = used;
+}
+
 /* With the arguments that most passes read. */
 static struct pass usual_pass(const struct passes *passes, enum pass_kind kind) {
     struct pass pass = {.kind = kind, .loss = LOGISTIC, .w = passes->w, .with_loss = 1};
     pass.direction = passes->direction;
     pass.steps = passes->steps;
-    pass.n_steps = passes->n_steps;
+    pass.n_steps = KEPT_STEPS;
     pass.inner_clip = 0.5;
     pass.clip = 0.75;
     pass.grid = 0x1p-22;
     return pass;
 }
 
-static void run_sums(const struct passes *passes, struct dense_rows rows) {
-    static const double evenly[KEPT_STEPS] = {0, 1, 2, 3, 4, 5};
-    for (int kind = 0; kind < 2; kind++) {
-        struct pass pass = usual_pass(passes, PASS_clipped_gradient_sum);
-        pass.loss = kind ? HUBER : LOGISTIC;
-        pass.steps = kind ? evenly : passes->steps;
-        rows.predictions = passes->p;
-        run_one(passes, &rows, "gradient", pass);
-        pass.kind = PASS_clipped_loss_sums;
-        for (int with = 0; with < 2 && !rows.batch; with++) {
-            rows.predictions = with ? passes->p : NULL;
-            run_one(passes, &rows, "line", pass);
-        }
-        rows.predictions = NULL;
-        pass.kind = PASS_gradient_sum;
-        for (pass.precise = 0; pass.precise < 2 && !rows.batch; pass.precise++)
-            run_one(passes, &rows, "plain sum and loss", pass);
-    }
-    struct pass axes = usual_pass(passes, PASS_coordinate_loss_sums);
-    axes.stride = 0.25;
-    axes.clip = 0.5;
-    axes.grid = 0x1p-40;
+/* Batches of rows with a source: gradients alone. */
+static void run_sums(const struct passes *passes, struct dense_rows rows, struct loss loss) {
+    static const double evenly[KEPT_STEPS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    const int all = !rows.batch || rows.x;
+    struct pass pass = usual_pass(passes, PASS_clipped_gradient_sum);
+    pass.loss = loss;
+    rows.predictions = passes->p;
+    run_one(passes, &rows, "gradient", pass);
+    passes->program->reals("its predictions", passes->p, rows.n_rows);
+    pass.kind = PASS_clipped_loss_sums;
+    if (all)
+        run_one(passes, &rows, "line from them", pass);
+    rows.predictions = NULL;
+    if (!all)
+        return;
+    run_one(passes, &rows, "line", pass);
+    pass.steps = evenly;
+    run_one(passes, &rows, "even line", pass);
+    pass.kind = PASS_gradient_sum;
+    for (pass.precise = 0; pass.precise < (rows.batch ? 1 : 2); pass.precise++)
+        run_one(passes, &rows, pass.precise ? "precise sum" : "plain sum", pass);
+    pass.kind = PASS_coordinate_loss_sums;
+    pass.stride = 0.25;
+    pass.clip = 0.5;
+    pass.grid = 0x1p-40;
     if (!rows.batch)
-        run_one(passes, &rows, "axes", axes);
+        run_one(passes, &rows, "axes", pass);
 }
 
-/* Ten models: more than two tiles of four, and two groups of eight. */
-static void run_kept_models(const struct passes *passes, struct dense_rows rows) {
+static void run_losses(const struct passes *passes) {
+    static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0, 2, 3};
+    for (int kind = 0; kind < N_LOSS_KINDS; kind++) {
+        struct loss loss = {(enum loss_kind)kind, parameters[kind], INFINITY};
+        if (passes->extent != THOROUGH && kind != LOSS_LOGISTIC && kind != LOSS_HUBER)
+            continue;
+        run_sums(passes, passes->rows, loss);
+        loss.curvature = 3.0;
+        if (passes->extent == THOROUGH)
+            run_sums(passes, passes->rows, loss);
+    }
+}
+
+/* Nine models: two tiles of four and one more, and more than a group of eight. */
+static void run_models(const struct passes *passes, struct dense_rows rows) {
     const struct program *program = passes->program;
     double *clips = random_doubles(program, KEPT_MODELS);
     double *grids = random_doubles(program, KEPT_MODELS);
@@ -99,41 +120,53 @@ static void run_kept_models(const struct passes *passes, struct dense_rows rows)
         folds[i] = (int32_t)(below(program, 6) - 1);
     run_one(passes, &rows, "gradients of models", pass);
     pass.folds = folds;
-    run_one(passes, &rows, "gradients of models", pass);
+    run_one(passes, &rows, "gradients of models with folds", pass);
 }
 
-static void run_kept_moments(const struct passes *passes) {
+static void run_moments(const struct passes *passes) {
+    const int thorough = passes->extent == THOROUGH;
     const int64_t d = passes->dimension, n_out = (d + 15) / 16 * 16;
     double *matrix = random_doubles(passes->program, d * n_out);
+    for (int64_t i = 0; i < d * n_out; i++)
+        matrix[i] = rint(matrix[i] * 0x1p18);
+    struct dense_rows rows = passes->rows;
     struct pass pass = usual_pass(passes, PASS_gram_sum);
     pass.inner_clip = 1.5;
-    pass.grid = 0x1p-18;
-    pass.target_factor = 0.5;
-    run_one(passes, &passes->rows, "products", pass);
+    pass.grid = 0x1p-19;
+    for (int variant = thorough ? 0 : 3; variant < (thorough ? 8 : 4); variant++) {
+        pass.w = variant & 1 ? passes->w : NULL;
+        pass.target_factor = variant & 2 ? 0.5 : 0.0;
+        pass.upper = variant >> 2;
+        run_one(passes, &rows, "products", pass);
+    }
     pass.w = NULL;
     pass.target_factor = 0.0;
     pass.kind = PASS_moment_sums;
     pass.clip = 0x1p30;
-    run_one(passes, &passes->rows, "moments", pass);
-    for (int64_t i = 0; i < d * n_out; i++)
-        matrix[i] = rint(matrix[i] * 0x1p18);
+    run_one(passes, &rows, "moments", pass);
     pass.kind = PASS_norms_through;
     pass.matrix = matrix;
     pass.n_out = n_out;
-    run_one(passes, &passes->rows, "norms through a matrix", pass);
+    double *lengths = result_of(passes, &rows, "norms through a matrix", pass);
+    for (int64_t i = 0; i < rows.n_rows; i++)
+        lengths[i] *= 0x1p-36; /* about as long as the rows */
+    rows.clip_norms = lengths;
+    run_one(passes, &rows, "gradient clipped by them",
+            usual_pass(passes, PASS_clipped_gradient_sum));
 }
 
-static void run_kept_softmax(const struct passes *passes) {
+/* Numbers of classes around tiles of five. */
+static void run_softmax(const struct passes *passes) {
     const struct program *program = passes->program;
-    const int64_t n = passes->rows.n_rows, size = passes->dimension * KEPT_CLASSES;
     struct dense_rows rows = passes->rows;
+    const int64_t n = rows.n_rows, n_classes = 1 + (n + rows.n_columns) % 11;
     void *classes = room_for_reals(program, passes->type, n);
     struct pass pass = usual_pass(passes, PASS_row_norms);
-    pass.n_classes = KEPT_CLASSES;
-    pass.w = random_doubles(program, size);
-    pass.direction = random_doubles(program, size);
+    pass.n_classes = n_classes;
+    pass.w = random_doubles(program, passes->dimension * n_classes);
+    pass.direction = random_doubles(program, passes->dimension * n_classes);
     for (int64_t i = 0; i < n; i++)
-        put_real(passes->type, classes, i, (double)below(program, KEPT_CLASSES));
+        put_real(passes->type, classes, i, (double)below(program, n_classes));
     rows.y = classes;
     for (int kind = 0; kind < N_PASSES; kind++)
         if (passes->kernels->routes[SOFTMAX_ROWS][kind].kernel[passes->type]) {
@@ -142,29 +175,46 @@ static void run_kept_softmax(const struct passes *passes) {
         }
 }
 
-/* Batches of two records, one of which is not a row. */
-static void run_kept_sgd(const struct passes *passes) {
+/* Batches of 0, 3 and 1 records with floating-point noise, then with integers, and all records in
+ * one batch. One of them is not a row. */
+static void run_sgd(const struct passes *passes) {
     const struct program *program = passes->program;
-    const int64_t n = passes->rows.n_rows, d = passes->dimension, n_steps = (n + 1) / 2;
+    const int64_t n = passes->rows.n_rows, d = passes->dimension, n_steps = n / 2 + 2;
     int64_t *order = integer_room(program, n), *ends = integer_room(program, n_steps);
+    int64_t *whole = integer_room(program, 1), *integers = integer_room(program, n_steps * d);
     double *w = random_doubles(program, d), *w_sum = random_doubles(program, d);
-    const struct sgd_settings settings = {{LOSS_LOGISTIC, 0.0, INFINITY}, 0.5, 0.0, 2.0, 0.01,
-                                          passes->rows.n_columns,         2.0};
+    struct sgd_settings settings = {LOGISTIC, 0.5, 0.0, 2.0, 0.01, passes->rows.n_columns, 2.0};
     struct sgd_block block = {
         .w = w, .w_sum = w_sum, .n_steps = n_steps, .order = order, .batch_ends = ends};
     for (int64_t i = 0; i < n; i++)
         order[i] = i == n / 2 ? n : below(program, n);
     for (int64_t t = 0; t < n_steps; t++)
-        ends[t] = 2 * t + 2 < n ? 2 * t + 2 : n;
+        ends[t] = 2 * t + t % 2 < n ? 2 * t + t % 2 : n;
+    for (int64_t i = 0; i < n_steps * d; i++)
+        integers[i] = below(program, 1 << 24) - (1 << 23);
+    *whole = n;
     block.step_sizes = random_doubles(program, n_steps);
     block.noise = random_doubles(program, n_steps * d);
-    memcpy(w, passes->w, (size_t)d * sizeof *w);
-    stop_if(run_sgd_block(passes->kernels, passes->type, &passes->rows, &settings, &block));
-    program->reals("descent", w, d);
-    program->reals("its sum", w_sum, d);
+    for (int variant = 0; variant < 3; variant++) {
+        memcpy(w, passes->w, (size_t)d * sizeof *w);
+        stop_if(program->descent(passes->kernels, passes->type, &passes->rows, &settings, &block));
+        program->reals("descent", w, d);
+        program->reals("its sum", w_sum, d);
+        settings.grid = 0x1p-24;
+        block.noise = NULL;
+        block.noise_integers = integers;
+        if (variant == 1) {
+            settings.radius = INFINITY;
+            block.w_sum = NULL;
+            block.batch_ends = whole;
+            block.n_steps = 1;
+        }
+    }
 }
 
-/* All passes over the rows: once each, then with counts and in a batch where that is possible. */
+/* All passes over the rows: once each, then with counts and in a batch where that is possible.
+ * THOROUGH: with every loss and every kind of product, which others leave out where rows are dense.
+ * GRADIENTS: nothing else. */
 static void run_kept_rows(const struct program *program, const struct kernel_table *kernels,
                           const struct kept_rows *kept, int intercept, int n_threads) {
     const int64_t n = kept->n_rows, d = kept->n_columns + intercept;
@@ -173,42 +223,52 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
                             .kernels = kernels,
                             .type = kept->type,
                             .n_threads = n_threads,
+                            .extent = kept->extent,
                             .dimension = d,
                             .w = random_doubles(program, d),
                             .direction = random_doubles(program, d),
                             .steps = random_doubles(program, KEPT_STEPS),
-                            .n_steps = KEPT_STEPS,
                             .p = random_doubles(program, n)};
-    passes.rows = (struct dense_rows){.y = y,
-                                      .n_rows = n,
-                                      .n_columns = kept->n_columns,
-                                      .intercept = intercept,
-                                      .row_norm = 1.0,
-                                      .x = kept->x,
-                                      .source = kept->x ? NULL : &kept->source};
+    struct dense_rows *rows = &passes.rows;
+    *rows = (struct dense_rows){.y = y,
+                                .n_rows = n,
+                                .n_columns = kept->n_columns,
+                                .intercept = intercept,
+                                .row_norm = 1.0,
+                                .x = kept->x,
+                                .source = kept->x ? NULL : &kept->source};
     for (int64_t i = 0; i < n; i++)
         put_real(kept->type, y, i, i % 211 == 17 ? NAN : program->number() < 0.0 ? -1.0 : 1.0);
-    passes.rows.norms =
-        run_one(&passes, &passes.rows, "norms", (struct pass){.kind = PASS_row_norms});
-    run_sums(&passes, passes.rows);
-    run_kept_models(&passes, passes.rows);
-    run_one(&passes, &passes.rows, "predictions", usual_pass(&passes, PASS_predictions));
-    run_kept_moments(&passes);
-    run_kept_softmax(&passes);
-    run_kept_sgd(&passes);
+    if (rows->source && rows->source->find_norms)
+        run_one(&passes, rows, "gradient that finds norms",
+                usual_pass(&passes, PASS_clipped_gradient_sum));
+    rows->norms = result_of(&passes, rows, "norms", (struct pass){.kind = PASS_row_norms});
+    if (kept->extent == GRADIENTS) {
+        run_one(&passes, rows, "gradient", usual_pass(&passes, PASS_clipped_gradient_sum));
+        return;
+    }
+    run_losses(&passes);
+    run_models(&passes, *rows);
+    run_one(&passes, rows, "predictions", usual_pass(&passes, PASS_predictions));
+    if (kept->extent == THOROUGH || !kept->x)
+        run_moments(&passes);
+    run_softmax(&passes);
+    run_sgd(&passes);
     int64_t *counts = integer_room(program, n), *batch = integer_room(program, (n + 1) / 2);
-    struct dense_rows some = passes.rows;
+    struct dense_rows some = *rows;
     for (int64_t i = 0; i < n; i++)
         counts[i] = 1 + i * i % 3;
     for (int64_t i = 0; i < n; i += 2)
         batch[i / 2] = i;
     some.multiplicity = counts;
-    run_sums(&passes, some);
-    run_kept_models(&passes, some);
+    run_sums(&passes, some, LOGISTIC);
+    run_models(&passes, some);
     some.multiplicity = NULL;
     some.batch = batch;
     some.n_rows = (n + 1) / 2;
-    run_sums(&passes, some);
+    run_sums(&passes, some, LOGISTIC);
+    if (some.x)
+        run_one(&passes, &some, "predictions", usual_pass(&passes, PASS_predictions));
 }
 
 /* Gradients before there are panels, while they are made, and by panels: all are the same. */

@@ -12,18 +12,28 @@
 #include "sparse/column_panels.h"
 #include "dense/columns_matrix.h"
 #include "dense/row_blocks.h"
+#include "passes/run_pass.h"
+#include "sgd/sgd_steps.h"
 #include "sparse/sparse_matrix.h"
 #include "tabular/tabular_matrix.h"
 
 struct program {
     void *(*room)(size_t bytes); /* for an array of exactly that size */
+    size_t *used;                /* the rooms that are taken; less of them gives rooms back */
     double (*number)(void);      /* random, between -1 and 1 */
     void (*integers)(const char *what, const int64_t *values, int64_t count);
     void (*reals)(const char *what, const double *values, int64_t count);
+    /* run_pass() and run_sgd_block(), or what stands for them. */
+    int (*pass)(const struct kernel_table *kernels, enum real_type type,
+                const struct dense_rows *rows, const struct pass *pass, int n_threads, void *out);
+    int (*descent)(const struct kernel_table *kernels, enum real_type type,
+                   const struct dense_rows *rows, const struct sgd_settings *settings,
+                   const struct sgd_block *block);
 };
 
 struct kept_rows {
-    const void *x; /* of dense rows, or NULL */
+    const void *x;                              /* of dense rows, or NULL */
+    enum { USUAL, GRADIENTS, THOROUGH } extent; /* of the passes: see run_kept_rows() */
     struct row_source source;
     enum real_type type; /* of the dense rows that are meant */
     int64_t n_rows, n_columns;
@@ -43,9 +53,39 @@ static int64_t below(const struct program *program, int64_t limit) {
     return drawn < limit ? drawn : limit - 1;
 }
 
-/* Entry of row i; few rows have one that breaks rules. */
-static double entry_of_row(const struct program *program, int64_t i) {
-    return i % 97 == 13 ? NAN : i % 97 == 34 ? INFINITY : program->number();
+/* Rooms one after the other, for programs without guards. */
+static char memory[1 << 25];
+static size_t memory_used;
+
+static inline void *room_in_memory(size_t bytes) {
+    void *array = memory + memory_used;
+    memory_used += (bytes + 63) / 64 * 64;
+    stop_if(memory_used > sizeof memory);
+    return array;
+}
+
+/* The fingerprint of some numbers, and those before it. NaNs have different signs. */
+static inline uint64_t fingerprint_of(uint64_t before, const void *numbers, int64_t count,
+                                      int are_reals) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        double real;
+        memcpy(&bits, (const char *)numbers + i * 8, sizeof bits);
+        memcpy(&real, &bits, sizeof real);
+        if (are_reals && real != real)
+            bits = UINT64_C(0x7ff8000000000000);
+        before = (before ^ bits) * UINT64_C(0x100000001b3) ^ before >> 29;
+    }
+    return before;
+}
+
+/* Entry (i, j), of more digits than grids have: rows have many lengths, few of them an entry that
+ * breaks rules. */
+static double entry_of_row(const struct program *program, int64_t i, int64_t j, int64_t d) {
+    static const double awkward[] = {NAN, INFINITY, -INFINITY, 3e38, 1e-40, 1e-45, -0.0};
+    const double scale = i % 5 ? 1.0 : (double)(i % 13) * 0.25;
+    const double entry = program->number() * scale + program->number() * 0x1p-30;
+    return i % 21 == 13 && j == i % d ? awkward[i / 21 % 7] : entry;
 }
 
 static void *room_for_reals(const struct program *program, enum real_type type, int64_t count) {
@@ -74,6 +114,7 @@ static int64_t *integer_room(const struct program *program, int64_t count) {
 
 static void set_shape(struct kept_rows *kept, enum real_type type, int64_t n, int64_t d) {
     kept->x = NULL;
+    kept->extent = USUAL;
     kept->type = type;
     kept->n_rows = n;
     kept->n_columns = d;
@@ -83,7 +124,7 @@ static inline void make_dense(const struct program *program, enum real_type type
                               int64_t d, struct kept_rows *kept) {
     void *x = room_for_reals(program, type, n * d);
     for (int64_t at = 0; at < n * d; at++)
-        put_real(type, x, at, entry_of_row(program, at / d));
+        put_real(type, x, at, entry_of_row(program, at / d, at % d, d));
     set_shape(kept, type, n, d);
     kept->x = x;
 }
@@ -107,7 +148,7 @@ static void make_sparse(const struct program *program, enum real_type type, enum
         program->room((size_t)starts[n] * (index == INDEX_I32 ? sizeof(int32_t) : sizeof(int64_t)));
     for (int64_t place = 0; place < n * d; place++)
         if (stored[place]) {
-            put_real(type, values, at, entry_of_row(program, place / d));
+            put_real(type, values, at, entry_of_row(program, place / d, place % d, d));
             if (index == INDEX_I32)
                 ((int32_t *)columns)[at++] = (int32_t)(place % d);
             else
@@ -152,7 +193,7 @@ static void make_wide_sparse(const struct program *program, enum real_type type,
     free(drawn);
     for (int64_t i = 0; i < WIDE_ROWS; i++)
         for (int64_t k = starts[i]; k < starts[i + 1]; k++)
-            put_real(type, values, k, entry_of_row(program, i));
+            put_real(type, values, k, entry_of_row(program, i, columns[k], WIDE_COLUMNS));
     kept->panels = (struct panel_store){0};
     kept->sparse = (struct sparse_matrix){.values = values,
                                           .starts = starts,
@@ -174,13 +215,15 @@ static void make_columns(const struct program *program, const struct kernel_tabl
     for (int64_t j = 0; j < d; j++) {
         void *column = room_for_reals(program, type, n);
         for (int64_t i = 0; i < n; i++)
-            put_real(type, column, i, entry_of_row(program, i));
+            put_real(type, column, i, entry_of_row(program, i, j, d));
         columns[j] = column;
     }
     kept->columns = (struct columns_matrix){columns, d};
-    kept->source = (struct row_source){.matrix = &kept->columns,
-                                       .expand = kernels->expand_columns[type],
-                                       .representation = COLUMN_ROWS};
+    kept->source =
+        (struct row_source){.matrix = &kept->columns,
+                            .expand = kernels->expand_columns[type],
+                            .representation = COLUMN_ROWS,
+                            .find_norms = kernels->routes[DENSE_ROWS][PASS_row_norms].kernel[type]};
     set_shape(kept, type, n, d);
 }
 
@@ -190,8 +233,8 @@ static int64_t bytes_of_number(enum numeric_type type) {
 }
 
 static void put_number(const struct program *program, enum numeric_type type, void *numbers,
-                       int64_t at, int64_t i) {
-    const double value = i % 3 ? entry_of_row(program, i) : 0.0;
+                       int64_t at, int64_t i, int64_t k) {
+    const double value = i % 3 ? entry_of_row(program, i, k, 4) : 0.0;
     if (type == NUMERIC_F32)
         ((float *)numbers)[at] = (float)value;
     else if (type == NUMERIC_F64)
@@ -224,7 +267,7 @@ static void make_table(const struct program *program, enum numeric_type type, in
     void *codes = program->room((size_t)(n * n_categorical * code_bytes));
     for (int64_t i = 0; i < n; i++) {
         for (int64_t k = 0; k < n_numeric; k++)
-            put_number(program, type, numbers, i * n_numeric + k, i);
+            put_number(program, type, numbers, i * n_numeric + k, i, k);
         for (int64_t j = 0; j < n_categorical; j++) {
             const int64_t code = below(program, sizes[j] + 1);
             if (code_bytes == 1)

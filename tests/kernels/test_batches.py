@@ -5,23 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from dperm._kernels import row_kernels
 from reference import awkward_arrays
-from reference.kernel_calls import bind, spec, weights
+from reference.kernel_calls import (
+    bind,
+    dtypes,
+    gradient_integers,
+    intercepts,
+    on_each_instruction_set,
+    weights,
+)
 
 CLIP, GRID = 0.5, 0.5 * 2.0**-22
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 
 
 def batch_sum(rows, w, batch, loss="logistic", threads=1):
-    return rows.clipped_gradient_sum(spec(loss), w, CLIP, GRID, threads, batch)
+    return gradient_integers(rows, loss, w, CLIP, GRID, threads, batch=batch)
 
 
 def sum_of_copy(x, y, w, batch, intercept, loss="logistic"):
     """The full sum of a data set that holds the batch's rows and no others."""
     rows = bind(np.ascontiguousarray(x[batch]), np.ascontiguousarray(y[batch]), intercept, 1.5)
-    return rows.clipped_gradient_sum(spec(loss), w, CLIP, GRID, 1)
+    return batch_sum(rows, w, None, loss)
 
 
 @dtypes
@@ -45,8 +49,7 @@ def test_all_rows_are_the_full_sum_and_none_are_zero(instruction_set, dtype):
     x, y, w, _ = awkward_arrays.ordinary(3000, 9, dtype)
     w = weights(w, x, True)
     rows = bind(x, y, True, 1.5)
-    full = rows.clipped_gradient_sum(spec("logistic"), w, CLIP, GRID, 1)
-    assert batch_sum(rows, w, np.arange(3000)).tolist() == full.tolist()
+    assert batch_sum(rows, w, np.arange(3000)).tolist() == batch_sum(rows, w, None).tolist()
     for threads in (1, 2):
         assert batch_sum(rows, w, np.empty(0, dtype=np.int64), threads=threads).tolist() == [0] * 10
 
@@ -65,10 +68,8 @@ def test_threads_do_not_change_a_bit(dtype, size):
 def test_instruction_sets_agree(keep_instruction_set):
     x, y, w, _ = awkward_arrays.awkward(33, np.float32)
     w = weights(w, x, True)
-    sums = []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
-        sums.append(batch_sum(bind(x, y, True, 1.5), w, np.arange(1, len(x), 3)).tolist())
+    batch = np.arange(1, len(x), 3)
+    sums = on_each_instruction_set(lambda: batch_sum(bind(x, y, True, 1.5), w, batch).tolist())
     assert sums == [sums[0]] * len(sums)
 
 

@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 
 from dperm._kernels import row_kernels
-from reference import awkward_arrays, numpy_kernels
-from reference.kernel_calls import bind, gradient_integers, spec, weights
+from reference import awkward_arrays
+from reference.kernel_calls import (
+    assert_same_passes,
+    bind,
+    dtypes,
+    each_loss,
+    gradient_integers,
+    weights,
+)
 
 pytestmark = pytest.mark.usefixtures("instruction_set")
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
 CLIP, GRID = 0.5, 2.0**-21
 
 
@@ -56,7 +62,7 @@ def test_matrices_wider_than_the_cache(dtype):
 
 
 @dtypes
-@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+@each_loss
 def test_losses(dtype, loss):
     x, y, w, _ = awkward_arrays.ordinary(100, 5, dtype)
     assert np.array_equal(*both(x, y, w, loss))
@@ -87,24 +93,9 @@ def test_all_rows_at_the_largest_sums(dtype):
 
 
 @dtypes
-def test_lengths_that_stand_for_norms_and_predictions_that_are_kept(dtype):
-    x, y, w, direction = awkward_arrays.ordinary(50, 9, dtype)
-    lengths = np.linspace(0.1, 3.0, len(x))
-    own = weights(w, x, False)
-    results = []
-    for rows in (bind(x, y), in_columns(x, y, keep_norms=True)):
-        sums = rows.clipped_gradient_sum(spec("logistic"), own, CLIP, GRID, 1, None, lengths, True)
-        line = (weights(direction, x, False), np.array([0.0, 0.7]), 1.0, GRID, 1)
-        results.append((sums, rows.clipped_loss_sums(spec("logistic"), own, *line)))
-    assert all(np.array_equal(first, second) for first, second in zip(*results, strict=True))
-
-
-@dtypes
-def test_passes_that_make_the_rows(dtype):
-    x, y, w, _ = awkward_arrays.ordinary(1500, 19, dtype)
-    own, batch = weights(w, x, False), np.arange(0, 1500, 7)
-    dense, columns = bind(x, y), in_columns(x, y, keep_norms=True)
-    assert np.array_equal(columns.norms, dense.norms)
-    assert np.array_equal(columns.predictions(own, 2), dense.predictions(own, 2))
-    options = (spec("logistic"), own, CLIP, GRID, 1, batch)
-    assert np.array_equal(columns.clipped_gradient_sum(*options), dense.clipped_gradient_sum(*options))
+@pytest.mark.parametrize("intercept", [False, True])
+def test_passes_that_make_the_rows(dtype, intercept):
+    x, y, w, direction = awkward_arrays.ordinary(1500, 19, dtype)
+    w, direction = weights(w, x, intercept), weights(direction, x, intercept)
+    columns, dense = in_columns(x, y, intercept, keep_norms=True), bind(x, y, intercept)
+    assert_same_passes(columns, dense, "logistic", w, direction, threads=2, batch=np.arange(0, 1500, 7))

@@ -15,15 +15,16 @@ from reference.kernel_calls import (
     EXAMPLES,
     all_integers,
     bind,
+    dtypes,
     each_loss_and,
     gradient_integers,
     loss_integers,
     plain_sums,
+    predictions,
 )
+from reference.kernel_calls import each_loss as losses
 
 pytestmark = pytest.mark.usefixtures("instruction_set")
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
 bad_values = pytest.mark.parametrize("bad", awkward_arrays.NON_FINITE)
 
 
@@ -71,7 +72,7 @@ def test_nothing_but_bad_rows(dtype, loss, bad):
     x, y, w, direction = awkward_arrays.ordinary(33, 4, dtype)
     assert not all_integers(np.full_like(x, bad), y, w, direction, loss=loss, intercept=True).any()
     assert float_sums(np.full_like(x, bad), y, w, loss) == [0.0] * 6
-    assert np.isnan(bind(np.full_like(x, bad), y, True).predictions(w, 1)).all()
+    assert np.isnan(predictions(bind(np.full_like(x, bad), y, True), w)).all()
 
 
 @dtypes
@@ -144,8 +145,8 @@ def test_a_long_row_is_scaled_onto_the_bound(dtype, length):
     long, y = (direction * dtype(length)).astype(dtype), np.ones(1, dtype)
     w = np.array([0.3, 9.0, -0.2])
     for row_norm in (0.25, 1.0):
-        far = bind(long, y, False, row_norm).predictions(w, 1)
-        near = bind((direction * dtype(row_norm)).astype(dtype), y, False, 10.0).predictions(w, 1)
+        far = predictions(bind(long, y, False, row_norm), w)
+        near = predictions(bind((direction * dtype(row_norm)).astype(dtype), y, False, 10.0), w)
         assert np.allclose(far, near, atol=4 * np.finfo(dtype).eps)
 
 
@@ -165,7 +166,7 @@ def test_subnormal_norms_do_not_inflate_the_factor():
     x, y = np.full((1, 2), 5e-324), np.array([1e308])
     rows = bind(x, y, False, 1.0)
     grid = 2.0**-90
-    integers = rows.clipped_gradient_sum((row_kernels.HUBER, 1e308, math.inf), np.zeros(2), 2.0**-70, grid, 1)
+    integers = gradient_integers(rows, (row_kernels.HUBER, 1e308, math.inf), np.zeros(2), 2.0**-70, grid)
     assert sum(int(v) ** 2 for v in integers) <= 2**40
 
 
@@ -192,9 +193,8 @@ def test_factors_beyond_the_largest_float_count_zero():
     rows = bind(x, y)
     for clip in (2.0**-40, 1.0, 2.0**40):
         grid = clip * 2.0**-22
-        integers = rows.clipped_gradient_sum(
-            (row_kernels.HUBER, 1e300, math.inf), np.array([1e300, 0.0]), clip, grid, 1
-        )
+        steep, w = (row_kernels.HUBER, 1e300, math.inf), np.array([1e300, 0.0])
+        integers = gradient_integers(rows, steep, w, clip, grid)
         assert sum(int(v) ** 2 for v in integers) <= 2**44
 
 
@@ -208,7 +208,7 @@ def test_inputs_are_unchanged(dtype):
     for loss in numpy_kernels.LOSSES:
         all_integers(x, y, w, direction, loss=loss, intercept=True)
         plain_sums(bind(x, y, True), loss, w)
-        bind(x, y, True).predictions(w, 1)
+        predictions(bind(x, y, True), w)
     for array, old in zip((x, y, w, direction), before, strict=True):
         assert array.tobytes() == old.tobytes()
 

@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from dperm._kernels.row_kernels import LOGISTIC, DenseRows
+from reference.kernel_calls import bind, dtypes, loss_integers, on_each_instruction_set
 
 CLIP = 2.0**14
 GRIDS = {np.dtype(np.float64): 2.0**-36, np.dtype(np.float32): 2.0**-8}  # the finest for that clip
 
 
 def sums(x, y, w, direction, steps, clip=CLIP, grid=None):
-    rows = DenseRows(np.ascontiguousarray(x), y.astype(x.dtype), False, 1e9, 1)
-    grid = grid or GRIDS[x.dtype]
-    return rows.clipped_loss_sums((LOGISTIC, 0.0, math.inf), w, direction, np.asarray(steps), clip, grid, 1)
+    rows = bind(np.ascontiguousarray(x), y.astype(x.dtype), row_norm=1e9)
+    return loss_integers(
+        rows, "logistic", w, direction, clip, grid or GRIDS[x.dtype], steps=np.asarray(steps)
+    )
 
 
 def exact(x, y, w, direction, steps):
@@ -55,7 +56,7 @@ def test_single_precision_costs_single_precision(instruction_set, scale, n_steps
     assert (np.abs(each - expected) <= tolerance).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@dtypes
 def test_even_and_uneven_steps_agree(instruction_set, dtype):
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(40, 5)).astype(dtype), np.where(rng.random(40) < 0.5, 1.0, -1.0)
@@ -66,7 +67,7 @@ def test_even_and_uneven_steps_agree(instruction_set, dtype):
     assert np.abs(difference).max() <= 40  # at most one grid step a record
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@dtypes
 def test_a_wild_neighbour_changes_no_other_record(instruction_set, dtype):
     """Rows beyond the range of exp, not finite or empty, beside each ordinary row of a block."""
     rng = np.random.default_rng(2)
@@ -83,16 +84,11 @@ def test_a_wild_neighbour_changes_no_other_record(instruction_set, dtype):
             np.testing.assert_array_equal(sums(x, labels, w, direction, steps), expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@dtypes
 def test_same_integers_on_every_instruction_set(keep_instruction_set, dtype):
-    from dperm._kernels import row_kernels
-
     rng = np.random.default_rng(3)
     x, y = 100 * rng.normal(size=(100, 9)).astype(dtype), np.where(rng.random(100) < 0.5, 1.0, -1.0)
     w, direction = rng.normal(size=9), rng.normal(size=9)
-    results = []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
-        results.append(sums(x, y, w, direction, np.linspace(0, 1, 21)))
+    results = on_each_instruction_set(lambda: sums(x, y, w, direction, np.linspace(0, 1, 21)))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)

@@ -8,27 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dperm import Objective
-from dperm._kernels import row_kernels
 from dperm.errors import DataError
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     all_integers,
+    assert_chunks_add_up,
+    assert_sum_of_records,
     bind,
+    dtypes,
     each_loss_and,
     gradient_integers,
+    intercepts,
     loss_integers,
-    spec,
+    on_each_instruction_set,
+    per_record,
+    plain_sums,
+    predictions,
     weights,
 )
-
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
-
-
-def per_record(x, y, w, direction, **keywords):
-    """Integers of every one-row data set: Python integers, so that their sum cannot overflow."""
-    each = [all_integers(x[i : i + 1], y[i : i + 1], w, direction, **keywords) for i in range(len(x))]
-    return np.array(each).astype(object)
 
 
 @functools.cache
@@ -53,8 +50,8 @@ def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
     results = []
     for threads in (1, 2, 3, 7):
         rows = bind(x, y, True, 1.5, threads)
-        gradient, loss = rows.gradient_sum(spec("logistic"), w, threads)
-        results.append(np.concatenate([rows.norms, gradient, [loss], rows.predictions(w, threads)]))
+        gradient, loss = plain_sums(rows, "logistic", w, threads)
+        results.append(np.concatenate([rows.norms, gradient, [loss], predictions(rows, w, threads)]))
     assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
@@ -63,13 +60,12 @@ def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
 @pytest.mark.parametrize(("loss", "width"), each_loss_and([*awkward_arrays.WIDTHS, 300], few=[1, 9, 33]))
 def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, intercept, width):
     x, y, w, direction = awkward_arrays.awkward(width, dtype)
-    results = []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
-        exact = all_integers(x, y, w, direction, loss=loss, intercept=intercept)
-        weights = np.ascontiguousarray(np.append(w[:width], w[-1]) if intercept else w[:width])
-        rows = bind(x, y, intercept)
-        results.append((exact, rows.norms, rows.predictions(weights, 1)))
+
+    def compute():
+        rows, exact = bind(x, y, intercept), all_integers(x, y, w, direction, loss=loss, intercept=intercept)
+        return exact, rows.norms, predictions(rows, weights(w, x, intercept))
+
+    results = on_each_instruction_set(compute)
     for other in results[1:]:
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(results[0], other, strict=True))
 
@@ -80,21 +76,13 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, 
     ("loss", "width"), each_loss_and([1, 3, 8, 15, 16, 17, 33, 64, 65, 131], few=[3, 17])
 )
 def test_sum_of_one_row_data_sets(instruction_set, dtype, loss, intercept, width):
-    problem = awkward_arrays.awkward(width, dtype)
-    keywords = {"loss": loss, "intercept": intercept}
-    assert (
-        all_integers(*problem, **keywords).tolist() == per_record(*problem, **keywords).sum(axis=0).tolist()
-    )
+    assert_sum_of_records(*awkward_arrays.awkward(width, dtype), loss=loss, intercept=intercept)
 
 
 @dtypes
 @pytest.mark.parametrize("n_rows", awkward_arrays.ROW_COUNTS)
 def test_sum_of_one_row_data_sets_at_block_sizes(instruction_set, dtype, n_rows):
-    problem = awkward_arrays.ordinary(n_rows, 2, dtype)
-    keywords = {"loss": "logistic", "intercept": True}
-    assert (
-        all_integers(*problem, **keywords).tolist() == per_record(*problem, **keywords).sum(axis=0).tolist()
-    )
+    assert_sum_of_records(*awkward_arrays.ordinary(n_rows, 2, dtype), loss="logistic", intercept=True)
 
 
 @dtypes
@@ -102,15 +90,8 @@ def test_sum_of_one_row_data_sets_at_block_sizes(instruction_set, dtype, n_rows)
 @given(loss=st.sampled_from(numpy_kernels.LOSSES), data=st.data())
 def test_deletion_order_and_chunks(dtype, loss, data):
     width = data.draw(st.sampled_from([1, 5, 16, 17, 40]))
-    x, y, w, direction = awkward_arrays.awkward(width, dtype)
-    keywords = {"loss": loss, "intercept": data.draw(st.booleans())}
-    each = per_record(x, y, w, direction, **keywords)
-    order = data.draw(st.permutations(range(len(x))))
-    kept = np.array(order[: data.draw(st.integers(1, len(x)))])
-    cut = data.draw(st.integers(0, len(kept)))
-    pieces = [kept[:cut], kept[cut:]]
-    sums = [all_integers(x[p], y[p], w, direction, **keywords) for p in pieces if len(p)]
-    assert sum(sums).tolist() == each[kept].sum(axis=0).tolist()
+    problem = awkward_arrays.awkward(width, dtype)
+    assert_chunks_add_up(data, *problem, loss=loss, intercept=data.draw(st.booleans()))
 
 
 @dtypes
@@ -192,8 +173,8 @@ def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
             assert n_public * clip / a.grid <= 2.0**51
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("intercept", [False, True])
+@dtypes
+@intercepts
 def test_kept_predictions_change_no_bit_of_a_line_search(instruction_set, dtype, intercept):
     x, y, w, direction = awkward_arrays.ordinary(1100, 7, dtype)
     x[5], x[700, 3] = np.nan, np.inf
@@ -203,7 +184,7 @@ def test_kept_predictions_change_no_bit_of_a_line_search(instruction_set, dtype,
         for steps in (np.linspace(0.0, 2.0, 21), np.array([0.0, 0.5, 7.0])):
             fresh = bind(x, y, intercept, 1.5)
             expected = loss_integers(fresh, loss, w, direction, 0.5, 2.0**-20, steps=steps)
-            rows.clipped_gradient_sum(spec(loss), w, 0.25, 2.0**-20, 2, keep_predictions=True)
+            gradient_integers(rows, loss, w, 0.25, 2.0**-20, 2, keep_predictions=True)
             for at in (w, w + 1.0):  # the kept ones, and other weights
                 found = loss_integers(rows, loss, at, direction, 0.5, 2.0**-20, threads=2, steps=steps)
                 other = loss_integers(fresh, loss, at, direction, 0.5, 2.0**-20, steps=steps)

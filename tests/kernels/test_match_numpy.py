@@ -13,7 +13,7 @@ from reference.kernel_calls import (
     gradient_integers,
     loss_integers,
     plain_sums,
-    spec,
+    predictions,
     weights,
 )
 
@@ -77,7 +77,7 @@ def test_row_norms(dtype, width, intercept):
 def test_predictions(dtype, width, intercept):
     x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
     w = weights(w, x, intercept)
-    got = bind(x, y, intercept, ROW_NORM).predictions(w, 1)
+    got = predictions(bind(x, y, intercept, ROW_NORM), w)
     exact = numpy_kernels.predictions(x, w, intercept=intercept, row_norm=ROW_NORM)
     assert np.all(np.abs(got - exact) <= prediction_error(x, w, intercept))
 
@@ -150,7 +150,7 @@ def test_precise_gradient_sum(dtype, width, intercept):
     x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
     w = weights(w, x, intercept)
     rows = bind(x, y, intercept, ROW_NORM)
-    gradient, total = rows.gradient_sum(spec("logistic"), w, 1, precise=True)
+    gradient, total = plain_sums(rows, "logistic", w, precise=True)
     wide = bind(x.astype(float), y.astype(float), intercept, ROW_NORM)
     expected, expected_total = plain_sums(wide, "logistic", w)
     np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-13)

@@ -5,20 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dperm._kernels import row_kernels
 from reference import awkward_arrays, numpy_kernels
-from reference.kernel_calls import bind, spec, weights
-from reference.tabular_data import NUMERIC_DTYPES, one_hot, random_table
+from reference.kernel_calls import (
+    bind,
+    dtypes,
+    each_loss,
+    gradient_integers,
+    intercepts,
+    on_each_instruction_set,
+    run,
+    weights,
+)
+from reference.tabular_data import both, numeric_dtypes, random_table
 
 GRID = 2.0**-23
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-
-
-def source(table):
-    layout = table.layout
-    return row_kernels.TabularSource(
-        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-    )
 
 
 def several(w, k):
@@ -37,20 +37,19 @@ def grids(k):
 def together(rows, loss, w, threads=1, folds=None, left_out=None):
     if folds is not None and left_out is None:
         left_out = np.arange(len(w), dtype=np.int32)
-    return rows.clipped_gradient_sums(
-        spec(loss), w, clips(len(w)), grids(len(w)), threads, folds, left_out
-    ).tolist()
+    arguments = {"inner_clips": clips(len(w)), "grids": grids(len(w)), "folds": folds, "left_out": left_out}
+    return run(rows, "clipped_gradient_sums", threads, loss=loss, w=w, **arguments).tolist()
 
 
 def one_by_one(rows, loss, w):
     return [
-        rows.clipped_gradient_sum(spec(loss), own, clip, grid, 1).tolist()
+        gradient_integers(rows, loss, own, clip, grid).tolist()
         for own, clip, grid in zip(w, clips(len(w)), grids(len(w)), strict=True)
     ]
 
 
 @dtypes
-@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@intercepts
 @pytest.mark.parametrize("width", [1, 5, 8, 16, 17, 33, 64, 100, 131])
 def test_integers_are_those_of_single_passes(instruction_set, dtype, intercept, width):
     x, y, w, _ = awkward_arrays.awkward(width, dtype)
@@ -61,7 +60,7 @@ def test_integers_are_those_of_single_passes(instruction_set, dtype, intercept, 
 
 
 @dtypes
-@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+@each_loss
 def test_every_loss(dtype, loss):
     x, y, w, _ = awkward_arrays.awkward(21, dtype)
     rows = bind(x, y, True, 1.5)
@@ -74,12 +73,14 @@ def test_every_loss(dtype, loss):
 def test_threads_and_instruction_sets_do_not_change_a_bit(keep_instruction_set, dtype, n_rows):
     x, y, w, _ = awkward_arrays.ordinary(n_rows, 19, dtype)
     folds = np.random.default_rng(n_rows).integers(-1, 5, n_rows).astype(np.int32)
-    models, results = several(weights(w, x, True), 5), []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
+    models = several(weights(w, x, True), 5)
+
+    def in_threads():
         rows = bind(x, y, True, 1.5)
-        results += [together(rows, "logistic", models, threads, folds) for threads in (1, 2, 3)]
-    assert results == [results[0]] * len(results)
+        return [together(rows, "logistic", models, threads, folds) for threads in (1, 2, 3)]
+
+    results = on_each_instruction_set(in_threads)
+    assert all(result == results[0][0] for on_one in results for result in on_one)
 
 
 @settings(max_examples=40, deadline=None)
@@ -97,11 +98,8 @@ def test_a_model_does_not_see_its_fold(n_rows, k, width, single, seed):
         seen = folds != left_out[own]
         expected = [0] * width
         if seen.any():
-            expected = (
-                bind(x[seen], y[seen])
-                .clipped_gradient_sum(spec("logistic"), models[own], clips(k)[own], grids(k)[own], 1)
-                .tolist()
-            )
+            rows = bind(x[seen], y[seen])
+            expected = gradient_integers(rows, "logistic", models[own], clips(k)[own], grids(k)[own]).tolist()
         assert made[own] == expected
 
 
@@ -109,7 +107,7 @@ def test_a_model_does_not_see_its_fold(n_rows, k, width, single, seed):
 def test_rows_that_count_more_than_once(dtype):
     x, y, w, _ = awkward_arrays.ordinary(200, 11, dtype)
     counts = np.random.default_rng(0).integers(1, 4, 200)
-    merged = row_kernels.DenseRows(x, y, True, 1.5, 1, counts)
+    merged = bind(x, y, True, 1.5, 1, counts)
     repeated = bind(np.repeat(x, counts, axis=0), np.repeat(y, counts), True, 1.5)
     models = several(weights(w, x, True), 5)
     assert together(merged, "logistic", models) == together(repeated, "logistic", models)
@@ -135,8 +133,7 @@ TABLE_LAYOUTS = {
 
 def assert_tables_agree(table, y, k, threads=1, counts=None, folds=None, loss="logistic"):
     """Sums over a table against those of single passes over it, and of the dense rows."""
-    rows = row_kernels.DenseRows(source(table), y, True, 1.5, 1, counts)
-    dense = row_kernels.DenseRows(one_hot(table), y, True, 1.5, 1, counts)
+    rows, dense = both(table, y, counts=counts)
     models = several(np.random.default_rng(k).normal(size=table.n_columns + 1), k)
     left_out = (np.arange(k, dtype=np.int32) * 2 + 1) % 4
     made = together(rows, loss, models, threads, folds, left_out)
@@ -145,7 +142,7 @@ def assert_tables_agree(table, y, k, threads=1, counts=None, folds=None, loss="l
         assert made == one_by_one(rows, loss, models)
 
 
-@pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dtype: dtype.__name__)
+@numeric_dtypes
 @pytest.mark.parametrize("parts", TABLE_LAYOUTS.values(), ids=TABLE_LAYOUTS)
 def test_tables(instruction_set, dtype, parts):
     table = random_table(133, parts, dtype)
@@ -154,7 +151,7 @@ def test_tables(instruction_set, dtype, parts):
         assert_tables_agree(table, y, k)
 
 
-@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+@each_loss
 def test_tables_with_counts_and_folds(loss):
     rng = np.random.default_rng(2)
     table, y = random_table(200, TABLE_LAYOUTS["both"]), rng.choice([-1.0, 1.0], 200)

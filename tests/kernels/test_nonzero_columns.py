@@ -1,20 +1,34 @@
 """Passes by the nonzero columns of a table: still the integers of the dense one-hot matrix, bit for bit."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dperm._kernels import row_kernels
-from reference.kernel_calls import EXAMPLES, spec
-from reference.tabular_data import LAYOUTS, NUMERIC_DTYPES, one_hot, random_table, spoil
+from reference.kernel_calls import (
+    CLIP,
+    EVEN_STEPS,
+    EXAMPLES,
+    assert_same_passes,
+    bind,
+    gradient_integers,
+    loss_integers,
+    predictions,
+)
+from reference.tabular_data import (
+    LAYOUTS,
+    NUMERIC_DTYPES,
+    both,
+    random_table,
+    random_weights,
+    source_of,
+    spoil,
+    targets,
+)
+from reference.tabular_data import numeric_dtypes as dtypes
+from reference.threads import in_threads
 
-CLIP, GRID, ROW_NORM = 0.5, 2.0**-33, 1.5
-EVEN_STEPS = np.linspace(0.0, 2.0, 9)
-UNEVEN_STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3])
-dtypes = pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dtype: dtype.__name__)
+GRID = 2.0**-33
 
 
 def runs(n_rows, parts, dtype=np.float32, seed=0):
@@ -33,55 +47,19 @@ def runs(n_rows, parts, dtype=np.float32, seed=0):
     return table.with_rows(numeric, table.codes)
 
 
-def targets(n_rows, seed=0):
-    rng = np.random.default_rng([seed, n_rows])
-    y = np.where(rng.random(n_rows) < 0.5, -1.0, 1.0)
-    y[rng.random(n_rows) < 0.02] = np.nan
-    return y
-
-
-def weights(table, intercept=True, seed=0, scale=1.0):
-    return scale * np.random.default_rng([seed, 5]).normal(size=table.n_columns + intercept)
-
-
-def bound(matrix, y, intercept=True, *, counts=None, row_norm=ROW_NORM):
-    return row_kernels.DenseRows(matrix, y, intercept, row_norm, 1, counts)
-
-
-def rows_by_nonzero_columns(table, y, intercept=True, **keywords):
-    """Rows whose passes go by nonzero columns from the third on."""
-    layout = table.layout
-    source = row_kernels.TabularSource(
-        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-    )
-    rows = bound(source, y, intercept, **keywords)
+def both_after_two_passes(table, y, *arguments, **keywords):
+    """Rows whose passes go by nonzero columns from the third on, and the dense ones."""
+    rows, dense = both(table, y, *arguments, **keywords)
     for _ in range(2):
-        assert source.nonzero_bytes == 0
-        rows.predictions(weights(table, intercept), 1)
-    return rows
+        assert rows.x.nonzero_bytes == 0
+        predictions(rows, np.ones(rows.x.shape[1] + 1))
+    return rows, dense
 
 
-def passes(rows, loss, w, direction, threads=1):
-    kernel, n = spec(loss), len(rows.y)
-    clip_norms = np.exp(np.random.default_rng(n).normal(size=n))
-    batch = np.flatnonzero(np.random.default_rng(3).random(n) < 0.4)
-    return {
-        "gradient": rows.clipped_gradient_sum(kernel, w, CLIP, GRID, threads),
-        "other lengths": rows.clipped_gradient_sum(kernel, w, CLIP, GRID, threads, clip_norms=clip_norms),
-        "batch": rows.clipped_gradient_sum(kernel, w, CLIP, GRID, threads, batch),
-        "even steps": rows.clipped_loss_sums(kernel, w, direction, EVEN_STEPS, CLIP, GRID, threads),
-        "uneven steps": rows.clipped_loss_sums(kernel, w, direction, UNEVEN_STEPS, CLIP, GRID, threads),
-        "predictions": rows.predictions(w, threads),
-        "kept": rows.clipped_gradient_sum(kernel, w, CLIP, GRID, threads, keep_predictions=True),
-        "from kept": rows.clipped_loss_sums(kernel, w, direction, EVEN_STEPS, CLIP, GRID, threads),
-    }
-
-
-def assert_same_passes(by_columns, dense, *arguments, **keywords):
-    assert by_columns.x.nonzero_bytes > 0
-    expected = passes(dense, *arguments, **keywords)
-    for name, result in passes(by_columns, *arguments, **keywords).items():
-        np.testing.assert_array_equal(result, expected[name], err_msg=name, strict=True)
+def assert_passes_by_columns_agree(table, y, loss="logistic", **keywords):
+    rows, dense = both_after_two_passes(table, y)
+    assert rows.x.nonzero_bytes > 0
+    assert_same_passes(rows, dense, loss, *random_weights(table), **keywords)
 
 
 @pytest.mark.parametrize("layout", ["KDD", "numbers, groups of units", "mixed", "alternating"])
@@ -89,26 +67,18 @@ def assert_same_passes(by_columns, dense, *arguments, **keywords):
 @pytest.mark.parametrize("n_rows", [77, 1600])
 def test_every_pass_gives_the_integers_of_the_dense_matrix(instruction_set, layout, dtype, n_rows):
     table = spoil(runs(n_rows, LAYOUTS[layout], dtype))
-    y = targets(n_rows)
-    w, direction = weights(table), weights(table, seed=1)
-    assert_same_passes(rows_by_nonzero_columns(table, y), bound(one_hot(table), y), "logistic", w, direction)
+    batch = np.flatnonzero(np.random.default_rng(3).random(n_rows) < 0.4)
+    assert_passes_by_columns_agree(table, targets(n_rows), batch=batch)
 
 
 @pytest.mark.parametrize("loss", sorted(EXAMPLES))
 def test_every_loss(instruction_set, loss):
-    table = spoil(runs(300, LAYOUTS["KDD"]))
-    y = targets(300)
-    w, direction = weights(table), weights(table, seed=1)
-    assert_same_passes(rows_by_nonzero_columns(table, y), bound(one_hot(table), y), loss, w, direction)
+    assert_passes_by_columns_agree(spoil(runs(300, LAYOUTS["KDD"])), targets(300), loss)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_change_nothing(threads):
-    table = runs(9001, LAYOUTS["KDD"])
-    y = targets(9001)
-    w, direction = weights(table), weights(table, seed=1)
-    rows = rows_by_nonzero_columns(table, y)
-    assert_same_passes(rows, bound(one_hot(table), y), "logistic", w, direction, threads=threads)
+    assert_passes_by_columns_agree(runs(9001, LAYOUTS["KDD"]), targets(9001), threads=threads)
 
 
 @given(
@@ -123,84 +93,62 @@ def test_threads_change_nothing(threads):
 @settings(max_examples=100)
 def test_random_layouts(parts, dtype, n_rows, intercept, row_norm, scale, seed):
     table = spoil(runs(n_rows, parts, dtype, seed), seed)
-    y = targets(n_rows, seed)
-    by_columns = rows_by_nonzero_columns(table, y, intercept, row_norm=row_norm)
-    assume(by_columns.x.nonzero_bytes > 0)
-    w, direction = (weights(table, intercept, seed + k, scale) for k in (0, 1))
-    dense = bound(one_hot(table), y, intercept, row_norm=row_norm)
-    assert_same_passes(by_columns, dense, "logistic", w, direction)
+    rows, dense = both_after_two_passes(table, targets(n_rows, seed), intercept, row_norm)
+    assume(rows.x.nonzero_bytes > 0)
+    assert_same_passes(rows, dense, "logistic", *random_weights(table, intercept, scale, seed))
 
 
 @dtypes
 @pytest.mark.parametrize("most", [3, 2**40])
 def test_rows_with_counts_are_rows_repeated(instruction_set, dtype, most):
     table = spoil(runs(200, LAYOUTS["KDD"], dtype))
-    y = targets(200)
     rng = np.random.default_rng(2)
     counts = np.where(rng.random(200) < 0.5, 1, rng.integers(2, most, 200))
     counts[100:150] = 1  # whole blocks of single records
-    w, direction = weights(table), weights(table, seed=1)
-    by_columns = rows_by_nonzero_columns(table, y, counts=counts)
-    dense = bound(one_hot(table), y, counts=counts)
-    for call in (
-        lambda rows: rows.clipped_gradient_sum(spec("logistic"), w, CLIP, 2.0**-10, 2),
-        lambda rows: rows.clipped_loss_sums(spec("logistic"), w, direction, EVEN_STEPS, CLIP, 2.0**-10, 2),
+    w, direction = random_weights(table)
+    by_columns, dense = both_after_two_passes(table, targets(200), counts=counts)
+    for sums in (
+        lambda rows: gradient_integers(rows, "logistic", w, CLIP, 2.0**-10, 2),
+        lambda rows: loss_integers(rows, "logistic", w, direction, CLIP, 2.0**-10, 2, EVEN_STEPS),
     ):
-        np.testing.assert_array_equal(call(by_columns), call(dense), strict=True)
+        np.testing.assert_array_equal(sums(by_columns), sums(dense), strict=True)
 
 
 def test_a_table_that_is_not_short_by_nonzero_columns_is_read_as_it_is():
     for parts in [(0,) * 38, (300, 5, 300), (0,) * 10 + (70, 11), (5000,)]:
         table = random_table(2000, parts)
-        rows = rows_by_nonzero_columns(table, targets(2000))
-        w = weights(table)
-        expected = bound(one_hot(table), rows.y).clipped_gradient_sum(spec("huber"), w, CLIP, GRID, 1)
+        rows, dense = both_after_two_passes(table, targets(2000))
+        w, _ = random_weights(table)
+        expected = gradient_integers(dense, "huber", w, CLIP, GRID)
         for _ in range(3):
-            sums = rows.clipped_gradient_sum(spec("huber"), w, CLIP, GRID, 2)
-            np.testing.assert_array_equal(sums, expected)
+            np.testing.assert_array_equal(gradient_integers(rows, "huber", w, CLIP, GRID, 2), expected)
         assert rows.x.nonzero_bytes == 0
 
 
 def test_batches_alone_make_no_nonzero_columns():
     table = runs(400, LAYOUTS["KDD"])
-    layout = table.layout
-    source = row_kernels.TabularSource(
-        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-    )
-    rows = bound(source, targets(400))
+    rows, (w, _) = bind(source_of(table), targets(400), True), random_weights(table)
     for _ in range(5):
-        rows.clipped_gradient_sum(spec("logistic"), weights(table), CLIP, GRID, 1, np.arange(0, 400, 3))
-    assert source.nonzero_bytes == 0
+        gradient_integers(rows, "logistic", w, CLIP, GRID, batch=np.arange(0, 400, 3))
+    assert rows.x.nonzero_bytes == 0
 
 
 def test_memory_is_less_than_an_eighth_of_the_dense_matrix():
     table = runs(20_000, LAYOUTS["KDD"])
-    rows = rows_by_nonzero_columns(table, targets(20_000))
+    rows, _ = both_after_two_passes(table, targets(20_000))
     assert 0 < rows.x.nonzero_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
 
 
 def test_passes_of_several_threads_at_once_agree():
     """The second of them makes the nonzero columns while others read the table."""
     table = runs(6000, LAYOUTS["KDD"])
-    layout, y, w = table.layout, targets(6000), weights(table)
-    source = row_kernels.TabularSource(
-        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-    )
-    rows = bound(source, y)
+    (rows, dense), (w, _) = both(table, targets(6000)), random_weights(table)
     results = []
-    start = threading.Barrier(6)
-
-    def work():
-        start.wait()
-        results.extend(rows.clipped_gradient_sum(spec("logistic"), w, CLIP, GRID, 2) for _ in range(4))
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    expected = bound(one_hot(table), y).clipped_gradient_sum(spec("logistic"), w, CLIP, GRID, 1)
+    in_threads(
+        lambda _: results.extend(gradient_integers(rows, "logistic", w, CLIP, GRID, 2) for _ in range(4)), 6
+    )
+    expected = gradient_integers(dense, "logistic", w, CLIP, GRID)
     assert len(results) == 24
     for result in results:
         np.testing.assert_array_equal(result, expected)
-    assert source.nonzero_bytes > 0
+    assert rows.x.nonzero_bytes > 0

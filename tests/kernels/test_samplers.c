@@ -1,16 +1,5 @@
-/*
- * The samplers without Python, for sanitizers: awkward and failing streams, buffers of every size.
- *
- * cc -std=c11 -g -O1 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc
- *    -DKERNEL_LEVEL=baseline tests/kernels/test_samplers.c csrc/bulk_dispatch.c
- *    csrc/bulk_instances.c csrc/discrete_laplace.c csrc/exponential_mechanism.c csrc/half_normal.c
- *    csrc/noisy_selection.c csrc/norm_laplace.c csrc/norm_laplace_float.c csrc/normals_float.c
- *    csrc/poisson_sample.c csrc/random_bits.c csrc/rounded_gaussian.c csrc/sparse_sample.c
- *    csrc/uniform_integers.c -lm -o test_samplers && ./test_samplers
- *
- * With -march=x86-64-v3 or -v4 added, the wider loops over arrays run under the name of the
- * baseline.
- */
+/* The samplers without Python, for sanitizers: awkward and failing streams, buffers of every size.
+ * Built and run by .ci/steps/4-c-programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

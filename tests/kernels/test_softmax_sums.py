@@ -5,16 +5,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dperm._kernels import row_kernels
 from reference import awkward_arrays, softmax_kernels
+from reference.kernel_calls import (
+    assert_chunks_add_up,
+    assert_sum_of_records,
+    dtypes,
+    gradient_integers,
+    intercepts,
+    loss_integers,
+    on_each_instruction_set,
+    plain_sums,
+    predictions,
+)
 from reference.numpy_kernels import scaled_rows
-from reference.softmax_kernels import STEPS, all_integers, bind, class_problem, weights
+from reference.softmax_kernels import SOFTMAX, STEPS, all_integers, bind, class_problem, weights
 
 ROW_NORM, CLIP, GRID = 1.5, 0.6, 2.0**-22
 # Columns around the lanes of a unit and several of them, classes around tiles of five.
 SHAPES = [(1, 2), (3, 5), (7, 6), (8, 11), (9, 10), (15, 3), (16, 4), (17, 10), (33, 2), (64, 5), (65, 11)]
-dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
-intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 shapes = pytest.mark.parametrize(("width", "n_classes"), SHAPES)
 
 
@@ -61,12 +69,12 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
     from_slopes = rows.T @ np.broadcast_to(slope, (len(x), n_classes))
 
     exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
-    got = bound.clipped_gradient_sum((), w, CLIP, GRID, 1) * GRID
+    got = gradient_integers(bound, SOFTMAX, w, CLIP, GRID) * GRID
     # a residual's error also moves the factor of the clip: once more its share of the norm
     allowed = len(x) * (GRID / 2 + 4 * unit_roundoff(dtype) * CLIP) + 3 * from_slopes.max()
     assert np.abs(got - exact).max() <= allowed
 
-    gradient, total = bound.gradient_sum((), w, 1)
+    gradient, total = plain_sums(bound, SOFTMAX, w)
     exact_gradient, exact_total = softmax_kernels.gradient_sum(x, y, w, **keywords)
     each = np.abs(softmax_kernels.gradients(x, y, w, **keywords)).astype(float)
     allowed = (32 + 4) * unit_roundoff(dtype) * each.sum(axis=0) + from_slopes + 1e-13
@@ -75,14 +83,14 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
     assert abs(total - exact_total) <= errors.sum() + 1e-13 * exact_total
 
     clip, grid = 1.25, 2.0**-38
-    values = bound.clipped_loss_sums((), w, direction, STEPS, clip, grid, 1) * grid
+    values = loss_integers(bound, SOFTMAX, w, direction, clip, grid, steps=STEPS) * grid
     exact_values = softmax_kernels.clipped_loss_sums(x, y, w, direction, STEPS, clip, **keywords)
     away = np.where(finite, 2 * score_errors(x, direction, intercept).max(axis=1), 0).sum()
     assert np.all(
         np.abs(values - exact_values) <= len(x) * grid + errors.sum() + np.abs(STEPS) * away + 1e-12
     )
 
-    scores = bound.predictions(w, 1)
+    scores = predictions(bound, w)
     exact_scores = softmax_kernels.scores(x, w, **keywords)
     assert np.isnan(scores[11]).all()
     good = np.isfinite(x).all(axis=1) & np.isfinite(y)
@@ -101,7 +109,7 @@ def test_the_test_data_reach_every_branch():
 def test_many_classes(instruction_set, dtype):
     x, y, w, _ = ordinary(50, 20, dtype, 1000)
     keywords = {"intercept": True, "row_norm": ROW_NORM}
-    got = bind(x, y, True).clipped_gradient_sum((), w, CLIP, GRID, 1) * GRID
+    got = gradient_integers(bind(x, y, True), SOFTMAX, w, CLIP, GRID) * GRID
     exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
     assert np.abs(got - exact).max() <= 50 * (GRID + 40 * unit_roundoff(dtype))
 
@@ -111,11 +119,11 @@ def test_small_residuals_and_losses_keep_their_digits(instruction_set, gap):
     """A record that is all but certain: q_y = 1 - exp(-gap), whose residual is no difference of ones."""
     x, y = np.ones((1, 1)), np.zeros(1)
     w = np.array([[gap, 0.0]])
-    gradient, total = bind(x, y).gradient_sum((), w, 1)
+    gradient, total = plain_sums(bind(x, y), SOFTMAX, w)
     other = np.exp(-min(gap, 708.0)) / (1 + np.exp(-gap))
     assert np.allclose(gradient, [[-other, other]], rtol=1e-14, atol=0)
     assert abs(total - np.log1p(np.exp(-gap))) < 1e-15
-    gradient, total = bind(x, 1 - y).gradient_sum((), w, 1)
+    gradient, total = plain_sums(bind(x, 1 - y), SOFTMAX, w)
     assert total == pytest.approx(gap + np.log1p(np.exp(-gap)), rel=1e-15)
     assert np.allclose(gradient, np.array([[1, -1]]) * (1 - other), rtol=1e-15)
 
@@ -123,17 +131,11 @@ def test_small_residuals_and_losses_keep_their_digits(instruction_set, gap):
 def test_logarithm_of_the_sum(instruction_set):
     """Equal scores: the loss is log K for every K."""
     for n_classes in range(2, 1001):
-        loss = bind(np.ones((1, 1)), np.zeros(1)).gradient_sum((), np.zeros((1, n_classes)), 1)[1]
+        loss = plain_sums(bind(np.ones((1, 1)), np.zeros(1)), SOFTMAX, np.zeros((1, n_classes)))[1]
         assert abs(loss - np.log(n_classes)) <= 2e-15, n_classes
 
 
 # -- a record's integers are its own -----------------------------------------------------------------
-
-
-def per_record(x, y, w, direction, **keywords):
-    """Integers of every one-row data set: Python integers, so that their sum cannot overflow."""
-    each = [all_integers(x[i : i + 1], y[i : i + 1], w, direction, **keywords) for i in range(len(x))]
-    return np.array(each).astype(object)
 
 
 @dtypes
@@ -144,7 +146,7 @@ def test_threads_do_not_change_a_bit(instruction_set, dtype, intercept, threads)
     one, many = (all_integers(*problem, intercept=intercept, threads=n) for n in (1, threads))
     assert np.array_equal(one, many)
     x, y, w, _ = problem
-    one, many = (bind(x, y, True, threads=n).gradient_sum((), w, n) for n in (1, threads))
+    one, many = (plain_sums(bind(x, y, True, threads=n), SOFTMAX, w, n) for n in (1, threads))
     assert np.array_equal(one[0], many[0])
     assert one[1] == many[1]
 
@@ -154,14 +156,13 @@ def test_threads_do_not_change_a_bit(instruction_set, dtype, intercept, threads)
 @shapes
 def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, intercept, width, n_classes):
     x, y, w, direction = awkward(width, dtype, n_classes)
-    results = []
-    for name in row_kernels.instruction_sets():
-        row_kernels.use_instruction_set(name)
+
+    def compute():
         rows, at = bind(x, y, intercept), weights(w, intercept)
-        gradient, loss = rows.gradient_sum((), at, 1)
-        results.append(
-            [all_integers(x, y, w, direction, intercept=intercept), gradient, loss, rows.predictions(at, 1)]
-        )
+        exact = all_integers(x, y, w, direction, intercept=intercept)
+        return exact, *plain_sums(rows, SOFTMAX, at), predictions(rows, at)
+
+    results = on_each_instruction_set(compute)
     for other in results[1:]:
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(results[0], other, strict=True))
 
@@ -170,17 +171,13 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, interc
 @intercepts
 @pytest.mark.parametrize(("width", "n_classes"), [(1, 6), (8, 2), (15, 5), (17, 7), (65, 3)])
 def test_sum_of_one_row_data_sets(instruction_set, dtype, intercept, width, n_classes):
-    problem = awkward(width, dtype, n_classes)
-    whole = all_integers(*problem, intercept=intercept)
-    assert whole.tolist() == per_record(*problem, intercept=intercept).sum(axis=0).tolist()
+    assert_sum_of_records(*awkward(width, dtype, n_classes), integers=all_integers, intercept=intercept)
 
 
 @dtypes
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 4097])
 def test_sum_of_one_row_data_sets_at_block_sizes(dtype, n_rows):
-    problem = ordinary(n_rows, 2, dtype, 3)
-    whole = all_integers(*problem, intercept=True)
-    assert whole.tolist() == per_record(*problem, intercept=True).sum(axis=0).tolist()
+    assert_sum_of_records(*ordinary(n_rows, 2, dtype, 3), integers=all_integers, intercept=True)
 
 
 @dtypes
@@ -192,13 +189,13 @@ def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dt
     batch = np.sort(np.random.default_rng(size).choice(len(x), size, replace=False))
     whole = bind(x, y, True)
     for threads in (1, 2):
-        got = whole.clipped_gradient_sum((), w, CLIP, GRID, threads, batch)
+        got = gradient_integers(whole, SOFTMAX, w, CLIP, GRID, threads, batch=batch)
         expected = np.zeros(w.shape, dtype=np.int64)
         if size:
-            expected = bind(x[batch], y[batch], True).clipped_gradient_sum((), w, CLIP, GRID, 1)
+            expected = gradient_integers(bind(x[batch], y[batch], True), SOFTMAX, w, CLIP, GRID)
         assert np.array_equal(got, expected)
     with pytest.raises(IndexError):
-        whole.clipped_gradient_sum((), w, CLIP, GRID, 1, np.array([0, len(x)]))
+        gradient_integers(whole, SOFTMAX, w, CLIP, GRID, batch=np.array([0, len(x)]))
 
 
 @dtypes
@@ -206,15 +203,8 @@ def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dt
 @given(data=st.data())
 def test_deletion_order_and_chunks(dtype, data):
     width, n_classes = data.draw(st.sampled_from([1, 5, 17, 40])), data.draw(st.sampled_from([2, 6, 10]))
-    x, y, w, direction = awkward(width, dtype, n_classes)
-    keywords = {"intercept": data.draw(st.booleans())}
-    each = per_record(x, y, w, direction, **keywords)
-    order = data.draw(st.permutations(range(len(x))))
-    kept = np.array(order[: data.draw(st.integers(1, len(x)))])
-    cut = data.draw(st.integers(0, len(kept)))
-    pieces = [kept[:cut], kept[cut:]]
-    sums = [all_integers(x[p], y[p], w, direction, **keywords) for p in pieces if len(p)]
-    assert sum(sums).tolist() == each[kept].sum(axis=0).tolist()
+    problem, intercept = awkward(width, dtype, n_classes), data.draw(st.booleans())
+    assert_chunks_add_up(data, *problem, integers=all_integers, intercept=intercept)
 
 
 @pytest.mark.parametrize("n_rows", [4095, 4096, 4097])
@@ -225,8 +215,8 @@ def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits):
     w = np.array([[-2000.0, 0.0]])
     clip = 0.5
     rows = bind(x, y, row_norm=1.0)
-    integers = rows.clipped_gradient_sum((), w, clip, clip * 2.0**-bits, 1)
-    one = bind(x[:1], y[:1], row_norm=1.0).clipped_gradient_sum((), w, clip, clip * 2.0**-bits, 1)
+    integers = gradient_integers(rows, SOFTMAX, w, clip, clip * 2.0**-bits)
+    one = gradient_integers(bind(x[:1], y[:1], row_norm=1.0), SOFTMAX, w, clip, clip * 2.0**-bits)
     assert one[0, 1] == -one[0, 0] == pytest.approx(2.0**bits / np.sqrt(2.0), rel=1e-6)
     assert integers.tolist() == [[n_rows * int(v) for v in one[0]]]
 
@@ -262,8 +252,8 @@ def test_scores_that_overflow_never_pass(instruction_set, dtype, column):
     x[1] *= 1 if dtype == np.float32 else 1e10
     for sign in (1, -1):
         rows = bind(x, y, row_norm=np.finfo(float).max)
-        integers = rows.clipped_gradient_sum((), sign * w, 0.5, 2.0**-23, 1)
-        gradient, loss = rows.gradient_sum((), sign * w, 1)
+        integers = gradient_integers(rows, SOFTMAX, sign * w, 0.5, 2.0**-23)
+        gradient, loss = plain_sums(rows, SOFTMAX, sign * w)
         assert np.abs(integers).max() <= 2 * 2**22
         assert np.isfinite(gradient).all()
         assert np.isfinite(loss)
@@ -275,5 +265,5 @@ def test_a_clip_far_below_the_smallest_row(instruction_set, dtype):
     x = np.full((1, 4), np.finfo(dtype).max, dtype)
     rows = bind(x, np.zeros(1, dtype), row_norm=np.finfo(float).max)
     w = np.zeros((4, 3))
-    integers = rows.clipped_gradient_sum((), w, 2.0**-60, 2.0**-80, 1)
+    integers = gradient_integers(rows, SOFTMAX, w, 2.0**-60, 2.0**-80)
     assert (integers.astype(float) ** 2).sum() <= 2.0**40 * (1 + 2.0**-20)

@@ -96,17 +96,7 @@ static int64_t find_distinct(int n_threads) {
 }
 
 /* Rows that are not kept dense: a fingerprint of all passes over them. */
-static char memory[1 << 24];
-static size_t memory_used;
 static uint64_t fingerprint;
-
-static void *room(size_t bytes) {
-    void *array = memory + memory_used;
-    memory_used += (bytes + 63) / 64 * 64;
-    if (memory_used > sizeof memory)
-        exit(2);
-    return array;
-}
 
 static double number(void) {
     return 2.0 * (rand() / (double)RAND_MAX) - 1.0;
@@ -114,20 +104,16 @@ static double number(void) {
 
 static void add_integers(const char *what, const int64_t *values, int64_t count) {
     (void)what;
-    for (int64_t i = 0; i < count; i++)
-        fingerprint =
-            (fingerprint ^ (uint64_t)values[i]) * UINT64_C(0x100000001b3) ^ fingerprint >> 29;
+    fingerprint = fingerprint_of(fingerprint, values, count, 0);
 }
 
 static void add_reals(const char *what, const double *values, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        int64_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        add_integers(what, &bits, 1);
-    }
+    (void)what;
+    fingerprint = fingerprint_of(fingerprint, values, count, 1);
 }
 
-static const struct program races = {room, number, add_integers, add_reals};
+static const struct program races = {room_in_memory, &memory_used, number,       add_integers,
+                                     add_reals,      run_pass,     run_sgd_block};
 
 static void do_side_task(void *done) {
     ++*(int64_t *)done;

@@ -8,12 +8,13 @@ from scipy.stats import gamma, kstest
 
 from dperm.accounting import Ledger
 from dperm.accounting.budget import Budget
-from dperm.accounting.events import GaussianRelease, PureRelease
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.release import Releaser
 from dperm.private_values.bounded import Bounded
+from reference.goodness_of_fit import assert_fits, assert_rate
 from reference.noisy_selection import permute_and_flip_probabilities
 
 
@@ -48,19 +49,29 @@ def test_results_lie_on_the_grid():
     assert np.all(noisy * 2.0**10 == np.rint(noisy * 2.0**10))
 
 
-def test_charge_comes_before_the_draw():
-    door = releaser()
-    spent_at_draw = []
+#: Releases of epsilon 0.1, or of that noise multiplier, by the name of the noise that they draw.
+RELEASES = {
+    "gaussian": (lambda door: door.gaussian_sum(vector_sum(), 100.0), GaussianRelease(100.0)),
+    "norm_laplace": (lambda door: door.norm_laplace_sum(vector_sum(), 0.1), PureRelease(0.1)),
+    "exponential_mechanism": (lambda door: door.select(scores(), 0.1), ExponentialMechanismRelease(0.1)),
+    "permute_and_flip": (lambda door: door.select_permute_and_flip(scores(), 0.1), PureRelease(0.1)),
+    "report_noisy_min": (lambda door: door.select_laplace(scores(), 0.1), PureRelease(0.1)),
+}
 
-    def draw(bits, sigma, exponent, shape):
+
+@pytest.mark.parametrize("noise", RELEASES)
+def test_charge_comes_before_the_draw(noise):
+    release, event = RELEASES[noise]
+    door, spent_at_draw = releaser(epsilon=2.0), []
+
+    def draw(*_):
         spent_at_draw.append(door.budget.spent_units)
         raise RuntimeError("the source broke")
 
-    with replace_noise(gaussian=draw), pytest.raises(RuntimeError, match="source broke"):
-        door.gaussian_sum(vector_sum(), 100.0)
-    cost = GaussianRelease(100.0).cost_units("gdp")
-    assert spent_at_draw == [cost]
-    assert door.budget.spent_units == cost  # over-counted, never under-counted
+    with replace_noise(**{noise: draw}), pytest.raises(RuntimeError, match="source broke"):
+        release(door)
+    assert spent_at_draw == [event.cost_units("gdp")]
+    assert door.budget.spent_units == event.cost_units("gdp")  # over-counted, never under-counted
 
 
 def test_a_release_over_budget_draws_nothing():
@@ -106,21 +117,6 @@ def test_norm_laplace_is_one_vector_whatever_its_shape():
     assert kstest(radii, gamma(12, scale=0.5).cdf).pvalue > 1e-6
 
 
-def test_norm_laplace_is_charged_before_the_draw():
-    door = releaser(epsilon=2.0)
-    spent_at_draw = []
-
-    def draw(bits, scale, exponent, shape):
-        spent_at_draw.append(door.budget.spent_units)
-        raise RuntimeError("the source broke")
-
-    with replace_noise(norm_laplace=draw), pytest.raises(RuntimeError, match="source broke"):
-        door.norm_laplace_sum(vector_sum(), 0.1)
-    cost = PureRelease(0.1).cost_units("gdp")
-    assert spent_at_draw == [cost]
-    assert door.budget.spent_units == cost
-
-
 def test_norm_laplace_that_cannot_be_released_costs_nothing():
     door = releaser(epsilon=0.1)
     with replace_noise(norm_laplace=pytest.fail), pytest.raises(BudgetExceededError):
@@ -143,17 +139,14 @@ def test_selection_follows_the_exponential_mechanism():
     private = scores((5, 0, 9), add_or_remove=0.5)
     counts = np.bincount([door.select(private, 1.0) for _ in range(20_000)], minlength=3)
     weights = np.exp(-1.0 / 0.5 * np.array([5, 0, 9]) / 16.0)
-    expected = 20_000 * weights / weights.sum()
-    # chi-square, 2 degrees of freedom: above 30 with probability 3e-7
-    assert ((counts - expected) ** 2 / expected).sum() < 30.0
+    assert_fits(counts, weights / weights.sum())
 
 
 def test_replace_one_halves_the_rate_of_selection():
     door = releaser(epsilon=math.inf, neighbors="replace_one")
     private = scores((0, 16), add_or_remove=0.5)
-    chosen = np.array([door.select(private, 1.0) for _ in range(20_000)])
-    expected = 1.0 / (1.0 + math.exp(1.0))  # rate 1 / (2 * 0.5) on a difference of 1
-    assert abs(chosen.mean() - expected) < 5.2 * math.sqrt(expected * (1 - expected) / 20_000)
+    chosen = sum(door.select(private, 1.0) for _ in range(20_000))
+    assert_rate(chosen, 20_000, 1.0 / (1.0 + math.exp(1.0)))  # rate 1 / (2 * 0.5) on a difference of 1
 
 
 def test_laplace_selection_matches_its_closed_form():
@@ -170,25 +163,7 @@ def test_permute_and_flip_matches_its_exact_probabilities(neighbors, factor):
     private, public = scores((5, 0, 9, 3), add_or_remove=0.5), [0.0, 0.25, 0.0, 0.0]
     chosen = [door.select_permute_and_flip(private, 1.5, public) for _ in range(20_000)]
     rate = 1.5 / (16.0 * 0.5 * factor)  # per step of the grid of 1/16
-    expected = 20_000 * np.array(permute_and_flip_probabilities([5, 4, 9, 3], rate), dtype=float)
-    counts = np.bincount(chosen, minlength=4)
-    # chi-square, 3 degrees of freedom: above 33 with probability 3e-7
-    assert ((counts - expected) ** 2 / expected).sum() < 33.0
-
-
-def test_permute_and_flip_is_charged_before_the_draw():
-    door = releaser(epsilon=2.0)
-    spent_at_draw = []
-
-    def draw(bits, scores, rate):
-        spent_at_draw.append(door.budget.spent_units)
-        raise RuntimeError("the source broke")
-
-    with replace_noise(permute_and_flip=draw), pytest.raises(RuntimeError, match="source broke"):
-        door.select_permute_and_flip(scores(), 0.1)
-    cost = PureRelease(0.1).cost_units("gdp")
-    assert spent_at_draw == [cost]
-    assert door.budget.spent_units == cost
+    assert_fits(np.bincount(chosen, minlength=4), permute_and_flip_probabilities([5, 4, 9, 3], rate))
 
 
 def test_permute_and_flip_that_cannot_be_released_costs_nothing():

@@ -6,29 +6,38 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, kstest, norm
+from scipy.stats import kstest, norm
 
 from dperm._kernels import samplers
 from dperm.mechanisms import rounded_gaussian
 from dperm.mechanisms.noise import gaussian_integers, gaussian_scale
 from dperm.mechanisms.random_source import random_bits
-from reference.bit_reader import BitReader, ScriptedSource, pack
-from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
+from reference.bit_reader import (
+    BitReader,
+    ScriptedSource,
+    assert_equals_twin,
+    awkward_streams,
+    constant_bits,
+    pack,
+    scripted,
+)
+from reference.goodness_of_fit import (
+    FALSE_ALARM,
+    assert_fits,
+    assert_rate,
+    assert_uniform,
+    chi_square_p_value,
+    counts_within,
+)
 from reference.karney_gaussian import KarneyGaussian, rounded_gaussian_probabilities
 
 DRAWS = 1_000_000
 SCALES = [0.05, 0.15, 0.3, 1 / 3, 0.75, 1.0, 1.7, math.pi, 3.0, 10.0, 1000 / 7]
 
 
-def counts_and_probabilities(values, scale):
-    largest = math.ceil(7 * scale) + 1
-    assert np.abs(values).max() <= largest
-    counts = np.bincount(values.astype(np.int64) + largest, minlength=2 * largest + 1)
-    return counts, rounded_gaussian_probabilities(scale, largest)
-
-
 def p_value(values, scale):
-    return chi_square_p_value(*counts_and_probabilities(values, scale))
+    largest = math.ceil(7 * scale) + 1
+    return chi_square_p_value(counts_within(values, largest), rounded_gaussian_probabilities(scale, largest))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +80,7 @@ def test_neighbouring_draws_are_independent():
     pairs = np.bincount(3 * values[::2] + values[1::2], minlength=9)
     tail = norm.sf(0.5 / 0.6)
     cell = np.array([tail, 1 - 2 * tail, tail])
-    assert chi_square_p_value(pairs, np.outer(cell, cell).ravel()) > FALSE_ALARM
+    assert_fits(pairs, np.outer(cell, cell).ravel())
 
 
 @pytest.mark.parametrize("exponent", [20, 32, 40, 59])
@@ -79,8 +88,7 @@ def test_fine_grids_are_continuous_with_uniform_low_bits(exponent):
     draws = gaussian_integers(random_bits(10), 1.25, -exponent + 1, 200_000)
     scale = 1.25 * 2.0 ** (exponent - 1)
     assert kstest(draws / scale, norm.cdf).pvalue > FALSE_ALARM
-    low_bits = np.bincount(draws & 255, minlength=256)
-    assert chi_square_p_value(low_bits, np.full(256, 1 / 256)) > FALSE_ALARM
+    assert_uniform(draws & 255, 256)
 
 
 def test_results_beyond_the_limit_are_cut_off():
@@ -88,37 +96,29 @@ def test_results_beyond_the_limit_are_cut_off():
     draws = samplers.rounded_gaussian(random_bits(11), 1 << 63, 1, 100_000)  # scale 2^62
     assert abs(draws).max() == limit
     for sign in (-1, 1):
-        beyond = int((draws == sign * limit).sum())
-        assert binomtest(beyond, draws.size, norm.sf(1)).pvalue > FALSE_ALARM
+        assert_rate((draws == sign * limit).sum(), draws.size, norm.sf(1))
 
 
 # --- against the twin, bit for bit ---
 
 
-def assert_equals_twin(script, seed, numerator, shift, draws):
-    source = ScriptedSource(script, tail_seed=seed)
-    compiled = samplers.rounded_gaussian(samplers.RandomBits(source), numerator, shift, draws)
-    twin = KarneyGaussian(BitReader(source.given))
-    assert compiled.tolist() == [twin.draw(Fraction(numerator, 1 << shift)) for _ in range(draws)]
+def assert_draws_equal(source, numerator, shift, draws):
+    def twin(reader):
+        sampler = KarneyGaussian(reader)
+        return [sampler.draw(Fraction(numerator, 1 << shift)) for _ in range(draws)]
+
+    assert_equals_twin(source, lambda bits: samplers.rounded_gaussian(bits, numerator, shift, draws), twin)
 
 
-# Streams made of few different digits: ties, long sequences and restarts in nearly every draw.
-awkward_digits = st.lists(
-    st.sampled_from([0, 1, 2, 0x55555555, 0x7FFFFFFF, 0x80000000, 0xAAAAAAAA, 0xFFFFFFFE, 0xFFFFFFFF])
-    | st.integers(0, 2**32 - 1),
-    max_size=40,
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), st.integers(1, 2**63), st.integers(1, 63))
-def test_equals_twin_on_awkward_streams(digits, seed, numerator, shift):
-    assert_equals_twin(pack([(32, d) for d in digits]), seed, numerator, shift, draws=12)
+@settings(max_examples=300)
+@given(awkward_streams, st.integers(1, 2**63), st.integers(1, 63))
+def test_equals_twin_on_awkward_streams(source, numerator, shift):
+    assert_draws_equal(source, numerator, shift, draws=12)
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_equals_twin_on_random_streams(scale):
-    assert_equals_twin(b"", 1, *gaussian_scale(scale, 1.0), draws=2000)
+    assert_draws_equal(scripted([], 1), *gaussian_scale(scale, 1.0), draws=2000)
 
 
 @pytest.mark.parametrize("width", [1, 5])
@@ -169,7 +169,7 @@ def test_the_last_unit_decides_whether_more_bits_are_needed(numerator):
             continue
         for digit in (0, 0xFFFFFFFF):
             fields = [*INTEGER_PART_0, (32, x >> 32), *ACCEPT, (32, x & 0xFFFFFFFF), (32, digit), (32, digit)]
-            assert_equals_twin(pack(fields), 0, numerator, shift, draws=3)
+            assert_draws_equal(ScriptedSource(pack(fields), tail_seed=0), numerator, shift, draws=3)
         tested.add(excess)
     assert tested
 
@@ -181,9 +181,8 @@ def test_rounding_that_stays_open_is_an_error():
 
 @pytest.mark.parametrize("byte", [b"\x00", b"\xff"])
 def test_constant_streams_are_errors(byte):
-    bits = samplers.RandomBits(ScriptedSource(byte * 2_000_000))
     with pytest.raises(RuntimeError, match="broken"):
-        samplers.rounded_gaussian(bits, 3, 1, 1)
+        samplers.rounded_gaussian(constant_bits(byte), 3, 1, 1)
 
 
 # --- arguments ---

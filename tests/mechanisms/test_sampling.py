@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, kstest
 
-from dperm._kernels import row_kernels, samplers
+from dperm._kernels import samplers
 from dperm.mechanisms.block_counts import block_counts
 from dperm.mechanisms.noise import norm_laplace
 from dperm.mechanisms.random_source import random_bits
@@ -23,17 +23,21 @@ from dperm.mechanisms.sampling import (
     uniform_integers,
 )
 from reference import sampling as twin
-from reference.bit_reader import BitReader, ScriptedSource, pack
-from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
-
-awkward_digits = st.lists(
-    st.sampled_from([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]) | st.integers(0, 2**32 - 1), max_size=60
+from reference.bit_reader import (
+    ScriptedSource,
+    assert_equals_twin,
+    awkward_streams,
+    constant_bits,
+    pack,
+    samples_on_each_instruction_set,
 )
-
-
-def scripted(digits, seed):
-    return ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
-
+from reference.goodness_of_fit import (
+    FALSE_ALARM,
+    assert_fits,
+    assert_rate,
+    assert_uniform,
+    chi_square_p_value,
+)
 
 # --- Poisson ---
 
@@ -81,8 +85,9 @@ def test_rate_at_the_ends():
 def test_sizes_are_binomial(q, n, samples):
     bits = random_bits(1)
     sizes = [poisson_sample(bits, q, n).size for _ in range(samples)]
-    probabilities = binom.pmf(np.arange(n + 1), n, q)
-    assert chi_square_p_value(np.bincount(sizes, minlength=n + 1), probabilities) > FALSE_ALARM
+    largest = int(min(n, n * q + 20 * math.sqrt(n * q) + 30))  # beyond with probability below 1e-20
+    assert max(sizes) <= largest
+    assert_fits(np.bincount(sizes, minlength=largest + 1), binom.pmf(np.arange(largest + 1), n, q))
 
 
 @pytest.mark.parametrize("q", [0.01, 1 / 3, 0.9])
@@ -102,22 +107,28 @@ def test_neighbouring_rows_are_independent():
     flags[chosen] = 1
     patterns = np.bincount(flags.reshape(-1, 4) @ [8, 4, 2, 1], minlength=16)
     expected = [0.4 ** (p.bit_count()) * 0.6 ** (4 - p.bit_count()) for p in range(16)]
-    assert chi_square_p_value(patterns, expected) > FALSE_ALARM
+    assert_fits(patterns, expected)
     gaps = np.diff(chosen)
     lengths = np.arange(1, 60)
-    assert chi_square_p_value(np.bincount(gaps, minlength=60)[1:60], 0.4 * 0.6 ** (lengths - 1)) > FALSE_ALARM
+    assert_fits(np.bincount(gaps, minlength=60)[1:60], 0.4 * 0.6 ** (lengths - 1))
 
 
 def test_one_per_cent_of_the_rate_would_be_noticed():
     assert binomtest(poisson_sample(4, 0.0101, 60_000_000).size, 60_000_000, 0.01).pvalue < FALSE_ALARM
 
 
-@settings(max_examples=60, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), st.integers(0, 2**64 - 1), st.integers(0, 5000))
-def test_poisson_equals_twin(digits, seed, threshold, n):
-    source = scripted(digits, seed)
-    compiled = samplers.poisson_sample(samplers.RandomBits(source), threshold, n, 10)
-    assert compiled.tolist() == twin.poisson_sample(BitReader(source.given), threshold, n)
+def assert_poisson_equals_twin(source, threshold, n, room):
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.poisson_sample(bits, threshold, n, room),
+        lambda reader: twin.poisson_sample(reader, threshold, n),
+    )
+
+
+@settings(max_examples=60)
+@given(awkward_streams, st.integers(0, 2**64 - 1), st.integers(0, 5000))
+def test_poisson_equals_twin(source, threshold, n):
+    assert_poisson_equals_twin(source, threshold, n, room=10)
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 2047, 2048, 2049])
@@ -143,22 +154,14 @@ def test_ties_are_resolved_by_more_bits(n, low_bits):
 @pytest.mark.parametrize("threshold", [1 << 56, (1 << 56) - 1, (1 << 56) + 1, 0xFF << 56, (1 << 64) - 1, 1])
 def test_poisson_with_a_threshold_at_the_edge_of_a_lane(threshold):
     lanes = np.array([0, 1, 2, 0xFE, 0xFF] * 600, dtype=np.uint8)
-    source = ScriptedSource(lanes.tobytes(), tail_seed=5)
-    compiled = samplers.poisson_sample(samplers.RandomBits(source), threshold, 3000, 0)
-    assert compiled.tolist() == twin.poisson_sample(BitReader(source.given), threshold, 3000)
+    assert_poisson_equals_twin(ScriptedSource(lanes.tobytes(), tail_seed=5), threshold, 3000, room=0)
 
 
 def test_poisson_is_the_same_on_every_instruction_set_and_with_any_room():
-    used = samplers.instruction_set()
     cases = [(q, n) for q in (0.04, 0.5, 0.999) for n in (1, 64, 100, 2048, 70_001)]
     expected = [poisson_sample(6, q, n).tolist() for q, n in cases]
-    try:
-        for name in row_kernels.instruction_sets():
-            samplers.use_instruction_set(name)
-            assert samplers.instruction_set() == name
-            assert [poisson_sample(6, q, n).tolist() for q, n in cases] == expected
-    finally:
-        samplers.use_instruction_set(used)
+    for drawn in samples_on_each_instruction_set(lambda: [poisson_sample(6, q, n) for q, n in cases]):
+        assert [sample.tolist() for sample in drawn] == expected
     assert samplers.poisson_sample(random_bits(6), 1 << 63, 70_001, 0).tolist() == expected[9]
 
 
@@ -167,7 +170,7 @@ def test_a_sample_of_many_records():
     large = poisson_sample(1, 1e-6, n)
     assert large.dtype == poisson_sample(1, 0.5, 100).dtype == poisson_sample(1, 1.0, 100).dtype == np.int64
     assert np.all(np.diff(large) > 0)
-    assert binomtest(large.size, n, 1e-6).pvalue > FALSE_ALARM
+    assert_rate(large.size, n, 1e-6)
     assert kstest(large / n, "uniform").pvalue > FALSE_ALARM
 
 
@@ -199,18 +202,19 @@ def test_laws_at_the_smallest_rates(threshold):
     assert none == min(math.floor(exact * 2**1024), 2**1024 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
-    awkward_digits,
-    st.integers(0, 2**32),
+    awkward_streams,
     st.sampled_from([1 << 59, (1 << 59) - 1, 3**36, 1 << 55, 1 << 40]),
     st.integers(0, 30_000),
 )
-def test_sparse_sample_equals_twin(digits, seed, threshold, n):
+def test_sparse_sample_equals_twin(source, threshold, n):
     law, log2_block = block_counts(threshold)
-    source = scripted(digits, seed)
-    compiled = samplers.sparse_sample(samplers.RandomBits(source), law, log2_block, n, 0)
-    assert compiled.tolist() == twin.sparse_sample(BitReader(source.given), threshold, log2_block, n)
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.sparse_sample(bits, law, log2_block, n, 0),
+        lambda reader: twin.sparse_sample(reader, threshold, log2_block, n),
+    )
 
 
 @pytest.mark.parametrize("ties", [1, 2, 5])
@@ -235,8 +239,7 @@ def test_rows_of_a_block_are_drawn_evenly_and_in_pairs():
     q, block, blocks = 1 / 32, 128, 200_000
     chosen = poisson_sample(9, q, block * blocks)
     assert block_counts(1 << 59)[1] == 7
-    per_row = np.bincount(chosen % block, minlength=block)
-    assert chi_square_p_value(per_row, np.full(block, 1 / block)) > FALSE_ALARM
+    assert_uniform(chosen % block, block)
     flags = np.zeros((blocks, block), dtype=np.float32)  # counts below 2^24 are exact
     flags.reshape(-1)[chosen] = 1
     pairs = flags.T @ flags
@@ -245,7 +248,7 @@ def test_rows_of_a_block_are_drawn_evenly_and_in_pairs():
     assert abs(z).max() < 7  # of 8128; P(|z| > 7) = 3e-12, skewness 0.05
     assert abs((z**2).mean() - 1) < 6 * math.sqrt(2 / z.size) * 1.1
     sizes = np.bincount(flags.sum(axis=1).astype(int), minlength=block + 1)
-    assert chi_square_p_value(sizes, binom.pmf(np.arange(block + 1), block, q)) > FALSE_ALARM
+    assert_fits(sizes, binom.pmf(np.arange(block + 1), block, q))
 
 
 def test_a_source_of_ones_is_noticed():
@@ -284,7 +287,7 @@ def test_bad_number_of_rows(n):
 def test_small_bounds(bound):
     draws = uniform_integers(1, bound, 200_000)
     assert draws.min() >= 0
-    assert chi_square_p_value(np.bincount(draws, minlength=bound), np.full(bound, 1 / bound)) > FALSE_ALARM
+    assert_uniform(draws, bound)
 
 
 # Bounds for which a product or remainder without rejection would favour some results by a half.
@@ -295,8 +298,7 @@ def test_large_bounds(bound):
     assert kstest(draws / bound, "uniform").pvalue > FALSE_ALARM
     for modulus in (2, 3, 4, 7):
         # Remainders of a uniform number below such a bound are uniform but for less than 1e-9.
-        remainders = np.bincount(draws % modulus, minlength=modulus)
-        assert chi_square_p_value(remainders, np.full(modulus, 1 / modulus)) > FALSE_ALARM
+        assert_uniform(draws % modulus, modulus)
 
 
 def test_a_product_without_rejection_would_be_noticed():
@@ -308,13 +310,14 @@ def test_a_product_without_rejection_would_be_noticed():
 bounds = st.sampled_from([1, 2, 3, 3 << 30, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 3 << 61, 1 << 63])
 
 
-@settings(max_examples=100, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), bounds | st.integers(1, 2**63))
-def test_integers_equal_twin(digits, seed, bound):
-    source = scripted(digits, seed)
-    compiled = samplers.uniform_integers(samplers.RandomBits(source), bound, 30)
-    reader = BitReader(source.given)
-    assert compiled.tolist() == [twin.below(reader, bound) for _ in range(30)]
+@settings(max_examples=100)
+@given(awkward_streams, bounds | st.integers(1, 2**63))
+def test_integers_equal_twin(source, bound):
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.uniform_integers(bits, bound, 30),
+        lambda reader: [twin.below(reader, bound) for _ in range(30)],
+    )
 
 
 def test_shapes_and_bad_bounds():
@@ -332,8 +335,7 @@ def test_shapes_and_bad_bounds():
 def test_all_orders_are_equally_likely(n):
     bits, index = random_bits(1), {p: i for i, p in enumerate(itertools.permutations(range(n)))}
     drawn = [index[tuple(permutation(bits, n).tolist())] for _ in range(30_000)]
-    counts = np.bincount(drawn, minlength=len(index))
-    assert chi_square_p_value(counts, np.full(len(index), 1 / len(index))) > FALSE_ALARM
+    assert_uniform(drawn, len(index))
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -342,21 +344,22 @@ def test_long_permutations(narrow):
     orders = np.array([samplers.permutation(bits, n, narrow) for _ in range(6000)])
     assert orders.dtype == (np.int32 if narrow else np.int64)
     assert np.array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (6000, 1)))
-    uniform = np.full(n, 1 / n)
     for position in (0, 1, 127, 128, 171, 172, 299):
-        assert chi_square_p_value(np.bincount(orders[:, position], minlength=n), uniform) > FALSE_ALARM
+        assert_uniform(orders[:, position], n)
     pairs = 10 * (orders[:, 0] // 30) + orders[:, 299] // 30
     same = 30 * 29 / (300 * 299)
     expected = np.where(np.eye(10), same, 900 / (300 * 299)).ravel()
-    assert chi_square_p_value(np.bincount(pairs, minlength=100), expected) > FALSE_ALARM
+    assert_fits(np.bincount(pairs, minlength=100), expected)
 
 
-@settings(max_examples=60, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), st.integers(0, 400), st.booleans())
-def test_permutation_equals_twin(digits, seed, n, narrow):
-    source = scripted(digits, seed)
-    compiled = samplers.permutation(samplers.RandomBits(source), n, narrow)
-    assert compiled.tolist() == twin.permutation(BitReader(source.given), n)
+@settings(max_examples=60)
+@given(awkward_streams, st.integers(0, 400), st.booleans())
+def test_permutation_equals_twin(source, n, narrow):
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.permutation(bits, n, narrow),
+        lambda reader: twin.permutation(reader, n),
+    )
 
 
 def test_bad_permutations():
@@ -373,46 +376,43 @@ def test_bad_permutations():
 def test_all_sets_are_equally_likely(n, size):
     bits, index = random_bits(1), {s: i for i, s in enumerate(itertools.combinations(range(n), size))}
     drawn = [index[tuple(sample_without_replacement(bits, n, size).tolist())] for _ in range(20_000)]
-    counts = np.bincount(drawn, minlength=len(index))
-    assert chi_square_p_value(counts, np.full(len(index), 1 / len(index))) > FALSE_ALARM
+    assert_uniform(drawn, len(index))
 
 
 def test_sets_from_a_table_are_uniform():
     n, size, bits = 4000, 3, random_bits(2)
     drawn = np.array([sample_without_replacement(bits, n, size) for _ in range(20_000)])
     assert (np.diff(drawn, axis=1) > 0).all()
-    counts = np.bincount(drawn.ravel() // 40, minlength=100)
-    assert chi_square_p_value(counts, np.full(100, 1 / 100)) > FALSE_ALARM
+    assert_uniform(drawn.ravel() // 40, 100)
     assert kstest(drawn[:, 0] / n, lambda x: 1 - (1 - x) ** 3).pvalue > FALSE_ALARM  # up to 1/4000
+
+
+def assert_set_equals_twin(source, n, size):
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.sample_without_replacement(bits, n, size),
+        lambda reader: twin.sample_without_replacement(reader, n, size),
+    )
 
 
 sizes = st.tuples(st.integers(0, 3000), st.integers(0, 200)).filter(lambda s: s[1] <= s[0])
 
 
-@settings(max_examples=150, deadline=None)
-@given(
-    awkward_digits,
-    st.integers(0, 2**32),
-    sizes | st.tuples(st.integers(10**5, 2**62), st.integers(0, 100)),
-)
-def test_sets_equal_twin(digits, seed, case):
-    n, size = case
-    source = scripted(digits, seed)
-    compiled = samplers.sample_without_replacement(samplers.RandomBits(source), n, size)
-    assert compiled.dtype == np.int64
-    assert compiled.tolist() == twin.sample_without_replacement(BitReader(source.given), n, size)
+@settings(max_examples=150)
+@given(awkward_streams, sizes | st.tuples(st.integers(10**5, 2**62), st.integers(0, 100)))
+def test_sets_equal_twin(source, case):
+    assert_set_equals_twin(source, *case)
 
 
 @pytest.mark.parametrize("n", [100, 1_000_000])
 def test_repeated_numbers_are_replaced(n):
-    zeros = ScriptedSource(b"\x00" * 200_000)  # a zero is rejected unless the bound is a power of two
-    with pytest.raises(RuntimeError, match="broken"):
-        samplers.sample_without_replacement(samplers.RandomBits(zeros), n, 40)
+    with pytest.raises(RuntimeError, match="broken"):  # a zero is rejected unless the bound is a power of two
+        samplers.sample_without_replacement(constant_bits(b"\x00"), n, 40)
     same = pack([(32, 0x40000000), (32, 0x40000001)] * 2000)
-    source = ScriptedSource(same, tail_seed=0)
-    compiled = samplers.sample_without_replacement(samplers.RandomBits(source), n, 40)
-    assert len(set(compiled.tolist())) == 40
-    assert compiled.tolist() == twin.sample_without_replacement(BitReader(source.given), n, 40)
+    assert_set_equals_twin(ScriptedSource(same, tail_seed=0), n, 40)
+    drawn = samplers.sample_without_replacement(samplers.RandomBits(ScriptedSource(same, tail_seed=0)), n, 40)
+    assert len(set(drawn.tolist())) == 40
+    assert drawn.dtype == np.int64
 
 
 @pytest.mark.parametrize(("n", "size"), [(3, 4), (-1, 0), (3, -1), ((1 << 62) + 1, 1)])

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from dperm._kernels import samplers
 from dperm.mechanisms.random_source import random_bits
@@ -18,8 +17,8 @@ from dperm.mechanisms.selection import (
 )
 from reference import exponential_mechanism as twin
 from reference import noisy_selection
-from reference.bit_reader import BitReader, ScriptedSource, pack
-from reference.goodness_of_fit import FALSE_ALARM, chi_square_p_value
+from reference.bit_reader import assert_equals_twin, awkward_streams, constant_bits
+from reference.goodness_of_fit import FALSE_ALARM, assert_fits, assert_rate, chi_square_p_value
 
 DRAWS = 100_000
 
@@ -40,7 +39,7 @@ def test_printed_vector():
     printed = [0.3928718287, 0.1855795114, 0.02845953982, 0.3928718287, 0.0002172912680]
     scores = [10, 12, 17, 10, 30]
     np.testing.assert_allclose(probabilities(scores, 3 / 8), printed, rtol=1e-9)
-    assert chi_square_p_value(counts(scores, 3 / 8), printed) > FALSE_ALARM
+    assert_fits(counts(scores, 3 / 8), printed)
 
 
 @pytest.mark.parametrize("rate", [0.0096, 0.0104])
@@ -54,7 +53,7 @@ def test_four_per_cent_of_the_rate_would_be_noticed(rate):
 @pytest.mark.parametrize("scores", [[0], [5, 5], [-3, 0, 2, 1], list(range(30)), [7, -(10**9), -(10**9) + 1]])
 def test_distribution(scores, rate):
     observed = counts(scores, rate, draws=20_000)
-    assert chi_square_p_value(observed, probabilities(scores, rate)) > FALSE_ALARM
+    assert_fits(observed, probabilities(scores, rate))
 
 
 def test_scores_at_both_ends_of_int64():
@@ -63,7 +62,7 @@ def test_scores_at_both_ends_of_int64():
     assert counts(scores, 1.0, draws=2000)[[0, 3]].sum() == 0
     rate = math.log(3) / 2.0**63  # the differences are 2^64 - 1, 0, 1 and 2^63
     expected = [1 / 9, 1, 1, 1 / 3]
-    assert chi_square_p_value(counts(scores, rate), np.array(expected) / sum(expected)) > FALSE_ALARM
+    assert_fits(counts(scores, rate), np.array(expected) / sum(expected))
 
 
 def log_probability_change(choose, draws):
@@ -82,7 +81,7 @@ def test_moving_one_of_many_tied_scores():
 
 
 PURE = {
-    "permute and flip": lambda bits, u, rate: permute_and_flip(bits, u, rate),
+    "permute and flip": permute_and_flip,
     "exponential noise": lambda bits, u, rate: report_noisy_min(bits, u, 1 / rate, "exponential"),
     "Laplace noise": lambda bits, u, rate: report_noisy_min(bits, u, 1 / rate, "laplace"),
 }
@@ -96,7 +95,7 @@ LAWS = {
 @pytest.mark.parametrize("name", PURE)
 def test_moving_one_of_many_tied_scores_for_a_pure_guarantee(name):
     eta, bits = 0.1, random_bits(3)
-    change, slack = log_probability_change(lambda u: PURE[name](bits, u, eta), DRAWS)
+    change, slack = log_probability_change(lambda u: PURE[name](bits, u, eta), 40_000)
     assert abs(change) <= eta + slack
     assert change < 0.0
 
@@ -109,7 +108,7 @@ def test_distribution_of_the_pure_mechanisms(name, scores, rate):
     chosen = [PURE[name](bits, scores, rate) for _ in range(30_000)]
     expected = LAWS[name](scores, rate)
     assert sum(expected) == pytest.approx(1, abs=1e-12)
-    assert chi_square_p_value(np.bincount(chosen, minlength=len(scores)), expected) > FALSE_ALARM
+    assert_fits(np.bincount(chosen, minlength=len(scores)), expected)
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -155,76 +154,57 @@ def test_the_wrong_sign_of_the_noise_would_be_noticed():
 def test_bernoulli_exp(g):
     draws = samplers.bernoulli_exp(random_bits(4), *dyadic_rate(g), 400_000)
     assert draws.dtype == np.bool_
-    assert binomtest(int(draws.sum()), draws.size, math.exp(-g)).pvalue > FALSE_ALARM
+    assert_rate(draws.sum(), draws.size, math.exp(-g))
 
 
-awkward_digits = st.lists(
-    st.sampled_from([0, 1, 0x80000000, 0xFFFFFFFF]) | st.integers(0, 2**32 - 1), max_size=40
-)
 rates = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 127))
-
-
-@settings(max_examples=200, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), rates)
-def test_bernoulli_exp_equals_twin(digits, seed, rate):
-    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
-    compiled = samplers.bernoulli_exp(samplers.RandomBits(source), *rate, 20)
-    reader = BitReader(source.given)
-    assert compiled.tolist() == [twin.bernoulli_exp(reader, *rate) for _ in range(20)]
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    awkward_digits,
-    st.integers(0, 2**32),
-    rates,
-    st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), min_size=1, max_size=8),
-)
-def test_exponential_mechanism_equals_twin(digits, seed, rate, scores):
-    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
-    bits = samplers.RandomBits(source)
-    compiled = [samplers.exponential_mechanism(bits, np.array(scores), *rate) for _ in range(5)]
-    reader = BitReader(source.given)
-    assert compiled == [twin.exponential_mechanism(reader, scores, *rate) for _ in range(5)]
-
-
 all_scores = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), min_size=1, max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
-@given(awkward_digits, st.integers(0, 2**32), rates, all_scores)
-def test_permute_and_flip_equals_twin(digits, seed, rate, scores):
-    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
-    bits = samplers.RandomBits(source)
-    compiled = [samplers.permute_and_flip(bits, np.array(scores), *rate) for _ in range(5)]
-    reader = BitReader(source.given)
-    assert compiled == [noisy_selection.permute_and_flip(reader, scores, *rate) for _ in range(5)]
+@settings(max_examples=200)
+@given(awkward_streams, rates)
+def test_bernoulli_exp_equals_twin(source, rate):
+    assert_equals_twin(
+        source,
+        lambda bits: samplers.bernoulli_exp(bits, *rate, 20),
+        lambda reader: [twin.bernoulli_exp(reader, *rate) for _ in range(20)],
+    )
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    awkward_digits,
-    st.integers(0, 2**32),
-    rates.filter(lambda rate: rate[0] << 60 >= 1 << rate[1]),
-    all_scores,
-    st.booleans(),
-)
-def test_report_noisy_min_equals_twin(digits, seed, rate, scores, two_sided):
-    source = ScriptedSource(pack([(32, d) for d in digits]), tail_seed=seed)
-    bits = samplers.RandomBits(source)
-    compiled = [samplers.report_noisy_min(bits, np.array(scores), *rate, two_sided) for _ in range(5)]
-    reader = BitReader(source.given)
-    expected = [noisy_selection.report_noisy_min(reader, scores, *rate, two_sided) for _ in range(5)]
-    assert compiled == expected
+def assert_chooses_as_twin(source, compiled, twin, scores, *arguments):
+    """Five choices, one after the other."""
+    assert_equals_twin(
+        source,
+        lambda bits: [compiled(bits, np.array(scores), *arguments) for _ in range(5)],
+        lambda reader: [twin(reader, scores, *arguments) for _ in range(5)],
+    )
+
+
+@settings(max_examples=200)
+@given(awkward_streams, rates, all_scores)
+def test_exponential_mechanism_equals_twin(source, rate, scores):
+    assert_chooses_as_twin(source, samplers.exponential_mechanism, twin.exponential_mechanism, scores, *rate)
+
+
+@settings(max_examples=200)
+@given(awkward_streams, rates, all_scores)
+def test_permute_and_flip_equals_twin(source, rate, scores):
+    assert_chooses_as_twin(source, samplers.permute_and_flip, noisy_selection.permute_and_flip, scores, *rate)
+
+
+@settings(max_examples=200)
+@given(awkward_streams, rates.filter(lambda rate: rate[0] << 60 >= 1 << rate[1]), all_scores, st.booleans())
+def test_report_noisy_min_equals_twin(source, rate, scores, two_sided):
+    compiled, twin = samplers.report_noisy_min, noisy_selection.report_noisy_min
+    assert_chooses_as_twin(source, compiled, twin, scores, *rate, two_sided)
 
 
 def test_constant_streams_end():
     # Zeros always continue the walk, ones never give an index below 3. Neither may hang.
-    zeros, ones = (samplers.RandomBits(ScriptedSource(byte * 100_000)) for byte in (b"\x00", b"\xff"))
     with pytest.raises(RuntimeError, match="broken"):
-        samplers.bernoulli_exp(zeros, 1, 1, 1)
+        samplers.bernoulli_exp(constant_bits(b"\x00"), 1, 1, 1)
     with pytest.raises(RuntimeError, match="broken"):
-        exponential_mechanism(ones, [0, 0, 0], 1)
+        exponential_mechanism(constant_bits(b"\xff"), [0, 0, 0], 1)
 
 
 @given(st.floats(0, 2.0**64, exclude_max=True))

@@ -2,6 +2,10 @@
 
 import random
 
+from hypothesis import strategies as st
+
+from dperm._kernels import row_kernels, samplers
+
 
 class OutOfBits(Exception):
     pass
@@ -68,3 +72,45 @@ class ScriptedSource:
         buffer[:] = chunk
         self.given += chunk
         return size
+
+
+def scripted(digits, seed):
+    """Digits of 32 bits, then pseudo-random ones."""
+    return ScriptedSource(pack([(32, digit) for digit in digits]), tail_seed=seed)
+
+
+# Streams made of few different digits: ties, long sequences and restarts in nearly every draw.
+awkward_streams = st.builds(
+    scripted,
+    st.lists(
+        st.sampled_from([0, 1, 2, 0x55555555, 0x7FFFFFFF, 0x80000000, 0xAAAAAAAA, 0xFFFFFFFE, 0xFFFFFFFF])
+        | st.integers(0, 2**32 - 1),
+        max_size=60,
+    ),
+    st.integers(0, 2**32),
+)
+
+
+def assert_equals_twin(source, compiled, twin):
+    """A compiled sampler and its twin make the same of the bits that the first one took."""
+    drawn = compiled(samplers.RandomBits(source))
+    drawn = drawn if isinstance(drawn, list) else drawn.tolist()
+    assert drawn == twin(BitReader(source.given))
+
+
+def constant_bits(byte):
+    """Bits of one byte, over and over, as a broken source gives them."""
+    return samplers.RandomBits(ScriptedSource(byte * 2_000_000))
+
+
+def samples_on_each_instruction_set(draw):
+    """What `draw` returns on each instruction set of this machine, the baseline first."""
+    before, results = samplers.instruction_set(), []
+    try:
+        for name in row_kernels.instruction_sets():
+            samplers.use_instruction_set(name)
+            assert samplers.instruction_set() == name
+            results.append(draw())
+    finally:
+        samplers.use_instruction_set(before)
+    return results

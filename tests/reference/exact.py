@@ -56,6 +56,23 @@ def assert_scores_within(scores, clip):
         assert 0 <= integer * Fraction(scores.grid) <= Fraction(clip)
 
 
+def assert_attained(a, b, relation, tolerance):
+    """Two sums differ by their sensitivity, but for a part."""
+    moved = np.linalg.norm((a._integers - b._integers) * a.grid)
+    assert moved >= (1 - tolerance) * a.sensitivity(relation)
+
+
+def climb(score, start, rng, rounds):
+    """Random hill climbing: keep a change that scores higher."""
+    best, best_score = start, score(start)
+    for step in np.geomspace(0.5, 1e-6, rounds):
+        candidate = best * (1 + step * rng.normal(size=best.shape))
+        candidate_score = score(candidate)
+        if candidate_score > best_score:
+            best, best_score = candidate, candidate_score
+    return best_score
+
+
 def clips(low=-40, high=40):
     """Clips of all mantissas, from ``2^(low - 1)`` to ``2^high``."""
     return st.builds(lambda m, e: m * 2.0**e, st.floats(0.5, 1.0), st.integers(low, high))

@@ -6,7 +6,7 @@ that errors of a few per cent are far beyond it.
 """
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import binomtest, chi2
 
 FALSE_ALARM = 1e-6
 SMALLEST_EXPECTED = 20
@@ -36,3 +36,25 @@ def chi_square_p_value(counts, probabilities):
     if len(observed) == 1:
         return 1.0
     return chi2.sf(((observed - expected) ** 2 / expected).sum(), len(observed) - 1)
+
+
+def assert_fits(counts, probabilities):
+    """Counts of cells, by the chi-square test."""
+    assert chi_square_p_value(counts, probabilities) > FALSE_ALARM
+
+
+def assert_uniform(values, n_cells):
+    """Integers below `n_cells`."""
+    assert_fits(np.bincount(values, minlength=n_cells), np.full(n_cells, 1 / n_cells))
+
+
+def assert_rate(events, draws, probability):
+    """A number of events among independent draws, by the binomial test."""
+    assert binomtest(int(events), draws, probability).pvalue > FALSE_ALARM
+
+
+def counts_within(integers, largest):
+    """How often each of -largest .. largest was drawn; nothing may lie beyond."""
+    integers = np.asarray(integers).astype(np.int64)
+    assert abs(integers).max() <= largest
+    return np.bincount(integers + largest, minlength=2 * largest + 1)

@@ -7,8 +7,10 @@ import numpy as np
 
 from dperm._kernels import row_kernels
 from reference import numpy_kernels
+from reference.kernel_calls import gradient_integers, loss_integers
 from reference.numpy_kernels import WIDE
 
+SOFTMAX = None  # no formula: what rows contribute is the softmax loss
 STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3])
 
 
@@ -89,6 +91,6 @@ def all_integers(x, y, w, direction, *, intercept, threads=1, row_norm=1.5, clip
     """Every exact sum of a data set, one after the other, on a grid that suits both dtypes."""
     rows = bind(x, y, intercept, row_norm, threads)
     w, direction = weights(w, intercept), weights(direction, intercept)
-    gradient = rows.clipped_gradient_sum((), w, clip, clip * 2.0**-22, threads)
-    values = rows.clipped_loss_sums((), w, direction, STEPS, clip, clip * 2.0**-30, threads)
+    gradient = gradient_integers(rows, SOFTMAX, w, clip, clip * 2.0**-22, threads)
+    values = loss_integers(rows, SOFTMAX, w, direction, clip, clip * 2.0**-30, threads, STEPS)
     return np.concatenate([gradient.ravel(), values])

@@ -1,10 +1,14 @@
 """Random tabular matrices, and the one-hot matrix that they stand for, made entry by entry."""
 
 import numpy as np
+import pytest
 
+from dperm._kernels import row_kernels
 from dperm.data import TabularLayout, TabularMatrix
+from reference.kernel_calls import ROW_NORM, bind
 
 NUMERIC_DTYPES = [np.float32, np.float64, np.uint8, np.uint16]
+numeric_dtypes = pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 def layout_of(parts, step=1.0):
@@ -43,16 +47,15 @@ def random_table(n_rows, parts, numeric_dtype=np.float32, seed=0, step=None):
 
 
 def one_hot(table):
-    """The dense float64 matrix, one entry at a time, from the contract alone."""
+    """The dense float64 matrix, one column at a time, from the contract alone."""
     layout = table.layout
     dense = np.zeros((len(table.codes), len(layout.numeric_columns) + sum(layout.sizes)))
-    for i in range(len(dense)):
-        for j, column in enumerate(layout.numeric_columns):
-            value = float(table.numeric[i, j])
-            dense[i, column] = value * layout.step if table.numeric.dtype.kind == "u" else value
-        for j, (first, size) in enumerate(zip(layout.first_columns, layout.sizes, strict=True)):
-            for category in range(size):
-                dense[i, first + category] = table.codes[i, j] == category
+    scale = layout.step if table.numeric.dtype.kind == "u" else 1.0
+    for j, column in enumerate(layout.numeric_columns):
+        dense[:, column] = table.numeric[:, j].astype(float) * scale
+    for j, (first, size) in enumerate(zip(layout.first_columns, layout.sizes, strict=True)):
+        for category in range(size):
+            dense[:, first + category] = table.codes[:, j] == category
     return dense
 
 
@@ -85,3 +88,30 @@ def spoil(table, seed=0):
         for row, value in zip(rows, values, strict=False):
             numeric[row, rng.integers(numeric.shape[1])] = value
     return table.with_rows(numeric, table.codes)
+
+
+def targets(n_rows, seed=0):
+    """Labels -1 and 1, and NaN here and there."""
+    rng = np.random.default_rng([seed, n_rows])
+    y = np.where(rng.random(n_rows) < 0.5, -1.0, 1.0)
+    y[rng.random(n_rows) < 0.02] = np.nan
+    return y
+
+
+def random_weights(table, intercept=True, scale=1.0, seed=0):
+    """Weights and a direction for the columns of a table."""
+    width = table.n_columns + intercept
+    return [scale * np.random.default_rng([seed + k, 5]).normal(size=width) for k in (0, 1)]
+
+
+def source_of(table):
+    """A table as the kernels read it."""
+    layout = table.layout
+    return row_kernels.TabularSource(
+        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
+    )
+
+
+def both(table, y, intercept=True, row_norm=ROW_NORM, threads=1, counts=None):
+    """The rows of a table, and those of the dense matrix that it stands for."""
+    return [bind(x, y, intercept, row_norm, threads, counts) for x in (source_of(table), one_hot(table))]

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from dperm._kernels.samplers import PoissonDraw
 
-LossSpec = tuple[int, float, float]  # kind, parameter, curvature
-
 LOGISTIC: int
 HINGE: int
 SQUARED_HINGE: int
@@ -80,89 +78,6 @@ class DenseRows:
     ) -> None: ...
     def call(self, pass_: Any, n_threads: int) -> Any: ...
     def descend(self, steps: Any) -> None: ...
-    def clipped_gradient_sum(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        inner_clip: float,
-        grid: float,
-        n_threads: int,
-        batch: NDArray[np.int64] | None = None,
-        clip_norms: NDArray[np.float64] | None = None,
-        keep_predictions: bool = False,
-    ) -> NDArray[np.int64]: ...
-    def clipped_gradient_sums(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        inner_clips: NDArray[np.float64],
-        grids: NDArray[np.float64],
-        n_threads: int,
-        folds: NDArray[np.int32] | None = None,
-        left_out: NDArray[np.int32] | None = None,
-    ) -> NDArray[np.int64]: ...
-    def gram_sum(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64] | None,
-        inner_bound: float,
-        grid: float,
-        target_factor: float,
-        n_threads: int,
-        upper: bool = False,
-        batch: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.int64]: ...
-    def moment_sums(
-        self,
-        inner_bound: float,
-        grid: float,
-        clip: float,
-        n_threads: int,
-        batch: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.int64]: ...
-    def norms_through(
-        self, inner_bound: float, grid: float, matrix: NDArray[np.float64], n_threads: int
-    ) -> NDArray[np.float64]: ...
-    def gradient_sum(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        n_threads: int,
-        with_loss: bool = True,
-        precise: bool = False,
-    ) -> tuple[NDArray[np.float64], float]: ...
-    def entry_sum(self, n_threads: int) -> float: ...
-    def clipped_loss_sums(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        direction: NDArray[np.float64],
-        steps: NDArray[np.float64],
-        clip: float,
-        grid: float,
-        n_threads: int,
-    ) -> NDArray[np.int64]: ...
-    def coordinate_loss_sums(
-        self,
-        loss_spec: LossSpec,
-        w: NDArray[np.float64],
-        stride: float,
-        clip: float,
-        grid: float,
-        n_threads: int,
-    ) -> NDArray[np.int64]: ...
-    def predictions(self, w: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]: ...
-    def sgd_steps(
-        self,
-        loss_spec: LossSpec,
-        settings: tuple[float, float, float, float, int, float],
-        w: NDArray[np.float64],
-        w_sum: NDArray[np.float64] | None,
-        order: NDArray[np.int64],
-        batch_ends: NDArray[np.int64],
-        step_sizes: NDArray[np.float64],
-        noise: NDArray[np.int64] | NDArray[np.float64] | None,
-    ) -> None: ...
 
 class SoftmaxRows(DenseRows): ...
 

@@ -187,89 +187,6 @@ cdef class DenseRows:
         last = len(out) - 1
         return out[:last].reshape(axes), float(out[last])
 
-    def clipped_gradient_sum(self, loss_spec, w, inner_clip, grid, n_threads, batch=None, clip_norms=None,
-                             keep_predictions=False):
-        """Integers: the clipped gradients' sum in units of ``grid``."""
-        return self.call(
-            SimpleNamespace(
-                kernel="clipped_gradient_sum", loss_spec=loss_spec, w=w, inner_clip=inner_clip, grid=grid,
-                batch=batch, clip_norms=clip_norms, keep_predictions=keep_predictions,
-            ),
-            n_threads,
-        )
-
-    def clipped_gradient_sums(self, loss_spec, w, inner_clips, grids, n_threads, folds=None, left_out=None):
-        """Integers (n_models, n_columns + intercept): row k as of `clipped_gradient_sum` at ``w[k]``."""
-        return self.call(
-            SimpleNamespace(
-                kernel="clipped_gradient_sums", loss_spec=loss_spec, w=w, inner_clips=inner_clips, grids=grids,
-                folds=folds, left_out=left_out,
-            ),
-            n_threads,
-        )
-
-    def gradient_sum(self, loss_spec, w, n_threads, with_loss=True, precise=False):
-        """The plain sums ``(gradient, loss)`` in floating point; the loss is 0 when not asked for."""
-        return self.call(
-            SimpleNamespace(
-                kernel="gradient_sum", loss_spec=loss_spec, w=w, with_loss=with_loss, precise=precise
-            ),
-            n_threads,
-        )
-
-    def clipped_loss_sums(self, loss_spec, w, direction, steps, clip, grid, n_threads):
-        """Integers (n_steps,): the clipped losses' sums along a line in units of ``grid``."""
-        return self.call(
-            SimpleNamespace(
-                kernel="clipped_loss_sums", loss_spec=loss_spec, w=w, direction=direction, steps=steps,
-                clip=clip, grid=grid,
-            ),
-            n_threads,
-        )
-
-    def coordinate_loss_sums(self, loss_spec, w, stride, clip, grid, n_threads):
-        """Integers (2 * dimension + 1,): changes of the losses at ``w +- stride e_j`` and at ``w``."""
-        return self.call(
-            SimpleNamespace(
-                kernel="coordinate_loss_sums", loss_spec=loss_spec, w=w, stride=stride, clip=clip, grid=grid
-            ),
-            n_threads,
-        )
-
-    def gram_sum(self, loss_spec, w, inner_bound, grid, target_factor, n_threads, upper=False, batch=None):
-        """Integers: upper triangle of the sum of outer products; ``w`` None for plain rows."""
-        return self.call(
-            SimpleNamespace(
-                kernel="gram_sum", loss_spec=loss_spec, w=w, inner_bound=inner_bound, grid=grid,
-                target_factor=target_factor, upper=upper, batch=batch,
-            ),
-            n_threads,
-        )
-
-    def moment_sums(self, inner_bound, grid, clip, n_threads, batch=None):
-        """Integers (2, n_columns + intercept): sums of entries, and of squares clipped row by row."""
-        return self.call(
-            SimpleNamespace(
-                kernel="moment_sums", inner_bound=inner_bound, grid=grid, clip=clip, batch=batch
-            ),
-            n_threads,
-        )
-
-    def norms_through(self, inner_bound, grid, matrix, n_threads):
-        """Norms (n_rows,) of the rows as integers, times ``matrix``."""
-        return self.call(
-            SimpleNamespace(kernel="norms_through", inner_bound=inner_bound, grid=grid, matrix=matrix),
-            n_threads,
-        )
-
-    def entry_sum(self, n_threads):
-        """Sum of all entries of the matrix: a pass that does nothing but read."""
-        return self.call(SimpleNamespace(kernel="entry_sum"), n_threads)
-
-    def predictions(self, w, n_threads):
-        """Predictions of the scaled rows: (n_rows,), or (n_rows, n_classes); NaN for rows that are not finite."""
-        return self.call(SimpleNamespace(kernel="predictions", w=w), n_threads)
-
     def descend(self, steps):
         """Steps of stochastic gradient descent on ``steps.w``, in place; see ``csrc/sgd/sgd_steps.h``.
 
@@ -307,16 +224,6 @@ cdef class DenseRows:
         with nogil:
             status = run_sgd_block(chosen, self.type, &self.rows, &settings, &block)
         check(status)
-
-    def sgd_steps(self, loss_spec, settings, w, w_sum, order, batch_ends, step_sizes, noise):
-        """`descend` with settings ``(inner_clip, grid, divisor, l2, n_penalized, radius)``."""
-        names = "inner_clip", "grid", "divisor", "l2", "n_penalized", "radius"
-        self.descend(
-            SimpleNamespace(
-                loss_spec=loss_spec, settings=SimpleNamespace(**dict(zip(names, settings))), w=w, w_sum=w_sum,
-                order=order, batch_ends=batch_ends, step_sizes=step_sizes, noise=noise,
-            )
-        )
 
 
 cdef class SoftmaxRows(DenseRows):

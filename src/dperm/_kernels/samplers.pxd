@@ -121,8 +121,8 @@ cdef extern from "random/uniform_integers.h" nogil:
 
 
 cdef class RandomBits:
-    """For other compiled modules: hold `lock`, call `prepare` with the GIL, use `&stream` without it,
-    and hand the status to `check` before any output is used."""
+    """For samplers: `begin` with the GIL, use `&stream` without it, and hand the status to `end` before any
+    output is used."""
 
     cdef random_bits stream
     cdef readonly object source
@@ -135,6 +135,8 @@ cdef class RandomBits:
     cdef int start_process(self) except -1
     cdef int prepare(self) except -1
     cdef int check(self, int status) except -1
+    cdef int begin(self) except -1
+    cdef int end(self, int status) except -1
 
 
 cdef class Draw:

@@ -100,6 +100,19 @@ cdef class RandomBits:
             raise error
         raise RuntimeError("the source of random bytes is broken: its bytes are not random")
 
+    cdef int begin(self) except -1:
+        """Before a sampler runs: the stream is this process's, and this thread's until `end`."""
+        self.prepare()
+        self.lock.acquire()
+        return 0
+
+    cdef int end(self, int status) except -1:
+        """After it: its status, and the stream is free again."""
+        try:
+            return self.check(status)
+        finally:
+            self.lock.release()
+
     def __reduce_ex__(self, protocol):
         raise TypeError("RandomBits cannot be copied or pickled: the copy would repeat its bits")
 
@@ -112,13 +125,11 @@ def uniform_words(RandomBits bits not None, size):
     out = np.empty(size, dtype=np.uint64)
     cdef uint64_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = random_bits_fill_words(&bits.stream, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = random_bits_fill_words(&bits.stream, &flat[0], count)
+    bits.end(status)
     return out
 
 
@@ -266,14 +277,12 @@ def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t v
     workspace = np.empty(norm_laplace_workspace_bytes(dimension) // 8 + 1, dtype=np.uint64)
     cdef int64_t[:, ::1] rows = out
     cdef uint64_t[::1] room = workspace
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if vectors > 0:
-            with nogil:
-                status = norm_laplace_fill(&bits.stream, scale, dimension, vectors, first_digits,
-                                           &rows[0, 0], &room[0])
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = norm_laplace_fill(&bits.stream, scale, dimension, vectors, first_digits,
+                                   &rows[0, 0], &room[0])
+    bits.end(status)
     return out
 
 
@@ -283,27 +292,22 @@ def norm_laplace_float(RandomBits bits not None, double scale, size_t vectors, s
         raise ValueError("norm_laplace_float needs at least one dimension")
     out = np.empty((vectors, dimension))
     cdef double[:, ::1] rows = out
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if vectors > 0:
-            with nogil:
-                status = norm_laplace_float_fill(&bits.stream, bulk, scale, dimension, vectors,
-                                                 &rows[0, 0])
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = norm_laplace_float_fill(&bits.stream, bulk, scale, dimension, vectors, &rows[0, 0])
+    bits.end(status)
     return out
 
 
 def normals_float(RandomBits bits not None, double factor, double[::1] out not None):
     """Overwrite ``out`` with factor times standard normal numbers, idealised."""
     cdef size_t count = out.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = normals_float_fill(&bits.stream, bulk, factor, &out[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = normals_float_fill(&bits.stream, bulk, factor, &out[0], count)
+    bits.end(status)
 
 
 include "selection.pxi"
@@ -400,13 +404,11 @@ def uniform_integers(RandomBits bits not None, bound, size):
     out = np.empty(size, dtype=np.int64)
     cdef int64_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = uniform_integers_fill(&bits.stream, limit, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = uniform_integers_fill(&bits.stream, limit, &flat[0], count)
+    bits.end(status)
     return out
 
 
@@ -417,46 +419,32 @@ def permutation(RandomBits bits not None, size_t count, bint narrow):
     out = np.empty(count, dtype=np.int32 if narrow else np.int64)
     cdef int32_t[::1] order_32
     cdef int64_t[::1] order_64
-    cdef int status = RANDOM_BITS_OK
+    cdef int status
     if narrow:
         order_32 = out
     else:
         order_64 = out
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                if narrow:
-                    status = permutation_fill_32(&bits.stream, &order_32[0], count)
-                else:
-                    status = permutation_fill_64(&bits.stream, &order_64[0], count)
-        bits.check(status)
+    bits.begin()
+    with nogil:
+        if narrow:
+            status = permutation_fill_32(&bits.stream, &order_32[0], count)
+        else:
+            status = permutation_fill_64(&bits.stream, &order_64[0], count)
+    bits.end(status)
     return out
 
 
 def sample_without_replacement(RandomBits bits not None, population, size_t size):
     """int64 array of `size` distinct numbers in 0 .. population-1, every set equally likely, ascending."""
-    if not size <= population <= 1 << 62:
-        raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
-    cdef uint64_t limit = population
-    out = np.empty(size, dtype=np.int64)
-    cdef int64_t[::1] flat = out
-    cdef uint64_t[::1] workspace = np.empty(sample_workspace_words(limit, size), dtype=np.uint64)
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if size > 0:
-            with nogil:
-                status = sample_without_replacement_c(&bits.stream, limit, size, &flat[0], &workspace[0])
-        bits.check(status)
-    if not sample_is_ascending(limit, size):
+    out = samples_without_replacement(bits, population, size, 1)[0]
+    if not sample_is_ascending(population, size):
         out.sort()
     return out
 
 
 def samples_without_replacement(RandomBits bits not None, population, size_t size, size_t count):
     """int64 array (count, size): independent samples as of sample_without_replacement, in no order."""
-    if not 1 <= size <= population <= 1 << 62:
+    if not size <= population <= 1 << 62:
         raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
     cdef uint64_t limit = population
     cdef size_t i
@@ -464,14 +452,12 @@ def samples_without_replacement(RandomBits bits not None, population, size_t siz
     cdef int64_t[:, ::1] rows = out
     cdef uint64_t[::1] workspace = np.empty(sample_workspace_words(limit, size), dtype=np.uint64)
     cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                for i in range(count):
-                    status = sample_without_replacement_c(&bits.stream, limit, size, &rows[i, 0],
-                                                          &workspace[0])
-                    if status != RANDOM_BITS_OK:
-                        break
-        bits.check(status)
+    bits.begin()
+    with nogil:
+        for i in range(count):
+            status = sample_without_replacement_c(&bits.stream, limit, size, &rows[i, 0],
+                                                  &workspace[0])
+            if status != RANDOM_BITS_OK:
+                break
+    bits.end(status)
     return out

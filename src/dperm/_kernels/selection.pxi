@@ -17,24 +17,39 @@ cdef dyadic_rate checked_laplace_rate(numerator, log2_denominator) except *:
     return checked_rate(numerator, log2_denominator)
 
 
+cdef enum selection:
+    EXPONENTIAL_MECHANISM
+    PERMUTE_AND_FLIP
+    NOISY_MIN
+
+
+cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bint two_sided=False) except *:
+    """Index of the candidate that is chosen. scores: int64, one dimension, not empty."""
+    cdef const int64_t[::1] flat = scores
+    cdef size_t count = flat.shape[0], chosen = 0
+    cdef int status
+    if count == 0:
+        raise ValueError("scores must hold at least one candidate")
+    cdef size_t[::1] order = np.empty(count if how == PERMUTE_AND_FLIP else 1, dtype=np.uintp)
+    bits.begin()
+    with nogil:
+        if how == EXPONENTIAL_MECHANISM:
+            status = exponential_mechanism_c(&bits.stream, &flat[0], count, rate, &chosen)
+        elif how == PERMUTE_AND_FLIP:
+            status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
+        else:
+            status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
+    bits.end(status)
+    return chosen
+
+
 def exponential_mechanism(RandomBits bits not None, scores, numerator, log2_denominator):
     """Index j, drawn with probability proportional to exp(-rate * scores[j]), exactly.
 
     scores: int64, one dimension, not empty. rate = numerator / 2^log2_denominator,
     0 <= numerator < 2^64, 0 <= log2_denominator <= 127.
     """
-    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
-    cdef const int64_t[::1] flat = scores
-    cdef size_t count = flat.shape[0], chosen = 0
-    cdef int status
-    if count == 0:
-        raise ValueError("scores must hold at least one candidate")
-    bits.prepare()
-    with bits.lock:
-        with nogil:
-            status = exponential_mechanism_c(&bits.stream, &flat[0], count, rate, &chosen)
-        bits.check(status)
-    return chosen
+    return choose(bits, EXPONENTIAL_MECHANISM, scores, checked_rate(numerator, log2_denominator))
 
 
 def bernoulli_exp(RandomBits bits not None, numerator, log2_denominator, size):
@@ -46,13 +61,11 @@ def bernoulli_exp(RandomBits bits not None, numerator, log2_denominator, size):
     out = np.empty(size, dtype=np.uint8)
     cdef uint8_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = bernoulli_exp_fill(&bits.stream, rate, &flat[0], count)
+    bits.end(status)
     return out.view(np.bool_)
 
 
@@ -66,13 +79,11 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
     out = np.empty(size, dtype=np.int64)
     cdef int64_t[::1] flat = out.reshape(-1)
     cdef size_t count = flat.shape[0]
-    cdef int status = RANDOM_BITS_OK
-    bits.prepare()
-    with bits.lock:
-        if count > 0:
-            with nogil:
-                status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
-        bits.check(status)
+    cdef int status
+    bits.begin()
+    with nogil:
+        status = discrete_laplace_fill(&bits.stream, rate, two_sided, &flat[0], count)
+    bits.end(status)
     return out
 
 
@@ -81,32 +92,9 @@ def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominat
 
     Arguments as for exponential_mechanism.
     """
-    cdef dyadic_rate rate = checked_rate(numerator, log2_denominator)
-    cdef const int64_t[::1] flat = scores
-    cdef size_t count = flat.shape[0], chosen = 0
-    cdef int status
-    if count == 0:
-        raise ValueError("scores must hold at least one candidate")
-    cdef size_t[::1] order = np.empty(count, dtype=np.uintp)
-    bits.prepare()
-    with bits.lock:
-        with nogil:
-            status = permute_and_flip_c(&bits.stream, &flat[0], count, rate, &order[0], &chosen)
-        bits.check(status)
-    return chosen
+    return choose(bits, PERMUTE_AND_FLIP, scores, checked_rate(numerator, log2_denominator))
 
 
 def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominator, bint two_sided):
     """Index of the smallest scores[j] - noise, noise as in discrete_laplace with the same arguments."""
-    cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
-    cdef const int64_t[::1] flat = scores
-    cdef size_t count = flat.shape[0], chosen = 0
-    cdef int status
-    if count == 0:
-        raise ValueError("scores must hold at least one candidate")
-    bits.prepare()
-    with bits.lock:
-        with nogil:
-            status = report_noisy_min_c(&bits.stream, &flat[0], count, rate, two_sided, &chosen)
-        bits.check(status)
-    return chosen
+    return choose(bits, NOISY_MIN, scores, checked_laplace_rate(numerator, log2_denominator), two_sided)
