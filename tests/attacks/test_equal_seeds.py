@@ -24,7 +24,7 @@ SETTINGS = {"steps": 1, "clip": 0.5, "step_size": 1.0}
 
 def fit(rows, **terms):
     objective = Objective("logistic", X[rows], Y[rows], row_norm=2.0, n_public=300)
-    return noisy_gd(objective, 0.1, 1e-6, **SETTINGS, **terms)
+    return noisy_gd(objective, 0.001, 1e-6, **SETTINGS, **terms)
 
 
 def effect_of_record(random_state):
@@ -37,7 +37,7 @@ def test_the_attack_works_on_seeds_and_on_nothing_else():
     with pytest.warns(SeededNoiseWarning, match="equal seeds draw equal noise"):
         seeded = effect_of_record(7)
     assert seeded <= 0.5 * 0.5 * (1 + 1e-6)  # the clipped gradient of one record, averaged over two iterates
-    assert effect_of_record(None) > 100 * seeded
+    assert effect_of_record(None) > 10 * seeded  # of a normal vector: false alarms below 1e-5
 
 
 def test_a_ledger_refuses_seeds(tmp_path):

@@ -86,8 +86,9 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     smooth_kink : bool
         Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
         for a bias of the order of a step. The default, except in paper mode.
-    neighbors : {"replace_one", "add_or_remove"}
-        With ``add_or_remove`` a record is replaced by one without gradient; n stays public.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        With ``add_or_remove`` a record is replaced by one without gradient; n stays public. By default the
+        ledger's relation, and add_or_remove without a ledger.
     """
 
     passes: Setting[int] = Setting(check.step_count)
@@ -100,7 +101,6 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
     counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
     smooth_kink: Setting[bool] = Setting(check.boolean)
-    neighbors: str = "replace_one"
 
     @property
     def decreasing(self) -> bool:

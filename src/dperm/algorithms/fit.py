@@ -19,12 +19,12 @@ import numpy as np
 from dperm.accounting import (
     Budget,
     GaussianRelease,
-    Neighbours,
     PrivacyLedger,
     ScheduledBudget,
     gaussian_noise_multiplier,
     gdp_mu,
 )
+from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
@@ -75,12 +75,13 @@ class Terms:
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and add_or_remove without a ledger.
     ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn.
+        Charged once, before anything is drawn.
     random_state : None, int or Generator
-        None: cryptographic noise and samples, from separate streams.
+        None: cryptographic noise and samples, from separate streams. Seeds are for tests: a ledger refuses
+        them.
     callback : callable, optional
         Called after each iteration with ``{"iteration", "coef", ...}``, released values only.
     """
@@ -89,7 +90,7 @@ class Terms:
     epsilon: float
     delta: float
     _: KW_ONLY
-    neighbors: str = "add_or_remove"
+    neighbors: str | None = None
     ledger: PrivacyLedger | None = None
     random_state: RandomState = None
     callback: Callback | None = None
@@ -107,6 +108,10 @@ class PublishedTerms(Terms):
     """
 
     calibration: str = "tight"
+
+
+# Of weights that a run may come to: their squares are still doubles.
+_LARGEST_LOG = 340.0
 
 
 class Fit:
@@ -128,7 +133,6 @@ class Fit:
         self.objective = terms.objective
         self.epsilon, self.delta = check_target(terms.epsilon, terms.delta)
         positive_or_infinite("epsilon", self.epsilon)
-        self.neighbors = Neighbours.parse(terms.neighbors)
         self._facts = dict(facts or {})
         self.as_published = False
         if isinstance(terms, PublishedTerms):
@@ -137,6 +141,7 @@ class Fit:
         self.ledger = terms.ledger
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
+        self.neighbors = relation_of(terms.neighbors, self.ledger)
         self.callback: Callback | None = check_callback(terms.callback)
         self._source: Source = random_source(terms.random_state)
         self.history: list[dict[str, Any]] = []
@@ -221,6 +226,21 @@ class Fit:
         self.objective.check_sums(clip, radius)
         contribution, grid = self.objective.batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
+
+    def check_growth(self, step_size: float, momentum: float, steps: int, clip: float) -> None:
+        """Raise ValueError for steps under which the ridge term drives the weights beyond every double.
+
+        Where ``step_size l2`` exceeds ``2 (1 + momentum)``, heavy-ball steps on the ridge term alone grow by
+        some factor each time. Gradients of losses are bounded by the clip, and add at most their sum.
+        """
+        growth = step_size * self.objective.l2
+        per_step = math.log(1.0 + momentum + growth) if growth > 2.0 * (1.0 + momentum) else 0.0
+        start = math.log(step_size) + math.log(min(clip, 1e100) * steps / (1.0 - momentum)) + 100.0
+        if steps * per_step + max(start, 0.0) > _LARGEST_LOG:
+            raise ValueError(
+                f"step_size = {step_size:g} in {steps:,} steps with l2 = {self.objective.l2:g} would drive "
+                "the weights beyond the range of doubles: it should be below 2 (1 + momentum) / (l2 + beta)"
+            )
 
     # -- the charge -------------------------------------------------------------------------------------
 
@@ -318,6 +338,10 @@ class Fit:
             Conditions of the guarantee.
         """
         assert self._release is not None, "open() comes before result()"
+        if not np.isfinite(coef).all():
+            raise FloatingPointError(
+                "the weights overflowed, so there is no model; the charge stays. Use a smaller step_size"
+            )
         release, budget = self._release, self._release.budget
         vectors = [each for each in release.releases if not each.selection]
         accountant = str(budget.accountant)

@@ -22,6 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
+from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
@@ -185,8 +186,19 @@ class MinibatchRun:
             objective.check_places()
         multiplier = sigma_over_clip / fit.neighbors.sum_factor
         fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+        if schedule.radius == math.inf:
+            momentum = 0.0 if self.optimizer == "adam" else schedule.momentum
+            fit.check_growth(schedule.step_size, momentum, schedule.steps, schedule.clip)
         accountant = "gdp" if gaussian else schedule.accountant
-        budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, accountant)
+        cost = sampled_gaussian_cost(
+            sigma_over_clip,
+            batch_size=schedule.batch_size,
+            n_samples=fit.n,
+            steps=schedule.steps,
+            sampling=schedule.sampling,
+            neighbors=fit.neighbors,
+        )
+        budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, accountant, cost)
         release = fit.open(name, budget, schedule, sampling=str(sampling), **facts)
 
         batches = SecretBatches(sampling, release.sampling_bits(), schedule.batch_size, fit.n)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
+from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.settings import Schedule, Setting
@@ -36,8 +37,9 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
         "float": floating-point noise, for long runs; the guarantee is idealised.
     report_every : int
         Steps between two calls of `callback`; by default one pass.
-    neighbors : {"replace_one", "add_or_remove"}
-        A batch is a fresh set of fixed size, or a Poisson sample of rate ``batch_size / n``.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        A batch is a Poisson sample of rate ``batch_size / n`` (add_or_remove), or a fresh set of fixed size
+        (replace_one). By default the ledger's relation, and add_or_remove without a ledger.
     callback : callable, optional
         Called with ``{"iteration", "coef"}``, released values.
     """
@@ -48,7 +50,6 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
     noise: Setting[str] = Setting(check.one_of("exact", "float"), "exact", stated=False)
     report_every: Setting[int] = Setting(check.positive_integer, stated=False)
-    neighbors: str = "replace_one"
 
 
 def check_batch_size(batch_size: int, n: int) -> None:
@@ -139,10 +140,20 @@ def noisy_descent(
     )
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
+    if schedule.radius == math.inf:
+        fit.check_growth(schedule.step_size, 0.0, max(steps, 1), schedule.clip)
     contribution, grid = objective.descent_sum_bounds(plan)
     if schedule.noise == "exact":
         gaussian_scale(multiplier * relation.sum_factor * contribution, grid)
-    budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant)
+    cost = sampled_gaussian_cost(
+        multiplier * relation.sum_factor,
+        batch_size=schedule.batch_size,
+        n_samples=fit.n,
+        steps=max(steps, 1),
+        sampling=sampling_name(relation),
+        neighbors=relation,
+    )
+    budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant, cost)
     release = fit.open(name, budget, schedule, sampling=sampling_name(relation))
     if steps == 0:
         return np.zeros(objective.dimension)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm.accounting import Neighbours
+from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
@@ -157,6 +159,8 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
     if fit.as_published and fit.epsilon >= 1.0:
         fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
     fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+    if schedule.radius == math.inf:
+        fit.check_growth(schedule.step_size, schedule.momentum, schedule.steps, schedule.clip)
     release = fit.open("noisy_gd", budget, schedule)
 
     w = velocity = np.zeros(objective.shape)
@@ -198,7 +202,8 @@ def noisy_gd_many(
         The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least. With
         `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.
     folds : (n_samples,) array_like of int, optional
-        The fold of each record, drawn independently of the data, and public; -1 for none.
+        The fold of each record, drawn independently of the data, and public; -1 for none. They go by
+        position, so fits must be for ``neighbors="replace_one"``.
 
     Returns
     -------
@@ -221,7 +226,8 @@ def noisy_gd_many(
 
     Examples
     --------
-    >>> settings = [{"epsilon": epsilon, "delta": 1e-6} for epsilon in (0.1, 0.4, 1.6)]
+    >>> common = {"delta": 1e-6, "neighbors": "replace_one"}
+    >>> settings = [{"epsilon": epsilon, **common} for epsilon in (0.1, 0.4, 1.6)]
     >>> results = noisy_gd_many(objective, settings)  # doctest: +SKIP
 
     Three budgets on five folds, fifteen models:
@@ -234,8 +240,20 @@ def noisy_gd_many(
     public_folds = None if folds is None else objective.public_folds(folds)
     known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
+    if public_folds is not None:
+        _check_folds_by_position(settings)
     runs = [_steps(objective, fold, own) for fold, own in zip(left_out, settings, strict=True)]
     return in_lockstep(objective, runs, public_folds, left_out)
+
+
+def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
+    for own in settings:
+        if relation_of(own.get("neighbors"), own.get("ledger")) is not Neighbours.REPLACE_ONE:
+            raise ValueError(
+                "folds go by position: under neighbors='add_or_remove' one record more moves all later ones "
+                "to other folds. Pass neighbors='replace_one', or split the records with ledger.split, which "
+                "goes by their content"
+            )
 
 
 def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:

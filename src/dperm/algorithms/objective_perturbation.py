@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from dperm.accounting import (
+    FitCost,
     Neighbours,
     PerturbedMinimumRelease,
     ScheduledBudget,
@@ -18,6 +19,7 @@ from dperm.accounting import (
     group_privacy_target,
     paper,
 )
+from dperm.accounting.fit_costs import perturbed_minimum_cost
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
@@ -116,7 +118,8 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     )
     # 2. noise on the output, for the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
-    budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile")
+    cost = None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output)
+    budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile", cost)
     OutputNoise(plan.law, event.output, budget).check(dict.fromkeys(Neighbours, 1.0), fit)
     release = fit.open(
         "objective_perturbation",
@@ -136,6 +139,20 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     words = f"minimisation with a {law} linear term in the objective, {law} noise on the result"
     notes = SECRET_ITERATES, *add_or_remove_note(fit.neighbors), *_ridge_note(extra_l2)
     return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
+
+
+def _ledger_cost(fit: Fit, plan: _Plan, output: float) -> FitCost | None:
+    loss, constants = fit.objective.loss, PublicConstants.of(fit.objective)
+    logistic, monotone = loss.name == "logistic", loss.name in _MONOTONE
+    return perturbed_minimum_cost(
+        constants.row_norm if logistic else constants.lipschitz,
+        constants.beta,
+        plan.ridge,
+        plan.scale,
+        output,
+        loss="logistic" if logistic else "monotone" if monotone else "other",
+        neighbors=fit.neighbors,
+    )
 
 
 def _ridge_note(extra_l2: float) -> tuple[str, ...]:

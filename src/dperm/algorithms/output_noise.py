@@ -48,9 +48,9 @@ class SecretTrainingTerms(PublishedTerms):
     mechanism : {"auto", "gaussian", "norm_laplace"}
         "auto": whichever has the smaller mean square error; norm-Laplace noise in few dimensions, which
         then spends no delta.
-    neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation. "add_or_remove" means that a record is replaced by an empty one: the public
-        number of records stays.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and add_or_remove without one. "add_or_remove" means
+        that a record is replaced by an empty one: the public number of records stays.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``, the published weights: iterates stay secret.
     """

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from dperm.accounting import SqliteLedger, open_ledger
+from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.messages import errors_for_people, interrupted_after_charge
 from dperm.cli.outputs import check_writable, write_whole
@@ -60,7 +60,7 @@ def fit(
             delta,
             classes=labels.classes,
             schema=description,
-            neighbors=_relation(neighbors, account),
+            neighbors=neighbors,
             solver=solver,
             l2=l2,
             ledger=account,
@@ -150,12 +150,6 @@ def _labels(
     if positive is not None and positive not in classes:
         raise ValueError(f"--positive {positive!r} is not one of the labels {classes}")
     return schema, _Labels(column, tuple(classes), positive)
-
-
-def _relation(neighbors: str | None, account: SqliteLedger | None) -> str:
-    if neighbors is not None:
-        return neighbors
-    return "add_or_remove" if account is None else str(account.neighbors)
 
 
 def _model(fitted: Any, label: str) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class HuberRegressor(PrivateLinearRegressor):
         row_norm: float | None = None,
         schema: Schema | None = None,
         target_bound: float | None = None,
-        neighbors: str = "add_or_remove",
+        neighbors: str | None = None,
         calibration: str = "tight",
         solver_options: Mapping[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,

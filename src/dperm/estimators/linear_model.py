@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.files.record_files import RecordFiles
@@ -52,7 +53,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     penalize_intercept: bool
     row_norm: float | None
     schema: Schema | None
-    neighbors: str
+    neighbors: str | None
     calibration: str
     solver_options: Mapping[str, Any] | None
     ledger: PrivacyLedger | None
@@ -135,7 +136,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self.epsilon,
             self.delta,
             common={
-                "neighbors": self.neighbors,
+                "neighbors": relation_of(self.neighbors, self.ledger),
                 "calibration": self.calibration,
                 "ledger": self.ledger,
                 "random_state": self.random_state,

@@ -73,7 +73,7 @@ class LinearSVC(PrivateLinearClassifier):
         row_norm: float | None = None,
         schema: Schema | None = None,
         classes: Sequence[Any] | None = None,
-        neighbors: str = "add_or_remove",
+        neighbors: str | None = None,
         calibration: str = "tight",
         solver_options: Mapping[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,

@@ -34,8 +34,9 @@ target_bound : float, optional
     Public bound on ``|y|``, in the unit of the targets; a target beyond it is moved onto it. Choose it
     from what is known of the targets, not from the data. Required unless `epsilon` is infinite.""",
     "run": """\
-neighbors : {"add_or_remove", "replace_one"}, default="add_or_remove"
-    What the guarantee protects: presence of a record, or its content.
+neighbors : {"add_or_remove", "replace_one"}, optional
+    What the guarantee protects: presence of a record, or its content. By default the relation of the ledger,
+    and "add_or_remove" without one.
 calibration : {"tight", "paper"}, default="tight"
     "paper" uses the noise that the algorithm's authors published.
 solver_options : dict, optional
@@ -45,8 +46,9 @@ ledger : PrivacyLedger, optional
 n_threads : int, optional
     Threads of a pass over the data; the result does not depend on it.
 random_state : None, int, Generator or RandomState, default=None
-    None draws cryptographic noise. Anything else makes the run reproducible, and then the guarantee
-    does not hold against whoever knows the seed.
+    None draws cryptographic noise. Anything else makes the run reproducible, for tests: the guarantee does
+    not hold against whoever knows the seed, and equal seeds cancel the noise between two models. A ledger
+    refuses seeds.
 non_finite : {"raise", "zero"}, default="raise"
     A record with NaN or infinity is an error, or counts for nothing.
 verbose : int, default=0

@@ -67,6 +67,13 @@ class LedgerTerms:
         return {key: value for key, value in given.items() if value not in (None, getattr(self, key))}
 
 
+def relation_of(neighbors: str | None, ledger: Promised | None) -> Neighbours:
+    """The neighbouring relation of a fit: the one that is named, else its ledger's, else add_or_remove."""
+    if neighbors is not None:
+        return Neighbours.parse(neighbors)
+    return Neighbours.ADD_OR_REMOVE if ledger is None else ledger.neighbors
+
+
 class Promised:
     """Something with the terms of a ledger.
 
