@@ -218,7 +218,9 @@ def test_grid_search_in_every_kind_of_pool(backend):
 
 @pytest.mark.slow
 def test_a_durable_ledger_serves_a_pool(tmp_path):
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'budget.db'}", "data", epsilon=30.0, delta=1e-3)
+    ledger = open_ledger(
+        f"sqlite:///{tmp_path / 'budget.db'}", "data", epsilon=30.0, delta=1e-3, allow_seeded=True
+    )
     with joblib.parallel_config("loky", n_jobs=2):
         searched(2, ledger)
     assert len(ledger.history()) >= 5  # two settings on two folds, and the best one on all
@@ -276,7 +278,7 @@ def test_fits_share_an_objective_and_a_ledger(algorithm):
     def fit(seed, ledger):
         return algorithm(objective, 0.5, 1e-6, random_state=seed, ledger=ledger).coef.tolist()
 
-    alone, shared = Ledger(50.0, 1e-3), Ledger(50.0, 1e-3)
+    alone, shared = Ledger(50.0, 1e-3, allow_seeded=True), Ledger(50.0, 1e-3, allow_seeded=True)
     expected = [fit(seed, alone) for seed in seeds]
     assert in_threads(lambda seed: fit(seed, shared), seeds) == expected
     assert shared.spent == pytest.approx(alone.spent, rel=1e-9)
@@ -301,7 +303,7 @@ def test_kept_predictions_serve_the_weights_that_they_belong_to():
 
 def test_one_budget_is_never_overspent_by_threads():
     objective = Objective("logistic", *data(500))
-    ledger = Ledger(1.0, 1e-5)
+    ledger = Ledger(1.0, 1e-5, allow_seeded=True)
 
     def fit(seed):
         try:

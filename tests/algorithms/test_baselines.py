@@ -106,7 +106,7 @@ def test_exact_majority_is_marked():
 @pytest.mark.parametrize(("neighbors", "sensitivity"), [("add_or_remove", 1.0), ("replace_one", 2.0)])
 def test_private_majority_is_one_noisy_count(neighbors, sensitivity):
     obj = objective()
-    ledger = Ledger(math.inf, 1e-6)
+    ledger = Ledger(math.inf, 1e-6, neighbors=neighbors)
     _, y = separable()
     sums = [
         majority(obj, 0.5, 1e-6, neighbors=neighbors, ledger=ledger, random_state=seed).history[0][

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from algorithms.problems import objective, secret_bits, separable
-from dperm import Objective, losses
-from dperm.algorithms import dp_sgd_output, nonprivate
+from dperm import Objective, algorithms, losses
+from dperm.algorithms import nonprivate
 from dperm.errors import PrivacyWarning
 from dperm.mechanisms.release import release_without_privacy
 from dperm.mechanisms.sampling import permutation, uniform_integers
@@ -15,6 +15,11 @@ from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 
 EXACT = {"epsilon": math.inf, "delta": 1e-6}
+
+
+def dp_sgd_output(objective, *budget, neighbors="replace_one", **settings):
+    """The algorithm under the relation of its paper."""
+    return algorithms.dp_sgd_output(objective, *budget, neighbors=neighbors, **settings)
 
 
 def zero_rows(n, loss="logistic"):

@@ -346,6 +346,7 @@ def test_cross_validation_over_budgets():
     x, y, folds = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300), rng.integers(-1, 3, 300)
     obj = Objective("logistic", x, y, row_norm=2.0)
     fits = [*crossed((0.5, 2.0), 3), {"epsilon": 1.0, "delta": 1e-6, "steps": 9, "random_state": 1}]
+    fits = [own | {"neighbors": "replace_one"} for own in fits]
     made = noisy_gd_many(obj, fits, folds=folds)
     for own, result in zip(fits, made, strict=True):
         fold = own.pop("fold", None)

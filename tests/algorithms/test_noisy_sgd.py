@@ -39,6 +39,7 @@ from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 
+AS_PUBLISHED = {"calibration": "paper", "neighbors": "replace_one"}
 SHORT = {
     dp_sgd_gradient: {"batch_size": 4, "steps": 60, "step_size": 0.2, "clip": 0.3},
     rrpsgd: {"batch_size": 4, "rounds": 60, "step_size": 0.2, "clip": 0.3},
@@ -179,18 +180,18 @@ def test_a_gradient_without_bound_is_refused():
 class TestPaperMode:
     def test_noise_of_theorem_11(self):
         obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
-        result = dp_sgd_gradient(obj, 1.0, 1e-6, radius=1.0, calibration="paper")
+        result = dp_sgd_gradient(obj, 1.0, 1e-6, radius=1.0, **AS_PUBLISHED)
         assert result.privacy.noise_scale == pytest.approx(7.388690801, rel=1e-6)
         assert result.n_iter == 1000
 
     def test_without_a_feasible_beta_it_raises(self):
         obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
         with pytest.raises(ValueError, match="No beta is feasible"):
-            dp_sgd_gradient(obj, 1.0, 1e-6, steps=10**6, radius=1.0, calibration="paper")
+            dp_sgd_gradient(obj, 1.0, 1e-6, steps=10**6, radius=1.0, **AS_PUBLISHED)
 
     def test_noise_of_theorem_4(self):
         obj = Objective("logistic", np.zeros((1000, 1)), np.ones(1000))
-        result = rrpsgd(obj, 1.0, 1e-5, rounds=50, calibration="paper")  # certifying it takes seconds
+        result = rrpsgd(obj, 1.0, 1e-5, rounds=50, **AS_PUBLISHED)  # certifying it takes seconds
         assert result.privacy.noise_scale == pytest.approx(30.87095131, rel=1e-8)
 
 

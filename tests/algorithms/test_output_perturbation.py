@@ -197,7 +197,7 @@ class TestPaperModeOfTheMinimum:
         assert kstest(lengths, gamma(4, scale=1.5 / beta).cdf).pvalue < 1e-6
 
     def test_it_charges_what_it_claims(self):
-        ledger = Ledger(1.0, 1e-6)
+        ledger = Ledger(0.5, 1e-6, neighbors="replace_one")
         output_perturbation_minimum(strong(), 0.5, 0.0, ledger=ledger, **PAPER)
         assert [(entry.epsilon, entry.delta) for entry in ledger.history()] == [(0.5, 0.0)]
 

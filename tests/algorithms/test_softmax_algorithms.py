@@ -124,7 +124,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(solver, settings):
 @pytest.mark.parametrize("solver", [noisy_gd, dp_agd, majority])
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 def test_what_is_spent_is_what_was_asked_for(solver, neighbors, record):
-    ledger = Ledger(0.7, 1e-7)
+    ledger = Ledger(0.7, 1e-7, neighbors=neighbors)
     result = solver(objective(), 0.7, 1e-7, neighbors=neighbors, ledger=ledger)
     budget = record[-1]["budget"]
     assert budget.spent_units <= budget.total_units

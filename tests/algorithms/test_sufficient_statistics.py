@@ -151,7 +151,7 @@ def test_noise_beyond_the_exact_sampler_is_refused_in_words_and_costs_nothing():
         objective, smallest = linear(n=n), 1.0
         for neighbors in ("add_or_remove", "replace_one"):
             while True:  # halved until it is refused: what is not, must run
-                ledger = Ledger(1.0, 1e-6)
+                ledger = Ledger(1.0, 1e-6, neighbors=neighbors)
                 try:
                     sufficient_statistics(objective, smallest, 1e-10, ledger=ledger, neighbors=neighbors)
                 except ValueError as error:

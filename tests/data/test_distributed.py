@@ -137,7 +137,7 @@ def test_models_together_are_those_of_one_machine_in_as_many_calls_as_one(client
 
 def test_folds_of_partitions_are_refused_before_a_charge(client):
     there, _ = both("logistic", *random_records(N, D), CUTS["even"])
-    ledger = Ledger(10.0, 1e-3)
+    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with pytest.raises(DataError, match="folds of records cannot be had of partitions"):
         noisy_gd_many(
             there,
@@ -233,7 +233,7 @@ def test_a_full_sample_gives_full_batches(client):
 def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, reason):
     X, y = random_records(N, D)
     there = Objective("logistic", *partitioned(X, y, CUTS["even"]))
-    ledger = Ledger(10.0, 1e-3)
+    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with pytest.raises(ValueError, match=reason):
         algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert not ledger.history()
@@ -282,7 +282,7 @@ def test_a_fit_that_loses_workers_is_charged_once_and_ends_the_same(request, wor
     there, _ = both("logistic", *random_records(N, D), CUTS["uneven"], row_norm=2.0)
     options = {"random_state": 5, **({} if algorithm is dp_agd else {"steps": 6})}
     expected = algorithm(there, 1.0, 1e-6, **options)
-    pids, ledger = clusters.process_ids(client), Ledger(10.0, 1e-3)
+    pids, ledger = clusters.process_ids(client), Ledger(10.0, 1e-3, allow_seeded=True)
     lose(client, there)
     got = algorithm(there, 1.0, 1e-6, ledger=ledger, **options)
     assert np.array_equal(got.coef, expected.coef)
@@ -378,7 +378,7 @@ def test_partitions_are_spread_evenly(client, n_partitions):
 
 def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
     monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
-    ledger = Ledger(10.0, 1e-3)
+    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
         client.cluster.scale(0)
@@ -437,7 +437,7 @@ def test_a_partition_whose_source_changed_is_an_error(lone_worker, tmp_path, cha
     assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # in memory
     clusters.wait_for_workers(lone_worker, 1)
     clusters.kill_all(lone_worker)
-    ledger = Ledger(10.0, 1e-3)
+    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with pytest.raises(DataError, match=message):
         noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
     assert len(ledger.history()) == 1

@@ -130,7 +130,7 @@ def test_labels_found_in_the_data_are_warned_of():
 
 
 def test_nothing_is_charged_for_data_that_cannot_be_used():
-    ledger = Ledger(10.0, 1e-3)
+    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     bad = X.copy()
     bad[1500, 2] = np.nan
     model = LogisticRegression(classes=[-1, 1], ledger=ledger, **SETTINGS)
@@ -160,7 +160,7 @@ def test_records_that_count_for_nothing():
 
 
 def test_a_prediction_takes_no_ledger_along():
-    model = LogisticRegression(classes=[-1, 1], ledger=Ledger(10.0, 1e-3), **SETTINGS)
+    model = LogisticRegression(classes=[-1, 1], ledger=Ledger(10.0, 1e-3, allow_seeded=True), **SETTINGS)
     lazy_X, lazy_y = partitioned(X, y, LENGTHS)
     lazy = model.fit(lazy_X, lazy_y).predict(lazy_X.rechunk((500, 2)))
     assert model.ledger is not None

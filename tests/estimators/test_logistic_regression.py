@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from algorithms.problems import separable
 from dperm import LogisticRegression
 from dperm.accounting import Ledger
-from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+from dperm.errors import BudgetExceededError, DataError, PrivacyWarning, SeededNoiseWarning
 
 X, signs = separable(2000, 5)
 y = np.where(signs > 0, "yes", "no")
@@ -29,6 +29,7 @@ def test_labels_read_from_the_data_are_announced():
         LogisticRegression().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         private().fit(X, y)
         LogisticRegression(solver="nonprivate").fit(X, y)
 
@@ -120,6 +121,7 @@ def test_non_finite_records_may_count_for_nothing():
     broken, labels = np.vstack([X, np.full((1, 5), math.nan)]), np.append(y, "yes")
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is said
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         model = private(non_finite="zero", random_state=0, solver_options={"steps": 50}).fit(broken, labels)
     assert np.all(np.isfinite(model.coef_))
     assert model.privacy_.to_dict()["non_finite"] == "zero"
@@ -139,5 +141,6 @@ def test_verbose_prints_progress(capsys):
 def test_float32_is_read_in_place():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         model = private(random_state=0).fit(X.astype(np.float32), y)
     assert model.score(X, y) > 0.9

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import train_test_split
 
 from dperm import LogisticRegression
-from dperm.errors import DataError, PrivacyWarning
+from dperm.errors import DataError, PrivacyWarning, SeededNoiseWarning
 from reference.real_data import load_or_skip
 
 X, codes = load_wine(return_X_y=True)
@@ -60,6 +60,7 @@ def test_labels_read_from_the_data_are_announced():
         LogisticRegression().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         private().fit(X, y)
         LogisticRegression(solver="nonprivate").fit(X, y)
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import QuantileRegressor as SklearnQuantileRegressor
 from sklearn.linear_model import Ridge
 
 from dperm import HuberRegressor, Objective, QuantileRegressor
-from dperm.errors import DataError
+from dperm.errors import DataError, SeededNoiseWarning
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -176,6 +176,7 @@ def test_records_that_are_not_finite(Regressor, uncharged):
         Regressor(ledger=uncharged, **settings).fit(X, spoilt)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing is said
+        warnings.simplefilter("ignore", SeededNoiseWarning)
         model = Regressor(non_finite="zero", **settings).fit(X, spoilt)
     assert np.isfinite(model.coef_).all()
 

@@ -85,7 +85,7 @@ def test_a_release_over_budget_draws_nothing():
 
 
 def test_ledger_is_charged_when_the_door_opens():
-    ledger = Ledger(1.0, 1e-6)
+    ledger = Ledger(1.0, 1e-6, allow_seeded=True)
     releaser(epsilon=1.0, ledger=ledger)
     assert ledger.spent == 1.0
     assert [entry.description for entry in ledger.history()] == ["test"]

@@ -34,7 +34,7 @@ def check_readable(**given: Any) -> None:
 
 def _dtypes(values: Any) -> list[tuple[Any, Any]]:
     """Name and dtype of each column of a data frame; of an array or a series the dtype alone."""
-    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+    if hasattr(values, "columns") and getattr(values, "ndim", 2) == 2 and hasattr(values, "dtypes"):
         return list(zip(values.columns, list(values.dtypes), strict=False))
     dtype = getattr(values, "dtype", None)
     return [] if dtype is None else [(None, dtype)]
