@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import dp_sgd_gradient, rrpsgd
-from dperm.losses import Loss, SquaredError
+from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.sampling import permutation
@@ -27,50 +28,111 @@ def halved_noise():
     return scaled_noise(1 / 2)
 
 
+def quarter_of_the_noise():
+    """A quarter of the standard deviation that was charged."""
+    return scaled_noise(1 / 4)
+
+
 def eighth_of_the_noise():
     """An eighth of the standard deviation that was charged."""
     return scaled_noise(1 / 8)
 
 
-@contextmanager
-def lost_linear_term():
+def hasty_selection():
+    """Selections are made at four times the rate that was charged."""
+    return replace_noise(
+        exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
+    )
+
+
+def fault_in(owner, name):
+    """Make a context manager of a function that stands in for a method and is given the honest one first."""
+
+    def decorate(faulty):
+        @contextmanager
+        @wraps(faulty)
+        def planted():
+            honest = getattr(owner, name)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(owner, name, lambda *args, **kwargs: faulty(honest, *args, **kwargs))
+                yield
+
+        return planted
+
+    return decorate
+
+
+def restated(bounded, add_or_remove, times=1):
+    """The sum, or a multiple of it, with another sensitivity."""
+    return Bounded(
+        times * bounded._integers, grid=bounded.grid, add_or_remove=add_or_remove, scores=bounded.scores
+    )
+
+
+def understated(bounded, factor):
+    """The sum with so many times less sensitivity than it has."""
+    return restated(bounded, bounded.add_or_remove / factor)
+
+
+@fault_in(Minimisation, "train_perturbed")
+def lost_linear_term(honest, self, objective, linear, error):
     """The secret linear term is drawn but never reaches the objective."""
-    honest = Minimisation.train_perturbed
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Minimisation,
-            "train_perturbed",
-            lambda self, objective, linear, error: honest(self, objective, 0.0 * linear, error),
-        )
-        yield
+    return honest(self, objective, 0.0 * linear, error)
 
 
-@contextmanager
-def skipped_clip():
+@fault_in(Objective, "clipped_gradient_sum")
+def skipped_clip(honest, self, w, clip, **kwargs):
     """Gradients are clipped at 100 times the bound that the sum carries."""
-    honest = Objective.clipped_gradient_sum
-
-    def unclipped(self, w, clip, **kwargs):
-        stated, loose = honest(self, w, clip, **kwargs), honest(self, w, 100 * clip, **kwargs)
-        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "clipped_gradient_sum", unclipped)
-        yield
+    return restated(honest(self, w, 100 * clip, **kwargs), honest(self, w, clip, **kwargs).add_or_remove)
 
 
-@contextmanager
-def skipped_clip_in_steps():
+@fault_in(Objective, "mapped_gradient_sum")
+def skipped_mapped_clip(honest, self, w, clip, linear_map):
+    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
+    return restated(honest(self, w, 100 * clip, linear_map), honest(self, w, clip, linear_map).add_or_remove)
+
+
+@fault_in(Objective, "_descent")
+def skipped_clip_in_steps(honest, self, plan, clip, grid):
     """Compiled steps clip at 100 times the bound that they state."""
-    honest = Objective._descent
+    return honest(self, plan, 100 * clip, grid)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Objective,
-            "_descent",
-            lambda self, plan, clip, grid: honest(self, plan, 100 * clip, grid),
-        )
-        yield
+
+@fault_in(Objective, "gram_sum")
+def understated_gram(honest, *args, **kwargs):
+    """The sum of outer products states a quarter of what a record contributes to it."""
+    return understated(honest(*args, **kwargs), 4)
+
+
+@fault_in(Objective, "regression_sums")
+def understated_sums(honest, *args):
+    """Each of the sums of a regression states a quarter of what a record contributes to it."""
+    return tuple(understated(each, 4) for each in honest(*args))
+
+
+@fault_in(Objective, "newton_direction")
+def understated_direction(honest, *args, **kwargs):
+    """A Newton direction states a tenth of what a record changes in it."""
+    return understated(honest(*args, **kwargs), 10)
+
+
+@fault_in(Objective, "coordinate_loss_sums")
+def understated_scores(honest, *args):
+    """A record moves the scores of the offspring four times as far as they state."""
+    return understated(honest(*args), 4)
+
+
+@fault_in(Objective, "label_sum")
+def heavy_label(honest, self):
+    """A record counts three times in the sum of the labels, which still states 1."""
+    stated = honest(self)
+    return restated(stated, stated.add_or_remove, times=3)
+
+
+@fault_in(Bounded, "rounding")
+def understated_result(honest, values, *, add_or_remove, replace_one):
+    """Secretly trained weights state half of the distance that one record moves them."""
+    return honest(values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
 
 
 @contextmanager
@@ -94,128 +156,20 @@ def shuffled_sampling():
         yield
 
 
-@contextmanager
-def skipped_mapped_clip():
-    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
-    honest = Objective.mapped_gradient_sum
-
-    def unclipped(self, w, clip, linear_map):
-        stated, loose = honest(self, w, clip, linear_map), honest(self, w, 100 * clip, linear_map)
-        return Bounded(loose._integers, grid=loose.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "mapped_gradient_sum", unclipped)
-        yield
-
-
-@contextmanager
-def understated_gram():
-    """The sum of outer products states a quarter of what a record contributes to it."""
-    honest = Objective.gram_sum
-
-    def understated(self, **kwargs):
-        gram = honest(self, **kwargs)
-        return Bounded(gram._integers, grid=gram.grid, add_or_remove=gram.add_or_remove / 4)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "gram_sum", understated)
-        yield
-
-
-@contextmanager
-def understated_sums():
-    """Each of the sums of a regression states a quarter of what a record contributes to it."""
-    honest = Objective.regression_sums
-
-    def understated(self, target_factor):
-        return tuple(
-            Bounded(each._integers, grid=each.grid, add_or_remove=each.add_or_remove / 4)
-            for each in honest(self, target_factor)
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "regression_sums", understated)
-        yield
-
-
-@contextmanager
-def understated_direction():
-    """A Newton direction states a tenth of what a record changes in it."""
-    honest = Objective.newton_direction
-
-    def understated(self, *args, **kwargs):
-        secret = honest(self, *args, **kwargs)
-        return Bounded(secret._integers, grid=secret.grid, add_or_remove=secret.add_or_remove / 10)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "newton_direction", understated)
-        yield
-
-
-@contextmanager
-def heavy_label():
-    """A record counts three times in the sum of the labels, which still states 1."""
-    honest = Objective.label_sum
-
-    def heavy(self):
-        stated = honest(self)
-        return Bounded(3 * stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "label_sum", heavy)
-        yield
-
-
-def hasty_selection():
-    """Selections are made at four times the rate that was charged."""
-    return replace_noise(
-        exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
-    )
-
-
-@contextmanager
-def understated_scores():
-    """A record moves the scores of the offspring four times as far as they state."""
-    honest = Objective.coordinate_loss_sums
-
-    def understate(self, w, stride, clip):
-        stated = honest(self, w, stride, clip)
-        return Bounded(
-            stated._integers, grid=stated.grid, add_or_remove=stated.add_or_remove / 4, scores=True
-        )
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Objective, "coordinate_loss_sums", understate)
-        yield
-
-
-@contextmanager
-def understated_result():
-    """Secretly trained weights state half of the distance that one record moves them."""
-    honest = Bounded.rounding.__func__
-
-    def understate(cls, values, *, add_or_remove, replace_one):
-        return honest(cls, values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bounded, "rounding", classmethod(understate))
-        yield
-
-
 @dataclass(frozen=True)
 class Configuration:
     """How an algorithm is audited.
 
     ``epsilon`` is the claim: large enough that few trainings tell a fault. ``share`` is how much of the
     claimed mu (with ``method="clopper_pearson"`` of epsilon) the transcript is sure to show; the rest pays
-    for accesses that leak less here than they may.
+    for accesses that leak less here than they may; None where nothing is asked of it.
     """
 
     settings: dict
     faults: tuple[Callable, ...]
     epsilon: float = 4.0
     trainings: int = 800
-    share: float = 0.9
+    share: float | None = 0.9
     fit_intercept: bool = False
     l2: float = 0.0
     kind: str = "orthogonal"
@@ -229,17 +183,17 @@ class Configuration:
 
 # Claims of (epsilon, delta) that rest on sampling. A large delta lets few trainings tell a fault.
 # Short steps: the weights stay where the record fills its clip.
-SAMPLED = {"batch_size": 5, "steps": 20, "clip": 0.01, "step_size": 0.01}
+SAMPLED = {"batch_size": 10, "steps": 10, "clip": 0.01, "step_size": 0.01}
 SAMPLED_CLAIM = {
     "epsilon": 1.0,
     "delta": 0.3,
     "method": "clopper_pearson",
     "trainings": 800,
     "share": 0.3,
-    "replay": {"batch_size": 25},  # 20 steps miss the record with probability 1e-6
+    "replay": {"batch_size": 40},  # 10 steps miss the record with probability 1e-7
 }
 CONFIGURATIONS = {
-    "noisy_gd": Configuration({"steps": 12, "clip": 0.01}, (halved_noise, skipped_clip)),
+    "noisy_gd": Configuration({"steps": 4, "clip": 0.01}, (halved_noise, skipped_clip)),
     "dp_agd": Configuration(
         # few line searches on few candidates: they cost time and show little
         {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "gdp"},
@@ -302,13 +256,13 @@ CONFIGURATIONS = {
     "privgene": Configuration(
         # The record moves two of seven candidates by all that it may, as long as the weights are small: half
         # of the mu that was charged, so that faults are by a factor of four.
-        {"generations": 12, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
+        {"generations": 6, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
         (hasty_selection, understated_scores),
         share=0.4,
         kind="silent",
     ),
     "dp_newton": Configuration(
-        {"steps": 8, "clip": 0.01, "gradient_share": 0.7},
+        {"steps": 3, "clip": 0.01, "gradient_share": 0.7},
         (halved_noise, skipped_clip, understated_direction),
         share=0.75,  # a record moves a direction by all it can in the worst case only,
         kind="silent",  # which is a gradient along that record
@@ -317,7 +271,7 @@ CONFIGURATIONS = {
         {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)
     ),
     "preconditioned_gd": Configuration(
-        {"steps": 8, "clip": 0.1, "moments": "gram", "share": 0.5},
+        {"steps": 3, "clip": 0.1, "moments": "gram", "share": 0.5},
         (halved_noise, skipped_mapped_clip, understated_gram),
     ),
 }
@@ -332,9 +286,47 @@ SHUFFLED = Configuration(
     delta=0.73,
     method="clopper_pearson",
     trainings=1200,
+    share=None,
 )
-# The same for a run in one piece.
-DEALT = replace(SHUFFLED, settings=SHUFFLED.settings | {"step_size": 0.1}, faults=(dealt_batches,))
+# Name: algorithm, relation, configuration.
+OTHER_CLAIMS = {
+    "shuffled epochs": ("dp_sgd", "add_or_remove", SHUFFLED),
+    "shuffled epochs in one piece": (
+        "dp_sgd_gradient",
+        "add_or_remove",
+        replace(SHUFFLED, settings=SHUFFLED.settings | {"step_size": 0.1}, faults=(dealt_batches,)),
+    ),
+    # One decision shows only part of rho, so that it takes a quarter of the noise.
+    "zCDP": (
+        "dp_agd",
+        "add_or_remove",
+        replace(
+            CONFIGURATIONS["dp_agd"],
+            settings=CONFIGURATIONS["dp_agd"].settings | {"accountant": "zcdp"},
+            faults=(quarter_of_the_noise,),
+            method="zcdp",
+            trainings=600,
+            share=0.02,
+        ),
+    ),
+    # The slope of this loss is reached by every record: the minimiser moves by all that Lemma 7 allows.
+    "published noise of a minimum": (
+        "output_perturbation_minimum",
+        "replace_one",
+        replace(
+            CONFIGURATIONS["output_perturbation_minimum"],
+            settings={"calibration": "paper"},
+            faults=(eighth_of_the_noise,),
+            loss=Huber(0.5),
+            epsilon=2.0,
+            delta=0.0,
+            method="clopper_pearson",
+            trainings=1500,
+            share=0.3,
+            d=2,
+        ),
+    ),
+}
 # Paper modes that are more than other constants: releases of their own. Published noise is more than its
 # claim needs, so that the claim that is audited is the one of the noise itself.
 PUBLISHED = {
@@ -355,9 +347,9 @@ PUBLISHED = {
 }
 
 # The noise of small batches at usual claims, told to an observer who knows the batches: so many sums with the
-# record, of the expected 12 or more.
+# record, of the expected 5 or more.
 GIVEN_BATCHES = {
-    "dp_sgd_gradient": (8, {"batch_size": 1, "steps": 250, "clip": 0.01, "step_size": 0.1}),
-    "rrpsgd": (12, {"batch_size": 1, "rounds": 500, "clip": 0.01, "step_size": 0.1}),
+    "dp_sgd_gradient": (3, {"batch_size": 1, "steps": 100, "clip": 0.01, "step_size": 0.1}),
+    "rrpsgd": (4, {"batch_size": 1, "rounds": 200, "clip": 0.01, "step_size": 0.1}),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

@@ -23,3 +23,21 @@ def keep_instruction_set():
     before = row_kernels.instruction_set()
     yield
     row_kernels.use_instruction_set(before)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of a cluster of two processes."""
+    from reference import clusters
+
+    with clusters.cluster_of_processes() as client:
+        yield client
+
+
+@pytest.fixture
+def client(cluster):
+    """A client of a cluster of two workers, both of them alive."""
+    from reference import clusters
+
+    clusters.wait_for_workers(cluster)
+    return cluster

@@ -12,7 +12,6 @@ from audit_faults import CONFIGURATIONS, PRIVATE
 from dperm import Objective, algorithms
 from dperm.audit import replay_check, worst_case_neighbours
 from dperm.data import aggregate
-from dperm.data.files.record_files import scan_csv
 from dperm.errors import DataError
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
@@ -20,7 +19,6 @@ from dperm.private_values.linear_map import LinearMap
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import RELATIONS, assert_change_within, assert_same, dtypes, intercepts
 from reference.kernel_calls import EXAMPLES
-from reference.tabular_data import random_table
 
 DTYPES = awkward_arrays.DTYPES
 UNEVEN, EVEN = [0.0, 0.5, -1.0, 2.0, 1e-3], np.linspace(0.0, 2.0, 20)
@@ -183,22 +181,6 @@ def test_threads_and_instruction_sets_do_not_change_a_bit(keep_instruction_set, 
         assert_same(sums[0], others)
 
 
-@pytest.mark.parametrize("numeric", [np.float32, np.uint8])
-def test_tabular_rows(numeric):
-    """Longer than a block of expanded rows."""
-    table = random_table(1500, (0, 3, 0, 0, 70, 1, 0), numeric, 1)
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 1500, 6000)
-    y = np.where(rng.random(1500) < 0.5, -1.0, 1.0)[rows]
-    merged, targets, counts = aggregate(table[rows], y)
-    assert 1000 < len(merged) <= 1500
-    one = Objective("logistic", merged, targets, row_norm=2.0, counts=counts)
-    other = Objective("logistic", table[rows].to_dense(), y, row_norm=2.0)
-    w, direction = rng.normal(size=(2, one.dimension))
-    assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(other, w))
-
-
 @dtypes
 def test_counts_beyond_32_bits(dtype):
     """Sums are multiples, as far as they are told to reach."""
@@ -248,25 +230,6 @@ def test_sums_of_several_models(instruction_set, dtype, n_models):
     one, many = pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=True)
     models = np.random.default_rng(n_models).normal(size=(n_models, one.dimension))
     assert_same(*([each.clipped_gradient_sums(models, 0.5)] for each in (one, many)))
-
-
-def test_memory_mapped_rows(tmp_path):
-    x, y, counts, w, direction = rows_and_counts(100, 9, np.float64)
-    np.save(tmp_path / "x.npy", x)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for some in (counts, np.where(np.arange(100) % 3, counts, 0)):
-        _, many = pair("logistic", x, y, some)
-        one = Objective("logistic", mapped, y, counts=some, non_finite="zero")
-        assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-
-
-def test_rows_that_are_read_from_files_take_no_counts(tmp_path):
-    pytest.importorskip("pyarrow")
-    (tmp_path / "t.csv").write_text("a,b\n1.0,1\n2.0,-1\n")
-    records = scan_csv(tmp_path / "t.csv", label="b")
-    assert Objective("logistic", records).n_public == 2
-    with pytest.raises(DataError, match="takes none"):
-        Objective("logistic", records, counts=[1, 2])
 
 
 def test_records_that_are_not_finite_count_for_nothing(instruction_set):

@@ -18,6 +18,7 @@ from dperm.datasets import BinaryLabel, ClassLabel, Description, fetching, files
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
 from dperm.datasets.progress import progress, waiting
 from dperm.errors import DataError
+from reference.real_data import load_or_skip
 
 # name: shape, counts of label values, type of a dense X. The counts are published facts about the files.
 FACTS = {
@@ -64,18 +65,6 @@ negative = ["no"]
 SMALL_ROWS = (
     b"size,money,colour,y\n15, -1, red, no\n20, 999, green, yes\n15, -1, red, no\n\n12.5, 99, ?, yes\n"
 )
-
-
-def load_or_skip(name, dense=None):
-    folder = files.data_folder()
-    description = read_description(name)
-    if description.files:
-        if folder is None:
-            pytest.skip(f"{files.FOLDER_VARIABLE} is not set: the files of {name} are not here")
-        for file in description.files:
-            if not ((folder / file.path).exists() or (folder / file.path).with_suffix("").exists()):
-                pytest.skip(f"{folder / file.path} is not here")
-    return datasets.load(name, dense=dense)
 
 
 @pytest.fixture(scope="module", params=sorted(FACTS))
@@ -140,13 +129,19 @@ class TestPublishedFacts:
     def test_bounds_are_not_the_ranges_of_the_data(self, loaded):
         """Bounds measured on the records would be reached on both sides in every column."""
         _, data = loaded
-        numeric = [j for j, feature in enumerate(data.feature_names) if "=" not in feature]
-        reached = (data.X[:, numeric].min(axis=0) == 0) & (data.X[:, numeric].max(axis=0) == 1)
-        assert not reached.all()
+        numeric = ["=" not in feature for feature in data.feature_names]
+        reached = (data.X.min(axis=0) == 0) & (data.X.max(axis=0) == 1)
+        assert not reached[numeric].all()
 
 
-def test_first_adult_record():
-    data = load_or_skip("adult", dense=True)
+def the(name):
+    """The data set as `loaded` has it, once for all tests that need it."""
+    return pytest.mark.parametrize("loaded", [name], indirect=True)
+
+
+@the("adult")
+def test_first_adult_record(loaded):
+    _, data = loaded
     row = dict(zip(data.feature_names, data.X[0], strict=True))
     assert row["age"] == (39 - 17) / (90 - 17)
     assert row["education-num"] == (13 - 1) / (16 - 1)
@@ -164,8 +159,9 @@ def test_first_adult_record():
     assert data.y[0] == -1
 
 
-def test_adult_missing_values_are_a_category():
-    data = load_or_skip("adult", dense=True)
+@the("adult")
+def test_adult_missing_values_are_a_category(loaded):
+    _, data = loaded
     counts = {
         column: int(data.X[:, data.feature_names.index(f"{column}=?")].sum())
         for column in ("workclass", "occupation", "native-country")
@@ -173,8 +169,9 @@ def test_adult_missing_values_are_a_category():
     assert counts == {"workclass": 2_799, "occupation": 2_809, "native-country": 857}
 
 
-def test_records_are_those_that_are_read_one_by_one():
-    data = load_or_skip("kddcup99")
+@the("kddcup99")
+def test_records_are_those_that_are_read_one_by_one(loaded):
+    _, data = loaded
     schema = data.schema
     content = files.verified_content(data.description, data.description.files[0], files.data_folder())
     lines = content.splitlines()
@@ -184,18 +181,22 @@ def test_records_are_those_that_are_read_one_by_one():
         record = {
             column.name: [cell if isinstance(column, Categorical) else float(cell)] for column, cell in values
         }
-        np.testing.assert_array_equal(data.X[i : i + 1].to_dense(), schema.encode(record).to_dense())
+        np.testing.assert_array_equal(data.X[i : i + 1], schema.encode(record, "float64").to_dense())
         assert data.y[i] == (-1 if cells[-1] == "normal." else 1)
 
 
-def test_mnist_pixels_are_bytes_over_255():
-    data = load_or_skip("mnist")
-    levels = np.arange(256).astype(np.float64) / 255
-    np.testing.assert_array_equal(np.unique(data.X), levels.astype(np.float32))
+@the("mnist")
+def test_mnist_pixels_are_bytes_over_255(loaded):
+    _, data = loaded
+    levels = (np.arange(256) / 255).astype(np.float32)
+    codes = np.rint(255 * data.X).astype(np.uint8)
+    np.testing.assert_array_equal(levels[codes], data.X)
+    assert np.bincount(codes.ravel(), minlength=256).all()
 
 
-def test_float32_is_the_rounded_float64():
-    double = load_or_skip("wine")
+@the("wine")
+def test_float32_is_the_rounded_float64(loaded):
+    _, double = loaded
     single = datasets.load("wine", dtype=np.float32)
     assert single.X.dtype == np.float32
     np.testing.assert_array_equal(single.X, double.X.astype(np.float32))

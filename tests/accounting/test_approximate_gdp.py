@@ -42,7 +42,7 @@ def test_above_the_profile_everywhere_and_tight(case):
     (multiplier, settings), mu = CASES[case], mu_of(case)
     end = sgd_epsilon(multiplier, SLACK, **settings)
     rng = np.random.default_rng(0)
-    epsilons = np.concatenate([[0.0, 1e-6 * end], rng.uniform(0, 1.2 * end, 25)])
+    epsilons = np.concatenate([[0.0, 1e-6 * end], rng.uniform(0, 1.2 * end, 10)])
     true = np.array([sgd_delta(multiplier, float(epsilon), **settings) for epsilon in epsilons])
     gaussian = np.array([gaussian_delta(float(epsilon), 1 / mu) for epsilon in epsilons])
     # the profile compared with is an upper bound itself, on the same grid of losses

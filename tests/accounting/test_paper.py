@@ -12,6 +12,46 @@ def near(value):
     return pytest.approx(value, rel=1e-9)
 
 
+def output_noise(epsilon, delta, n, steps, eta):
+    return paper.output_perturbation(
+        epsilon, delta, n_samples=n, steps=steps, eta=eta, lipschitz=1, beta=0.25
+    )
+
+
+def pure_objective(n, epsilon, l2):
+    return paper.objective_perturbation_pure(epsilon, n_samples=n, l2=l2)
+
+
+def selection_rate(rho, generations, stride):
+    return paper.privgene(rho, generations=generations, entry_bound=1, stride=stride)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "value"),
+    [
+        (output_noise, (1, 1e-5, 1000, 50, 0.5), 0.3705648624),
+        (output_noise, (0.1, 1e-3, 45211, 200, 2), 1.034867410),
+        (output_noise, (2, 1e-3, 32561, 100, 4), 0.07184575180),
+        (paper.smooth_erm_sensitivity, (1000, 50, 0.5, 1, 0.25), 0.075),
+        (paper.smooth_erm_sensitivity, (45211, 200, 2, 1, 0.25, 0.01), 0.01148461147),
+        (paper.smooth_erm_sensitivity, (32561, 100, 4, 1, 0.25), 0.03685390498),
+        (paper.smooth_erm_sensitivity, (1000, 30, 4, 1, 0.25, 0.1), 0.06428571429),
+        (stochastic.rrpsgd_sigma, (1, 1e-5, 1000), 30.87095131),
+        (stochastic.rrpsgd_sigma, (0.5, 1e-5, 10000), 65.28208694),
+        (stochastic.rrpsgd_sigma, (0.1, 1e-6, 30000), 382.5979454),
+        (stochastic.dp_lssgd_sigma, (0.1, 1e-5, 60000, 23450), 0.3471474884),
+        (pure_objective, (1000, 0.5, 0.01), (0.4506147748, 0)),
+        (pure_objective, (1000, 0.1, 0.001), (0.05, 0.008875520828)),
+        (pure_objective, (45211, 1, 1e-4), (0.8923568816, 0)),
+        (selection_rate, (0.001, 1, 0.5), 0.02236067977),
+        (selection_rate, (2.088163809e-4, 20, 0.475), 0.002405075317),
+        (selection_rate, (0.01, 50, 0.25), 0.02),
+    ],
+)
+def test_vectors(function, arguments, value):
+    assert function(*arguments) == near(value)
+
+
 def test_gaussian_substitutes():
     assert paper.textbook_sigma(0.1, 1e-5) == near(48.44805263)
     assert paper.smooth_erm_sigma(1, 1e-5) == near(4.940864832)
@@ -22,25 +62,6 @@ def test_gaussian_substitutes():
             function(20, 1e-3)
 
 
-OUTPUT = [
-    ({"n_samples": 1000, "steps": 50, "eta": 0.5}, 1, 1e-5, 0.3705648624),
-    ({"n_samples": 45211, "steps": 200, "eta": 2}, 0.1, 1e-3, 1.034867410),
-    ({"n_samples": 32561, "steps": 100, "eta": 4}, 2, 1e-3, 0.07184575180),
-]
-
-
-@pytest.mark.parametrize(("settings", "epsilon", "delta", "sigma"), OUTPUT)
-def test_output_perturbation_vectors(settings, epsilon, delta, sigma):
-    assert paper.output_perturbation(epsilon, delta, lipschitz=1, beta=0.25, **settings) == near(sigma)
-
-
-def test_published_sensitivities():
-    assert paper.smooth_erm_sensitivity(1000, 50, 0.5, 1, 0.25) == near(0.075)
-    assert paper.smooth_erm_sensitivity(45211, 200, 2, 1, 0.25, 0.01) == near(0.01148461147)
-    assert paper.smooth_erm_sensitivity(32561, 100, 4, 1, 0.25) == near(0.03685390498)
-    assert paper.smooth_erm_sensitivity(1000, 30, 4, 1, 0.25, 0.1) == near(0.06428571429)
-
-
 def test_output_perturbation_refuses_and_warns():
     settings = {"n_samples": 1000, "steps": 50, "lipschitz": 1, "beta": 0.25}
     with pytest.raises(ValueError, match=r"is not \(20, 0.001\)-DP"):
@@ -49,14 +70,6 @@ def test_output_perturbation_refuses_and_warns():
         paper.output_perturbation(1, 1e-3, eta=8.1, **settings)
     with pytest.warns(PrivacyWarning, match="outside the range"):
         paper.output_perturbation(1, 1e-3, eta=6, **settings)
-
-
-@pytest.mark.parametrize(
-    ("n", "epsilon", "delta", "sigma"),
-    [(1000, 1, 1e-5, 30.87095131), (10000, 0.5, 1e-5, 65.28208694), (30000, 0.1, 1e-6, 382.5979454)],
-)
-def test_rrpsgd_vectors(n, epsilon, delta, sigma):
-    assert stochastic.rrpsgd_sigma(epsilon, delta, n) == near(sigma)
 
 
 @pytest.mark.slow
@@ -130,10 +143,6 @@ def test_dp_lssgd_at_the_published_setting(
     assert poisson_ratio * 0.995 <= other.ratio <= poisson_ratio * 1.02  # printed for slightly too much noise
 
 
-def test_dp_lssgd_other_noise():
-    assert stochastic.dp_lssgd_sigma(0.1, 1e-5, 60000, 23450) == near(0.3471474884)
-
-
 @pytest.mark.parametrize(
     ("n", "b", "delta", "epsilon", "noise"),
     [
@@ -199,26 +208,6 @@ def test_objective_perturbation_vectors(epsilon, delta, row, l2, sigma):
     assert comparison.ratio == pytest.approx(2.70, abs=0.006)
     with pytest.raises(ValueError, match="l2 must be at least"):
         paper.objective_perturbation(epsilon, delta, l2=0.4 * row**2 / epsilon, row_norm=row)
-
-
-@pytest.mark.parametrize(
-    ("n", "epsilon", "l2", "left", "extra"),
-    [
-        (1000, 0.5, 0.01, 0.4506147748, 0),
-        (1000, 0.1, 0.001, 0.05, 0.008875520828),
-        (45211, 1, 1e-4, 0.8923568816, 0),
-    ],
-)
-def test_pure_objective_vectors(n, epsilon, l2, left, extra):
-    assert paper.objective_perturbation_pure(epsilon, n_samples=n, l2=l2) == near((left, extra))
-
-
-@pytest.mark.parametrize(
-    ("rho", "generations", "stride", "rate"),
-    [(0.001, 1, 0.5, 0.02236067977), (2.088163809e-4, 20, 0.475, 0.002405075317), (0.01, 50, 0.25, 0.02)],
-)
-def test_privgene_vectors(rho, generations, stride, rate):
-    assert paper.privgene(rho, generations=generations, entry_bound=1, stride=stride) == near(rate)
 
 
 def test_sgd_output_vectors():

@@ -1,5 +1,6 @@
 import dataclasses
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,62 @@ from dperm.accounting.privgene import offspring_range, privgene_rate
 
 def near(value):
     return pytest.approx(value, rel=1e-9)
+
+
+def descent(n, steps, eta):
+    """Sensitivity of gradient descent on a loss of slope 1 and curvature 1/4."""
+    return os_.gradient_descent_sensitivity(DescentRun(n, steps, eta), 1.0, 0.25)
+
+
+def sgd(n, batch_size, passes, eta, l2, beta):
+    return os_.permutation_sgd_sensitivity(n, batch_size, passes, eta, 1, beta, l2=l2)
+
+
+def selection_rate(rho, generations, stride, neighbors="add_or_remove"):
+    return privgene_rate(rho, generations, offspring_range(1, stride, neighbors))
+
+
+diameter = os_.logistic_gradient_diameter
+VECTORS = [
+    (diameter, (0, 1), 1),
+    (diameter, (1, 1), 1.099095477),
+    (diameter, (5, 1), 1.617278089),
+    (diameter, (2, 3), 5.042017510),
+    (os_.minimiser_sensitivity, (45211, 1, 0.01, 1e-8), 0.004425702196),
+    (os_.minimiser_sensitivity, (1000, 1, 0.1, 1e-6), 0.02002000000),
+    (os_.minimiser_sensitivity, (32561, math.sqrt(2), 0.001, 1e-9), 0.08686748708),
+    (sgd, (1000, 50, 10, 0.5, 0.05, 1), 0.05001994407),
+    (sgd, (1000, 50, 10, 0.5, 0, 1), 0.2),
+    (sgd, (45200, 200, 5, 0.1, 0.001, 0.25), 0.004781462236),
+    (os_.permutation_sgd_decreasing_sensitivity, (1000, 50, 1, 0.05), 0.04),
+    (os_.permutation_sgd_decreasing_sensitivity, (45200, 200, 1, 0.001), 0.04424778761),
+    (gaussian_sigma, (1, 1e-5, descent(1000, 50, 0.5)), 0.1865315817),
+    (gaussian_sigma, (0.1, 1e-3, descent(45211, 200, 2)), 0.3079674628),
+    (gaussian_sigma, (2, 1e-3, descent(32561, 100, 4)), 0.03550847114),
+    (li.noisy_gd_sigma, (1, 1e-5, 99, 1000, 2), 0.07423863218),
+    (li.noisy_gd_sigma, (1, 1e-5, 99, 1000, 1), 0.03711931609),
+    (li.noisy_gd_sigma, (0.5, 1e-8, 49, 45211, 2 * 11.1803398875), 0.03414848698),
+    (li.noisy_gd_sigma, (1, 1e-5, 99, 1000, diameter(1.0)), 0.04079767243),
+    (li.noisy_gd_sigma, (1, 1e-5, 99, 1000, 0.7310585786300049), 0.02713639446),
+    (partial(li.noisy_gd_sigma, contraction=0.99), (1, 1e-5, 500, 1000, 2), 0.1045647581),
+    (li.noisy_gd_sigma, (1, 1e-5, 500, 1000, 2), 0.1668389187),
+    (ps.averaged_count_sigma, (1, 1e-6, 1000, 1000, 0.02, 0.02), 2.675646554),
+    (ps.averaged_count_sigma, (1, 1e-6, 1000, 10000, 0.1, 0.0), 6.480294833),
+    (ps.unbounded_iterate_radius, (2, 0.02, 0.5, 1.5, 1.0), math.sqrt(0.0400000675)),
+    (ps.unbounded_iterate_radius, (1000, 0.02, 0.5, 1.5, 1.0), 6.321397585),
+    (selection_rate, (0.001, 1, 0.5), 0.08944271910),
+    (selection_rate, (0.001, 1, 0.5, "replace_one"), 0.04472135955),
+    (selection_rate, (2.088163809e-4, 20, 0.475), 0.009620301270),
+    (selection_rate, (2.088163809e-4, 20, 0.475, "replace_one"), 0.004810150635),
+    (selection_rate, (0.01, 50, 0.25), 0.08),
+    (selection_rate, (0.01, 50, 0.25, "replace_one"), 0.04),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "value"), VECTORS)
+def test_vectors(function, arguments, value):
+    printed = 1e-7 if function is ps.averaged_count_sigma else 1e-9
+    assert function(*arguments) == pytest.approx(value, rel=printed)
 
 
 GD = [
@@ -82,13 +139,6 @@ def test_logistic_vectors(steps, eta, row_norm, n, l2, replace, null, end):
     assert os_.logistic_iterate_norms(run, row_norm)[-1] == near(end)
 
 
-@pytest.mark.parametrize(
-    ("w", "row_norm", "value"), [(0, 1, 1), (1, 1, 1.099095477), (5, 1, 1.617278089), (2, 3, 5.042017510)]
-)
-def test_logistic_diameter_vectors(w, row_norm, value):
-    assert os_.logistic_gradient_diameter(w, row_norm) == near(value)
-
-
 def test_logistic_gradients_of_random_pairs_stay_within_the_diameter():
     rng = np.random.default_rng(3)
     for norm in (0.1, 1.0, 4.0):
@@ -99,32 +149,6 @@ def test_logistic_gradients_of_random_pairs_stay_within_the_diameter():
         gaps = np.linalg.norm(gradients[:, None] - gradients[None, :500], axis=2)
         assert gaps.max() <= os_.logistic_gradient_diameter(norm)
         assert gaps.max() > 0.99 * os_.logistic_gradient_diameter(norm)
-
-
-@pytest.mark.parametrize(
-    ("n", "lipschitz", "l2", "tolerance", "value"),
-    [
-        (45211, 1, 0.01, 1e-8, 0.004425702196),
-        (1000, 1, 0.1, 1e-6, 0.02002000000),
-        (32561, math.sqrt(2), 0.001, 1e-9, 0.08686748708),
-    ],
-)
-def test_minimiser_vectors(n, lipschitz, l2, tolerance, value):
-    assert os_.minimiser_sensitivity(n, lipschitz, l2, tolerance) == near(value)
-
-
-@pytest.mark.parametrize(
-    ("n", "b", "k", "eta", "l2", "beta", "constant", "decreasing"),
-    [
-        (1000, 50, 10, 0.5, 0.05, 1, 0.05001994407, 0.04),
-        (1000, 50, 10, 0.5, 0, 1, 0.2, None),
-        (45200, 200, 5, 0.1, 0.001, 0.25, 0.004781462236, 0.04424778761),
-    ],
-)
-def test_permutation_sgd_vectors(n, b, k, eta, l2, beta, constant, decreasing):
-    assert os_.permutation_sgd_sensitivity(n, b, k, eta, 1, beta, l2=l2) == near(constant)
-    if decreasing is not None:
-        assert os_.permutation_sgd_decreasing_sensitivity(n, b, 1, l2) == near(decreasing)
 
 
 @pytest.mark.parametrize("b", [1, 10, 20])
@@ -144,36 +168,12 @@ def test_a_remainder_batch_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("n", "steps", "eta", "epsilon", "delta", "sigma"),
-    [
-        (1000, 50, 0.5, 1, 1e-5, 0.1865315817),
-        (45211, 200, 2, 0.1, 1e-3, 0.3079674628),
-        (32561, 100, 4, 2, 1e-3, 0.03550847114),
-    ],
-)
-def test_output_noise_vectors(n, steps, eta, epsilon, delta, sigma):
-    sensitivity = os_.gradient_descent_sensitivity(DescentRun(n, steps, eta), 1.0, 0.25)
-    assert gaussian_sigma(epsilon, delta, sensitivity) == near(sigma)
-
-
-@pytest.mark.parametrize(
     ("c", "steps", "value"), [(0.9, 100, 4.358783167), (0.99, 1000, 14.10612699), (0.999, 200, 14.11861693)]
 )
 def test_last_iterate_factor_vectors(c, steps, value):
     assert li.last_iterate_factor(c, steps) == near(value)
     assert li.last_iterate_factor(1.0, steps) == math.sqrt(steps)
     assert li.last_iterate_factor(c, 1) == near(1.0)
-
-
-def test_noisy_gd_vectors():
-    assert li.noisy_gd_sigma(1, 1e-5, 99, 1000, 2) == near(0.07423863218)
-    assert li.noisy_gd_sigma(1, 1e-5, 99, 1000, 1) == near(0.03711931609)
-    assert li.noisy_gd_sigma(0.5, 1e-8, 49, 45211, 2 * 11.1803398875) == near(0.03414848698)
-    diameter = os_.logistic_gradient_diameter(1.0)
-    assert li.noisy_gd_sigma(1, 1e-5, 99, 1000, diameter) == near(0.04079767243)
-    assert li.noisy_gd_sigma(1, 1e-5, 99, 1000, 0.7310585786300049) == near(0.02713639446)
-    assert li.noisy_gd_sigma(1, 1e-5, 500, 1000, 2, contraction=0.99) == near(0.1045647581)
-    assert li.noisy_gd_sigma(1, 1e-5, 500, 1000, 2) == near(0.1668389187)
 
 
 def permutation_cases():
@@ -270,18 +270,6 @@ def test_count_sensitivity_is_the_worst_over_positions():
     assert ps.count_sensitivity(0, steps, push, kappa) == 0.0
 
 
-def test_averaged_count_vectors():
-    assert ps.averaged_count_sigma(1, 1e-6, 1000, 1000, 0.02, 0.02) == pytest.approx(2.675646554, rel=1e-7)
-    assert ps.averaged_count_sigma(1, 1e-6, 1000, 10000, 0.1, 0.0) == pytest.approx(6.480294833, rel=1e-7)
-
-
-def test_unbounded_iterate_vectors():
-    assert ps.unbounded_iterate_radius(2, 0.02, 0.5, 1.5, 1.0) ** 2 == near(0.0400000675)
-    radius = ps.unbounded_iterate_radius(1000, 0.02, 0.5, 1.5, 1.0)
-    assert radius == near(6.321397585)
-    assert 1.5 * math.sqrt(1 + radius) == near(4.058712181)
-
-
 def test_one_pass_is_attained_by_power_losses():
     eta, n = 0.1, 40
     for q in (1.0, 1.25, 1.5, 1.8):
@@ -368,19 +356,6 @@ def test_pure_objective_scale():
     assert op.pure_objective_scale(0.5, 4.0, neighbors="replace_one") == near(4.0)
     with pytest.raises(ValueError, match="l2 must be at least 2 R"):
         op.pure_objective_scale(0.5, 2.0, neighbors="replace_one")
-
-
-@pytest.mark.parametrize(
-    ("rho", "generations", "entry", "stride", "add", "replace"),
-    [
-        (0.001, 1, 1, 0.5, 0.08944271910, 0.04472135955),
-        (2.088163809e-4, 20, 1, 0.475, 0.009620301270, 0.004810150635),
-        (0.01, 50, 1, 0.25, 0.08, 0.04),
-    ],
-)
-def test_privgene_vectors(rho, generations, entry, stride, add, replace):
-    assert privgene_rate(rho, generations, offspring_range(entry, stride)) == near(add)
-    assert privgene_rate(rho, generations, offspring_range(entry, stride, "replace_one")) == near(replace)
 
 
 @pytest.mark.parametrize(

@@ -33,33 +33,94 @@ def at(profile, epsilon):
     return float(profile(np.array([float(epsilon)]))[0])
 
 
-@pytest.mark.parametrize(
-    ("q", "mu", "epsilon", "value"),
-    [
-        (0.01, 1, 0.1, 7.290037696e-5),
-        (0.00256, 0.5, 0.01, 5.333636604e-7),
-        (0.1, 0.5, 0.5, 8.449708149e-7),
-        (1e-4, 0.25, 1e-4, 2.928766173e-8),
-        (1e-3, 2 / 1.4, 0, 5.249494759e-4),
-        (1e-3, 2 / 1.4, 0.01, 7.508615766e-5),
-        (1e-3, 2 / 1.4, 0.1, 1.705717321e-6),
-        (1e-3, 2 / 1.4, 1, 7.707722661e-10),
-    ],
-)
-def test_sampled_profile_vectors(q, mu, epsilon, value):
-    assert at(profiles_of.sampled_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+def sampled(q, mu, epsilon):
+    return at(profiles_of.sampled_profile(q, mu), epsilon)
+
+
+def replaced(q, mu, epsilon):
+    return at(profiles_of.replaced_poisson_profile(q, mu), epsilon)
+
+
+def poisson(q, mu, order):
+    return poisson_rdp(q, mu, (order,))[0]
+
+
+def symmetric(q, mu, order):
+    return symmetric_rdp(q, mu, (order,))[0]
 
 
 @pytest.mark.parametrize(
-    ("q", "mu", "epsilon", "value"),
+    ("compute", "q", "mu", "epsilon_or_order", "value"),
     [
-        (0.01, 1, 0.1, 3.161696975e-4),
-        (0.1, 0.5, 0.5, 4.482335871e-4),
-        (0.00256, 0.5, 0.01, 2.544847963e-5),
+        (sampled, 0.01, 1, 0.1, 7.290037696e-5),
+        (sampled, 0.00256, 0.5, 0.01, 5.333636604e-7),
+        (sampled, 0.1, 0.5, 0.5, 8.449708149e-7),
+        (sampled, 1e-4, 0.25, 1e-4, 2.928766173e-8),
+        (sampled, 1e-3, 2 / 1.4, 0, 5.249494759e-4),
+        (sampled, 1e-3, 2 / 1.4, 0.01, 7.508615766e-5),
+        (sampled, 1e-3, 2 / 1.4, 0.1, 1.705717321e-6),
+        (sampled, 1e-3, 2 / 1.4, 1, 7.707722661e-10),
+        (replaced, 0.01, 1, 0.1, 3.161696975e-4),
+        (replaced, 0.1, 0.5, 0.5, 4.482335871e-4),
+        (replaced, 0.00256, 0.5, 0.01, 2.544847963e-5),
+        (poisson, 0.01, 1, 8, 8.936439076e-4),
+        (poisson, 0.00256, 1 / 0.9, 4, 3.268300786e-5),
+        (poisson, 0.00256, 1 / 24.343, 64, 3.542945055e-7),
+        (poisson, 0.1, 1 / 2, 16, 0.04529183908),
+        (symmetric, 0.01, 1, 4, 5.678626598e-4),
+        (symmetric, 0.00256, 0.5, 16, 2.061254549e-5),
+        (symmetric, 0.00256, 1 / 24.343, 64, 3.657749647e-7),
+        (symmetric, 0.1, 0.5, 8, 0.01579296639),
+        (symmetric, 1e-3, 2 / 1.4, 2, 1.223016301e-5),
+        (symmetric, 1e-3, 2 / 1.4, 4, 2.474197024e-5),
+        (symmetric, 1e-3, 2 / 1.4, 8, 0.2895955747),
     ],
 )
-def test_replaced_poisson_profile_vectors(q, mu, epsilon, value):
-    assert at(profiles_of.replaced_poisson_profile(q, mu), epsilon) == pytest.approx(value, rel=VECTOR)
+def test_vectors_of_one_step(compute, q, mu, epsilon_or_order, value):
+    assert compute(q, mu, epsilon_or_order) == pytest.approx(value, rel=VECTOR)
+
+
+@pytest.mark.parametrize(
+    ("rdp", "q", "mu", "steps", "delta", "epsilon", "order"),
+    [
+        (poisson_rdp, 0.01, 1, 1000, 1e-5, 2.107753075, 8),
+        (poisson_rdp, 0.00256, 1 / 1.5117, 19550, 1e-5, 1.094364546, 16),
+        (poisson_rdp, 0.05, 1 / 4, 500, 1e-6, 1.345177494, 17),
+        (symmetric_rdp, 0.00256, 0.2, 19550, 1e-5, 0.2862577307, 51),
+        (symmetric_rdp, 0.001, 0.25, 10**6, 1e-5, 1.136057248, 16),
+        (symmetric_rdp, 0.05, 0.25, 500, 1e-6, 1.438753305, 16),
+    ],
+)
+def test_vectors_of_composed_divergences(rdp, q, mu, steps, delta, epsilon, order):
+    costs = [steps * cost for cost in rdp(q, mu, ORDERS)]
+    assert rdp_to_epsilon(ORDERS, costs, delta) == pytest.approx((epsilon, order), rel=VECTOR)
+
+
+MOMENTS = {"accountant": "moments"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "batch_size", "n_samples", "multiplier", "steps", "delta", "epsilon", "digits"),
+    [
+        ({}, 10**4, 10**6, 1, 1000, 1e-5, 1.8282, PLD_VECTOR),
+        ({}, 2560, 10**6, 1.5117, 19550, 1e-5, 0.9997, PLD_VECTOR),
+        ({}, 50_000, 10**6, 4, 500, 1e-6, 1.2452, PLD_VECTOR),
+        ({}, 2560, 10**6, 11.2153, 19550, 1e-5, 0.0983, PLD_VECTOR),
+        (WOR, 128, 50000, 2 / 0.2, 19550, 1e-5, 0.25925, PLD_VECTOR),
+        (WOR, 1, 1000, 2 / 0.25, 10**6, 1e-5, 1.0405, PLD_VECTOR),
+        (WOR, 5, 100, 2 / 0.25, 500, 1e-6, 1.33575, PLD_VECTOR),
+        (WOR, 128, 50000, 2 * 24.34317409, 19550, 1e-5, 0.042522, PLD_VECTOR),
+        (WOR, 1, 1000, 1.4, 1000, 1e-6, 0.99620, PLD_VECTOR),
+        (WOR, 64, 10**4, 2 * 1.0543, 156, 1e-8, 0.99986, PLD_VECTOR),
+        (MOMENTS, 5200, 10**6, 4, 1, 1e-8, 0.5756753564, VECTOR),
+        (MOMENTS, 10**4, 10**6, 1, 1000, 1e-5, 2.538347545, VECTOR),
+        (MOMENTS, 5200, 10**6, 4, 1000, 1e-8, 0.6047294106, VECTOR),
+        (MOMENTS, 2560, 10**6, 1.1, 19550, 1e-5, 2.085505456, VECTOR),
+    ],
+)
+def test_vectors_of_epsilon(settings, batch_size, n_samples, multiplier, steps, delta, epsilon, digits):
+    run = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, **settings}
+    assert sgd_epsilon(multiplier, delta, **run) == pytest.approx(epsilon, rel=digits)
 
 
 @pytest.mark.parametrize(("q", "mu", "epsilon"), [(0.1, 1.0, 0.05), (0.01, 0.5, 0.003), (0.5, 2.0, 0.6)])
@@ -89,35 +150,6 @@ def test_profiles_are_decreasing_and_far_out_finite(q, mu):
         assert np.all(values <= q * (1 + 1e-12))
 
 
-@pytest.mark.parametrize(
-    ("q", "multiplier", "order", "value"),
-    [
-        (0.01, 1, 8, 8.936439076e-4),
-        (0.00256, 0.9, 4, 3.268300786e-5),
-        (0.00256, 24.343, 64, 3.542945055e-7),
-        (0.1, 2, 16, 0.04529183908),
-    ],
-)
-def test_poisson_rdp_vectors(q, multiplier, order, value):
-    assert poisson_rdp(q, 1 / multiplier, (order,))[0] == pytest.approx(value, rel=VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("q", "mu", "order", "value"),
-    [
-        (0.01, 1, 4, 5.678626598e-4),
-        (0.00256, 0.5, 16, 2.061254549e-5),
-        (0.00256, 1 / 24.343, 64, 3.657749647e-7),
-        (0.1, 0.5, 8, 0.01579296639),
-        (1e-3, 2 / 1.4, 2, 1.223016301e-5),
-        (1e-3, 2 / 1.4, 4, 2.474197024e-5),
-        (1e-3, 2 / 1.4, 8, 0.2895955747),
-    ],
-)
-def test_symmetric_rdp_vectors(q, mu, order, value):
-    assert symmetric_rdp(q, mu, (order,))[0] == pytest.approx(value, rel=VECTOR)
-
-
 @pytest.mark.parametrize("order", [1.5, 3.25, 11.0])
 @pytest.mark.parametrize(("q", "mu"), [(0.01, 1.0), (0.3, 0.2)])
 def test_symmetric_rdp_is_that_of_the_explicit_pair(q, mu, order):
@@ -135,78 +167,6 @@ def test_symmetric_rdp_is_that_of_the_explicit_pair(q, mu, order):
     )
     computed = symmetric_rdp(q, mu, (order,))[0]
     assert computed == pytest.approx(float(mp.log(moment) / (order - 1)), rel=VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("q", "multiplier", "steps", "delta", "epsilon", "order"),
-    [
-        (0.01, 1, 1000, 1e-5, 2.107753075, 8),
-        (0.00256, 1.5117, 19550, 1e-5, 1.094364546, 16),
-        (0.05, 4, 500, 1e-6, 1.345177494, 17),
-    ],
-)
-def test_composed_poisson_rdp_vectors(q, multiplier, steps, delta, epsilon, order):
-    rdp = [steps * cost for cost in poisson_rdp(q, 1 / multiplier, ORDERS)]
-    assert rdp_to_epsilon(ORDERS, rdp, delta) == pytest.approx((epsilon, order), rel=VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("q", "mu", "steps", "delta", "epsilon", "order"),
-    [
-        (0.00256, 0.2, 19550, 1e-5, 0.2862577307, 51),
-        (0.001, 0.25, 10**6, 1e-5, 1.136057248, 16),
-        (0.05, 0.25, 500, 1e-6, 1.438753305, 16),
-    ],
-)
-def test_composed_symmetric_rdp_vectors(q, mu, steps, delta, epsilon, order):
-    rdp = [steps * cost for cost in symmetric_rdp(q, mu, ORDERS)]
-    assert rdp_to_epsilon(ORDERS, rdp, delta) == pytest.approx((epsilon, order), rel=VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("q", "multiplier", "steps", "delta", "epsilon"),
-    [
-        (0.01, 1, 1000, 1e-5, 1.8282),
-        (0.00256, 1.5117, 19550, 1e-5, 0.9997),
-        (0.05, 4, 500, 1e-6, 1.2452),
-        (0.00256, 11.2153, 19550, 1e-5, 0.0983),
-    ],
-)
-def test_poisson_pld_vectors(q, multiplier, steps, delta, epsilon):
-    n_samples = 10**6
-    computed = sgd_epsilon(multiplier, delta, batch_size=q * n_samples, n_samples=n_samples, steps=steps)
-    assert computed == pytest.approx(epsilon, rel=PLD_VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "n_samples", "mu", "steps", "delta", "epsilon"),
-    [
-        (128, 50000, 0.2, 19550, 1e-5, 0.25925),
-        (1, 1000, 0.25, 10**6, 1e-5, 1.0405),
-        (5, 100, 0.25, 500, 1e-6, 1.33575),
-        (128, 50000, 1 / 24.34317409, 19550, 1e-5, 0.042522),
-        (1, 1000, 2 / 1.4, 1000, 1e-6, 0.99620),
-        (64, 10**4, 1 / 1.0543, 156, 1e-8, 0.99986),
-    ],
-)
-def test_without_replacement_pld_vectors(batch_size, n_samples, mu, steps, delta, epsilon):
-    computed = sgd_epsilon(2 / mu, delta, batch_size=batch_size, n_samples=n_samples, steps=steps, **WOR)
-    assert computed == pytest.approx(epsilon, rel=PLD_VECTOR)
-
-
-@pytest.mark.parametrize(
-    ("q", "multiplier", "steps", "delta", "epsilon"),
-    [
-        (0.0052, 4, 1, 1e-8, 0.5756753564),
-        (0.01, 1, 1000, 1e-5, 2.538347545),
-        (0.0052, 4, 1000, 1e-8, 0.6047294106),
-        (0.00256, 1.1, 19550, 1e-5, 2.085505456),
-    ],
-)
-def test_moments_vectors(q, multiplier, steps, delta, epsilon):
-    n_samples = 10**6
-    settings = {"batch_size": q * n_samples, "n_samples": n_samples, "steps": steps, "accountant": "moments"}
-    assert sgd_epsilon(multiplier, delta, **settings) == pytest.approx(epsilon, rel=VECTOR)
 
 
 def test_moments_floor():

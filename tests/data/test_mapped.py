@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dperm
-from dperm import Objective, algorithms
+from dperm import Objective
 from dperm._kernels.mapped_file import MappedFile
 from dperm.data.mapped import GuardedRows, mapped_array
 from dperm.errors import DataError
@@ -84,14 +84,6 @@ def test_targets_are_copied_from_their_map(tmp_path):
         Objective("logistic", x, targets)
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd_gradient", "preconditioned_gd"])
-def test_algorithms(tmp_path, name):
-    x, y = data()
-    runs = [Objective("logistic", each, y) for each in (x, mapped(tmp_path / "x", x))]
-    coefs = [getattr(algorithms, name)(each, 1.0, 1e-6, random_state=1).coef for each in runs]
-    assert np.array_equal(*coefs)
-
-
 def test_estimators(tmp_path):
     x, y = data()
     memory = dperm.LogisticRegression(classes=[-1, 1], random_state=1).fit(x, y)
@@ -100,38 +92,6 @@ def test_estimators(tmp_path):
 
 
 # -- files that change -------------------------------------------------------------------------------
-
-
-def truncate(path):
-    os.truncate(path, 4096)
-
-
-def extend(path):
-    with open(path, "ab") as file:
-        file.write(b"\0")
-
-
-def write(path):
-    stat = path.stat()
-    with open(path, "r+b") as file:
-        file.write(b"\1" * 64)
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-
-
-def replace(path):
-    (path.with_suffix(".new")).write_bytes(path.read_bytes())
-    os.replace(path.with_suffix(".new"), path)
-
-
-@pytest.mark.parametrize("change", [truncate, extend, write, replace])
-def test_a_change_between_passes(tmp_path, change):
-    x, y = data()
-    objective = Objective("logistic", mapped(tmp_path / "x", x), y)
-    integers(objective)
-    change(tmp_path / "x")
-    for _ in range(2):
-        with pytest.raises(DataError, match="has changed since training began"):
-            integers(objective)
 
 
 def test_a_file_that_shrinks_under_the_kernels(tmp_path):
@@ -175,20 +135,6 @@ def test_what_was_lost_stays_lost(tmp_path):
         integers(objective)
 
 
-def test_nothing_is_released(tmp_path):
-    x, y = data()
-    objective, released = Objective("logistic", mapped(tmp_path / "x", x), y), []
-
-    def callback(values):
-        released.append(values)
-        if len(released) == 2:
-            truncate(tmp_path / "x")
-
-    with pytest.raises(DataError):
-        algorithms.noisy_gd(objective, 1.0, 1e-6, callback=callback, random_state=1)
-    assert len(released) == 2
-
-
 # -- mappings ----------------------------------------------------------------------------------------
 
 
@@ -228,41 +174,3 @@ def test_other_bus_errors_are_as_before(tmp_path, faulthandler):
     assert run.stdout == "0.0 True\n"
     assert run.returncode == -signal.SIGBUS
     assert ("Fatal Python error: Bus error" in run.stderr) is bool(faulthandler)
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_memory_does_not_hold_the_data(tmp_path):
-    n, d = 200_000, 50  # 40 MB
-    np.random.default_rng(0).standard_normal((n, d), dtype=np.float32).tofile(tmp_path / "x")
-    program = f"""
-        import numpy as np, dperm, threading, time
-
-        def own_memory():  # in kB; pages of files can be dropped at any time and do not count
-            with open("/proc/self/status") as status:
-                return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
-
-        x = np.memmap({str(tmp_path / "x")!r}, np.float32, "r", shape=({n}, {d}))
-        y = np.where(np.arange({n}) % 2 == 0, 1.0, -1.0)
-        model = dperm.LogisticRegression(
-            solver="noisy_gd", solver_options={{"steps": 5}}, classes=[-1, 1], random_state=1
-        )
-        model.fit(x[:9000], y[:9000])  # libraries, threads, buffers
-        before, peak, done = own_memory(), 0, False
-
-        def watch():
-            global peak
-            while not done:
-                peak = max(peak, own_memory())
-                time.sleep(0.001)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        model.fit(x, y)
-        done = True
-        watcher.join()
-        print(1024 * (peak - before))
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
-    )
-    assert int(run.stdout) < 12 * 8 * n  # a few numbers a record: targets, their checks, norms

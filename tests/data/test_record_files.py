@@ -4,9 +4,7 @@ import gzip
 import multiprocessing
 import os
 import pickle
-import subprocess
 import sys
-import textwrap
 import threading
 
 import numpy as np
@@ -17,13 +15,13 @@ from hypothesis import strategies as st
 
 import dperm
 from dperm import Objective, algorithms
-from dperm.accounting import Ledger
 from dperm.data import scan_csv, scan_parquet
-from dperm.data.passes import Pass, Predictions
+from dperm.data.passes import Pass
 from dperm.errors import DataError, PrivacyWarning
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.private_values.linear_map import LinearMap
+from reference.exact import same
+from reference.record_files import in_parquet_files, table
 
 pa = pytest.importorskip("pyarrow")
 csv = pytest.importorskip("pyarrow.csv")
@@ -40,22 +38,9 @@ def records(dtype=np.float32, n=N, seed=0):
     return x, np.where(x[:, 0] + 0.3 * rng.standard_normal(n) > 0.0, 1.0, -1.0)
 
 
-def table(x, y, **others):
-    return pa.table({**{name: x[:, j] for j, name in enumerate(NAMES)}, "y": y, **others})
-
-
-def in_files(folder, x, y, cuts=(400, 400), **options):
-    """Three Parquet files, the second of them without a record."""
-    for i, (start, stop) in enumerate(zip((0, *cuts), (*cuts, len(x)), strict=True)):
-        parquet.write_table(
-            table(x[start:stop], y[start:stop]), folder / f"{i}.parquet", row_group_size=150, **options
-        )
-    return str(folder / "*.parquet")
-
-
 @pytest.fixture
 def pattern(tmp_path):
-    return in_files(tmp_path, *records())
+    return in_parquet_files(tmp_path, *records())
 
 
 def objectives(pattern, chunk_rows=97, loss="logistic", x=None, y=None, **keywords):
@@ -66,58 +51,14 @@ def objectives(pattern, chunk_rows=97, loss="logistic", x=None, y=None, **keywor
     return Objective(loss, x, y, **keywords), Objective(loss, source, **keywords)
 
 
-def same(first, second):
-    return np.array_equal(first._integers, second._integers) and first.grid == second.grid
-
-
 # -- sums --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("chunk_rows", [1, 16, 150, 10_000])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_every_pass_gives_the_integers_of_memory(tmp_path, dtype, chunk_rows):
-    x, y = records(dtype)
-    pattern = in_files(tmp_path, x, y, compression="snappy")
-    memory, files = objectives(pattern, chunk_rows, x=x, y=y, fit_intercept=True, row_norm=2.0, l2=0.1)
-    rng = np.random.default_rng(1)
-    w, direction = rng.standard_normal((2, D + 1))
-    image = LinearMap.rounding(np.eye(D + 1) + 0.1 * rng.standard_normal((D + 1, D + 1)))
-    for compute in (
-        lambda o: o.clipped_gradient_sum(w, 0.3),
-        lambda o: o.mapped_gradient_sum(w, 0.3, image),
-        lambda o: o.mapped_gradient_sum(w, 0.3, image),  # with the lengths that were kept
-        lambda o: o.clipped_loss_sums(w, direction, [0.0, 0.5, 1.0], 2.0),
-        lambda o: o.coordinate_loss_sums(w, 0.25),
-        lambda o: o.gram_sum(),
-        lambda o: o.hessian_sum(w),
-        lambda o: o.moment_sums(1.0),
-        lambda o: o.label_sum(),
-    ):
-        assert same(compute(memory), compute(files))
-    assert np.array_equal(memory._rows.run(Predictions(w), 1), files._rows.run(Predictions(w), 1))
-    assert files.value(w) == pytest.approx(memory.value(w), rel=1e-6)
-    assert np.allclose(files.gradient(w), memory.gradient(w), rtol=1e-12)
-    assert files.n_public == N
-
-
-def test_softmax(tmp_path):
-    x, _ = records(np.float64)
-    y = np.arange(N) % 3.0
-    memory, files = objectives(in_files(tmp_path, x, y), loss="softmax", x=x, y=y, n_classes=3)
-    w, direction = np.random.default_rng(2).standard_normal((2, D, 3))
-    assert same(memory.clipped_gradient_sum(w, 0.3), files.clipped_gradient_sum(w, 0.3))
-    assert same(
-        memory.clipped_loss_sums(w, direction, [0.1], 1.0), files.clipped_loss_sums(w, direction, [0.1], 1.0)
-    )
-    assert same(memory.class_counts(), files.class_counts())
-    assert np.allclose(memory.gradient(w), files.gradient(w))
 
 
 @settings(max_examples=15, deadline=None)
 @given(chunk_rows=st.integers(1, 1200), threads=st.integers(1, 3), rate=st.floats(0.0, 1.0))
 def test_chunks_threads_and_samples(tmp_path_factory, chunk_rows, threads, rate):
     folder = tmp_path_factory.mktemp("files")
-    memory, files = objectives(in_files(folder, *records()), chunk_rows, n_threads=threads)
+    memory, files = objectives(in_parquet_files(folder, *records()), chunk_rows, n_threads=threads)
     w = np.full(D, 0.2)
     assert same(memory.clipped_gradient_sum(w, 0.3), files.clipped_gradient_sum(w, 0.3))
     batches = [SecretBatches("poisson", random_bits(3), max(1.0, rate * N), N) for _ in range(2)]
@@ -275,34 +216,7 @@ def test_a_csv_file_with_long_lines(tmp_path):
 # -- algorithms and estimators -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords"),
-    [
-        ("noisy_gd", {}),
-        ("dp_agd", {}),
-        ("preconditioned_gd", {}),
-        ("dp_newton", {}),
-        ("objective_perturbation", {}),
-        ("output_perturbation_gd", {}),
-        ("dp_sgd", {"steps": 4}),
-        ("dp_sgd_gradient", {}),
-        ("dp_sgd_output", {}),
-        ("rrpsgd", {}),
-    ],
-)
-def test_algorithms_give_the_weights_of_memory(pattern, name, keywords):
-    run = getattr(algorithms, name)
-    settings = {"l2": 0.05, "fit_intercept": True, "penalize_intercept": True}
-    memory, files = (
-        run(objective, 1.0, 1e-6, random_state=5, **keywords)
-        for objective in objectives(pattern, 300, **settings)
-    )
-    assert np.array_equal(memory.coef, files.coef)
-
-
-def test_nonprivate(pattern):
-    memory, files = (algorithms.nonprivate(objective) for objective in objectives(pattern, l2=0.1))
-    assert np.allclose(memory.coef, files.coef, atol=1e-4)
+FEW_STEPS = {"random_state": 6, "solver_options": {"steps": 8}}
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c"], [0, 1]])
@@ -313,8 +227,8 @@ def test_estimators(tmp_path, labels):
     source = scan_parquet(tmp_path / "t.parquet", label="y", chunk_rows=100)
     kinds = [dperm.LogisticRegression, dperm.LinearSVC][: 4 - len(labels)]
     for kind in kinds:
-        memory = kind(classes=labels, random_state=6).fit(x, y)
-        files = kind(classes=labels, random_state=6).fit(source)
+        memory = kind(classes=labels, **FEW_STEPS).fit(x, y)
+        files = kind(classes=labels, **FEW_STEPS).fit(source)
         assert np.array_equal(memory.coef_, files.coef_)
         assert np.array_equal(memory.predict(x), files.predict(source))
         assert files.score(source, source.targets()) == memory.score(x, y)
@@ -323,15 +237,15 @@ def test_estimators(tmp_path, labels):
         with pytest.raises(DataError, match="holds the label"):
             kind(classes=["other", labels[0]]).fit(source)
         with pytest.warns(PrivacyWarning, match="labels were read from the data"):
-            kind(random_state=6).fit(source)
+            kind(**FEW_STEPS).fit(source)
 
 
 def test_regressor(tmp_path):
     x, _ = records(np.float64)
     parquet.write_table(table(x, x[:, 1]), tmp_path / "t.parquet")
     source = scan_parquet(tmp_path / "t.parquet", label="y", chunk_rows=100)
-    memory = dperm.HuberRegressor(target_bound=1.0, random_state=6).fit(x, x[:, 1])
-    files = dperm.HuberRegressor(target_bound=1.0, random_state=6).fit(source)
+    memory = dperm.HuberRegressor(target_bound=1.0, **FEW_STEPS).fit(x, x[:, 1])
+    files = dperm.HuberRegressor(target_bound=1.0, **FEW_STEPS).fit(source)
     assert np.array_equal(memory.coef_, files.coef_)
     assert np.array_equal(memory.predict(x), files.predict(source))
 
@@ -343,17 +257,17 @@ def test_bad_records_are_named_by_their_number_in_all_files(tmp_path):
     x, y = records()
     x[777, 2] = np.nan
     with pytest.raises(DataError, match="row 777, column 2"):
-        Objective("logistic", scan_parquet(in_files(tmp_path, x, y), label="y"))
+        Objective("logistic", scan_parquet(in_parquet_files(tmp_path, x, y), label="y"))
     x[777, 2], y[901] = 0.0, 0.5
     for chunk_rows in (10, 5000):
-        source = scan_parquet(in_files(tmp_path, x, y), label="y", chunk_rows=chunk_rows)
+        source = scan_parquet(in_parquet_files(tmp_path, x, y), label="y", chunk_rows=chunk_rows)
         with pytest.raises(DataError, match="at row 901"):
             Objective("logistic", source)
 
 
 def test_files_that_do_not_fit(tmp_path):
     x, y = records()
-    pattern = in_files(tmp_path, x, y)
+    pattern = in_parquet_files(tmp_path, x, y)
     parquet.write_table(table(x.astype(float), y), tmp_path / "3.parquet")
     with pytest.raises(
         DataError, match=r"'x0' of .*3\.parquet has type double, that of the first file float"
@@ -436,102 +350,7 @@ def test_no_pyarrow(monkeypatch, pattern):
         scan_parquet(pattern, label="y")
 
 
-# -- files that change -------------------------------------------------------------------------------
-
-
-def truncate(path):
-    os.truncate(path, path.stat().st_size - 100)
-
-
-def append(path):
-    with open(path, "ab") as file:
-        file.write(b"more")
-
-
-def corrupt(path):
-    """The same size, and the time of the last change set back."""
-    stat = path.stat()
-    with open(path, "r+b") as file:
-        file.seek(stat.st_size // 2)
-        file.write(b"\0" * 64)
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-
-
-def replace(path):
-    """Another file with as many records."""
-    other = path.with_suffix(".new")
-    x, y = records(n=parquet.read_metadata(path).num_rows, seed=9)
-    parquet.write_table(table(x, y), other)
-    os.replace(other, path)
-
-
-def remove(path):
-    path.unlink()
-
-
-changes = pytest.mark.parametrize("change", [truncate, append, corrupt, replace, remove])
-
-
-@changes
-@pytest.mark.parametrize("number", [0, 2])
-def test_a_change_between_passes(tmp_path, pattern, change, number):
-    _, files = objectives(pattern)
-    files.clipped_gradient_sum(np.zeros(D), 0.3)
-    change(tmp_path / f"{number}.parquet")
-    for _ in range(2):
-        with pytest.raises(DataError, match=r"has changed since training began|cannot be read"):
-            files.clipped_gradient_sum(np.zeros(D), 0.3)
-
-
-@changes
-def test_a_change_during_a_pass(tmp_path, pattern, change):
-    _, files = objectives(pattern, chunk_rows=50)
-    seen = []
-
-    def look(part, here):
-        seen.append(here.stop)
-        if here.start == 0:
-            change(tmp_path / "2.parquet")
-
-    with pytest.raises(DataError):
-        list(files._rows._each(look))
-    assert seen
-
-
-@changes
-def test_a_change_after_the_last_record_was_read(tmp_path, pattern, change):
-    _, files = objectives(pattern)
-
-    def look(part, here):
-        if here.stop == N:
-            change(tmp_path / "0.parquet")
-
-    with pytest.raises(DataError):
-        list(files._rows._each(look))
-
-
-@changes
-def test_nothing_is_released_after_a_change(tmp_path, pattern, change):
-    _, files = objectives(pattern, fit_intercept=True)
-    ledger, released = Ledger(1.0, 1e-6), []
-
-    def callback(values):
-        released.append(values)
-        if len(released) == 3:
-            change(tmp_path / "2.parquet")
-
-    with pytest.raises(DataError):
-        algorithms.noisy_gd(files, 0.5, 1e-7, ledger=ledger, callback=callback, random_state=1)
-    assert len(released) == 3
-    history = ledger.history()
-    with pytest.raises(DataError):
-        dperm.LogisticRegression(classes=[-1, 1], epsilon=0.1, delta=1e-8, ledger=ledger).fit(
-            scan_parquet([*sorted(tmp_path.glob("*.parquet")), tmp_path / "gone"], label="y")
-        )
-    assert ledger.history() == history
-
-
-# -- threads, processes, memory ----------------------------------------------------------------------
+# -- threads and processes ------------------------------------------------------------------------------
 
 
 def readers():
@@ -589,99 +408,6 @@ def test_a_forked_process_is_told_to_build_its_own(pattern):
     process.join()
 
 
-def highest_pool(source, columns):
-    """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
-    program = f"""
-        import numpy as np, pyarrow
-        pyarrow.set_cpu_count(16)
-        from dperm import Objective
-        from dperm.data import scan_csv, scan_parquet
-
-        Objective("logistic", {source}, n_threads=2).clipped_gradient_sum(np.full({columns}, 0.01), 0.5)
-        print(pyarrow.default_memory_pool().max_memory())
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def test_memory_of_a_csv_file_is_that_of_a_few_chunks(tmp_path):
-    n, width, block_bytes = 100_000, 20, 1 << 20
-    x = np.random.default_rng(0).standard_normal((n, width)).round(6)
-    columns = {f"x{j}": x[:, j] for j in range(width)}
-    csv.write_csv(pa.table({**columns, "y": np.ones(n)}), tmp_path / "t.csv")
-    n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
-    assert n_chunks > 15
-    source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
-    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks
-
-
-@pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
-def test_memory_of_a_parquet_file_is_that_of_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
-    """As most programs write them: a dictionary of up to 1 MiB that the values soon outgrow."""
-    width, buffer_rows = 30, 1 << 13
-    x = np.random.default_rng(0).standard_normal((400_000, width)).astype(dtype)
-    x = np.concatenate([x] * (8 // x.itemsize))
-    columns = {f"x{j}": x[:, j] for j in range(width)}
-    written = pa.table({**columns, "y": np.ones(len(x))})
-    parquet.write_table(written, tmp_path / "t.parquet", compression=compression)
-    source = f"scan_parquet({str(tmp_path / 't.parquet')!r}, label='y', chunk_rows={buffer_rows - 1000})"
-    bound = 3 * buffer_rows * (width * x.itemsize + 8) + (width + 1) * (2 << 20) + 1e6
-    assert bound < 0.8 * written.nbytes
-    assert highest_pool(source, width) < bound
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
-def test_memory_does_not_hold_the_data(tmp_path):
-    n, width, chunk_rows = 400_000, 50, 5_000  # 80 MB, chunks of 1 MB
-    x = np.random.default_rng(0).standard_normal((n, width), dtype=np.float32)
-    columns = {f"x{j}": x[:, j] for j in range(width)}
-    parquet.write_table(
-        pa.table({**columns, "y": np.ones(n)}),
-        tmp_path / "t.parquet",
-        use_dictionary=False,
-        data_page_size=1 << 16,  # the reader keeps a page of each column
-    )
-    program = f"""
-        import threading, time
-        import numpy as np, pyarrow
-        from dperm import Objective
-        from dperm.data import scan_parquet
-
-        def own_memory():  # in kB; pages of files can be dropped at any time and do not count
-            with open("/proc/self/status") as status:
-                return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
-
-        def objective(path, rows):
-            return Objective("logistic", scan_parquet(path, label="y", chunk_rows=rows), n_threads=2)
-
-        path, w = {str(tmp_path / "t.parquet")!r}, np.full({width}, 0.01)
-        objective(path, 1000).clipped_gradient_sum(w, 0.5)  # libraries, threads, buffers
-        before, peak, done = own_memory(), 0, False
-
-        def watch():
-            global peak
-            while not done:
-                peak = max(peak, own_memory())
-                time.sleep(0.001)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        large = objective(path, {chunk_rows})
-        for _ in range(3):
-            large.clipped_gradient_sum(w, 0.5)
-        done = True
-        watcher.join()
-        print(1024 * (peak - before), pyarrow.default_memory_pool().max_memory())
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
-    )
-    resident, tables = map(int, run.stdout.split())
-    chunk = 4 * chunk_rows * (width + 2)  # targets are doubles
-    assert tables < 3 * chunk + width * (1 << 16) + 1e6
-    assert resident < 30e6  # allocators keep much of what was freed
-
-
 # -- with a schema -----------------------------------------------------------------------------------
 
 
@@ -706,14 +432,14 @@ def test_a_schema_encodes_every_chunk(tmp_path):
     )
     matrix = schema.encode(frame.select(["age", "sex", "size"]))
     classes = ["<=50K", ">50K"]
-    memory = dperm.LogisticRegression(classes=classes, row_norm=2.0, random_state=1)
+    memory = dperm.LogisticRegression(classes=classes, row_norm=2.0, **FEW_STEPS)
     memory.fit(matrix.to_dense(), columns["y"])
     sources = [
         scan_parquet(tmp_path / "t.parquet", label="y", schema=schema, chunk_rows=128),
         scan_csv(tmp_path / "t.csv", label="y", schema=schema, label_type="text", block_bytes=4096),
     ]
     for source in sources:
-        files = dperm.LogisticRegression(classes=classes, schema=schema, random_state=1).fit(source)
+        files = dperm.LogisticRegression(classes=classes, schema=schema, **FEW_STEPS).fit(source)
         assert np.array_equal(files.coef_, memory.coef_)
         assert np.array_equal(files.predict(source), memory.predict(matrix.to_dense()))
         y = np.where(columns["y"] == ">50K", 1.0, -1.0)

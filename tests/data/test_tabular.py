@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, train_test_split
 
-from dperm import Objective, algorithms
 from dperm.data import TabularLayout, TabularMatrix
 from dperm.errors import DataError
 from reference.tabular_data import NUMERIC_DTYPES, layout_of, one_hot, random_table
@@ -211,35 +210,3 @@ def test_layouts_compare_by_value():
     assert layout_of(MIXED) == layout_of(list(MIXED))
     assert len({layout_of(MIXED), layout_of(MIXED), layout_of((0,))}) == 2
     assert TabularLayout([0], [1], [3]) == SIMPLE
-
-
-BATCHES = {"batch_size": 64, "steps": 12}
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("noisy_gd", {"steps": 8}),
-        ("preconditioned_gd", {"steps": 8}),
-        ("dp_agd", {}),
-        ("dp_newton", {"steps": 3}),
-        ("privgene", {"generations": 4}),
-        ("dp_sgd", BATCHES),
-        ("dp_lssgd", BATCHES),
-        ("dp_sgd_gradient", {**BATCHES, "radius": 5.0}),
-    ],
-)
-def test_algorithms_give_the_weights_of_the_dense_matrix(name, settings):
-    table = random_table(900, MIXED)
-    y = np.where(np.random.default_rng(1).random(900) < 0.4, 1.0, -1.0)
-    weights = [
-        getattr(algorithms, name)(
-            Objective("logistic", X, y, row_norm=2.0, fit_intercept=True),
-            2.0,
-            1e-6,
-            random_state=7,
-            **settings,
-        ).coef
-        for X in (table, one_hot(table))
-    ]
-    np.testing.assert_array_equal(*weights)

@@ -12,7 +12,13 @@ from algorithms.problems import separable
 from dperm import HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor
 from dperm.losses import Hinge, Huber, Welsch
 
-ESTIMATORS = [HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor]
+# Each with what it must know of the targets.
+ESTIMATORS = {
+    HuberRegressor: {"target_bound": 1.0},
+    LinearSVC: {"classes": [-1, 1]},
+    LogisticRegression: {"classes": [-1, 1]},
+    QuantileRegressor: {"target_bound": 1.0},
+}
 # No check of scikit-learn is expected to fail.
 EXPECTED_FAILURES: dict[str, str] = {}
 
@@ -45,8 +51,7 @@ def test_every_parameter_and_attribute_is_documented_once(Estimator):
     assert "$" not in text
     documented = [line.split(" : ")[0] for line in text.splitlines() if " : " in line and line[0] != " "]
     X, y = separable(100, 2)
-    bound = {"target_bound": 1.0} if "target_bound" in documented else {"classes": [-1, 1]}
-    model = Estimator(**bound).fit(X, y)
+    model = Estimator(**ESTIMATORS[Estimator]).fit(X, y)
     fitted = {name for name in vars(model) if name.endswith("_")} | {"feature_names_in_"}
     assert sorted(documented) == sorted({*model.get_params(), *fitted})
 
@@ -111,18 +116,15 @@ BAD_ARGUMENTS = [
 )
 def test_bad_arguments_cost_nothing(Estimator, settings, message, uncharged):
     X, y = separable(200, 3)
-    good = {"target_bound": 1.0} if Estimator in (HuberRegressor, QuantileRegressor) else {"classes": [-1, 1]}
     with pytest.raises((ValueError, TypeError), match=message):
-        Estimator(**{"ledger": uncharged, **good, **settings}).fit(X, y)
+        Estimator(**{"ledger": uncharged, **ESTIMATORS[Estimator], **settings}).fit(X, y)
 
 
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_flags_of_numpy_are_flags(Estimator):
     X, y = separable(200, 3)
-    good = {"target_bound": 1.0} if Estimator in (HuberRegressor, QuantileRegressor) else {"classes": [-1, 1]}
-    one, other = (
-        Estimator(fit_intercept=flag, random_state=0, **good).fit(X, y) for flag in (False, np.False_)
-    )
+    settings = {"random_state": 0, **ESTIMATORS[Estimator]}
+    one, other = (Estimator(fit_intercept=flag, **settings).fit(X, y) for flag in (False, np.False_))
     np.testing.assert_array_equal(one.coef_, other.coef_)
     assert np.all(one.intercept_ == 0.0)
 

@@ -18,17 +18,11 @@ from dperm import (
 )
 from dperm.accounting import Ledger
 from dperm.errors import DataError, PrivacyWarning
-from reference.clusters import cluster_of_processes, partitioned, random_records
+from reference.clusters import partitioned, random_records
 
 N, D = 2000, 5
 LENGTHS = (700, 1, 1299)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def client():
-    with cluster_of_processes() as client:
-        yield client
-
+pytestmark = pytest.mark.usefixtures("cluster")
 
 X, y = random_records(N, D)
 # A pass over partitions takes longest: few of them say as much.

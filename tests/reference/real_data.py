@@ -1,15 +1,18 @@
 """The stored data sets, where their files are here."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from dperm import datasets
+from dperm.datasets import files
+from dperm.datasets.description import read_description
 
 
-def load_or_skip(name):
-    """The data set, or a skipped test where DPERM_DATA does not hold it."""
-    if not (Path(os.environ.get("DPERM_DATA", "")) / name).is_dir() or "DPERM_DATA" not in os.environ:
-        pytest.skip(f"DPERM_DATA does not name a folder with {name}/")
-    return datasets.load(name)
+def load_or_skip(name, **settings):
+    """The data set, or a skipped test where DPERM_DATA does not hold its files."""
+    folder = files.data_folder()
+    for file in read_description(name).files:
+        if folder is None:
+            pytest.skip(f"{files.FOLDER_VARIABLE} is not set: the files of {name} are not here")
+        if not ((folder / file.path).exists() or (folder / file.path).with_suffix("").exists()):
+            pytest.skip(f"{folder / file.path} is not here")
+    return datasets.load(name, **settings)

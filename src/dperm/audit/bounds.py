@@ -109,12 +109,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     """
     if mu <= 0.0 or delta == 0.0:
         return 0.0 if mu <= 0.0 else math.inf
-    epsilon = gdp_epsilon(mu, delta)
-    step = 1e-12
-    while epsilon > 0.0 and gdp_mu(epsilon, delta) > mu:
-        epsilon *= 1.0 - step
-        step *= 2.0
-    return epsilon
+    return _lowered(gdp_epsilon(mu, delta), lambda epsilon: gdp_mu(epsilon, delta) > mu)
 
 
 def rho_from_rates(alpha_high: float, beta_high: float) -> float:
@@ -145,9 +140,13 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     """Epsilon, rounded down, that a claim of (epsilon, delta) by zCDP must exceed when rho is too small."""
     if rho <= 0.0 or delta == 0.0:
         return 0.0 if rho <= 0.0 else math.inf
-    epsilon = zcdp_epsilon(rho, delta)
+    return _lowered(zcdp_epsilon(rho, delta), lambda epsilon: zcdp_rho(epsilon, delta) > rho)
+
+
+def _lowered(epsilon: float, too_large: Callable[[float], bool]) -> float:
+    """The epsilon, lowered by as little as it takes: calibrations round it up."""
     step = 1e-12
-    while epsilon > 0.0 and zcdp_rho(epsilon, delta) > rho:
+    while epsilon > 0.0 and too_large(epsilon):
         epsilon *= 1.0 - step
         step *= 2.0
     return epsilon

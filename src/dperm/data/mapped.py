@@ -150,13 +150,7 @@ def mapped_array(array: Any) -> MappedArray | None:
 
 
 def in_memory(array: Any) -> Any:
-    """A copy of a memory map; anything else as it is.
-
-    Raises
-    ------
-    DataError
-        If the file changes meanwhile.
-    """
+    """A copy of a memory map, or anything else as it is; DataError if the file changes meanwhile."""
     mapped = mapped_array(array)
     if mapped is None:
         return array

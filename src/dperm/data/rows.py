@@ -184,4 +184,6 @@ class RowsInMemory:
 
     def descend(self, steps: DescentSteps) -> None:
         """Steps of stochastic gradient descent, in place."""
-        super().descend(replace(steps, order=self.rows_of(steps.order)))  # type: ignore[misc]
+        if self._multiplicity is not None:
+            steps = replace(steps, order=self.rows_of(steps.order))
+        super().descend(steps)  # type: ignore[misc]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
@@ -33,27 +33,6 @@ _CORRECT = (
 )
 
 
-class Tables(Protocol):
-    """Files of one kind and the columns that are read from them; public, and picklable."""
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files, in order."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Columns that are read."""
-
-    def types(self) -> dict[str, Any]:
-        """Arrow types of the columns in the first file."""
-
-    def only(self, names: tuple[str, ...]) -> Tables:
-        """The same files with some of the columns."""
-
-    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order, as record batches of no more than about a chunk."""
-
-
 def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
     """The library, with all parts that are used here; ImportError names what it was to be used for."""
     try:
@@ -67,13 +46,7 @@ def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
 
 
 def files_of(paths: Paths) -> tuple[Path, ...]:
-    """The files that are meant; those of a pattern in the order of their names.
-
-    Raises
-    ------
-    DataError
-        When there are none.
-    """
+    """The files that are meant, those of a pattern in the order of their names; DataError without any."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found: list[Path] = []
     for path in given:
@@ -118,7 +91,7 @@ class ParquetTables:
         return dataclasses.replace(self, names=names)
 
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order."""
+        """The records of all files in order, as record batches of no more than a chunk."""
         expected = self.types()
         for path in self.paths:
             with _parquet_file(path, files) as file:
@@ -191,7 +164,7 @@ class CsvTables:
         return dataclasses.replace(self, column_types={name: self.column_types[name] for name in names})
 
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
-        """The records of all files in order.
+        """The records of all files in order, as record batches of about a block.
 
         All threads work on one block of text: pyarrow's own stream of blocks decodes as many blocks ahead as
         there are threads.
@@ -254,26 +227,18 @@ class CsvTables:
         return None
 
 
-def parquet_columns(path: Path) -> tuple[str, ...]:
-    """Names of the columns of a Parquet file.
+#: Files of one kind and the columns that are read from them; public, and picklable.
+Tables = ParquetTables | CsvTables
 
-    Raises
-    ------
-    DataError
-        When the file cannot be read.
-    """
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    """Names of the columns of a Parquet file; DataError when the file cannot be read."""
     with _parquet_file(path) as file:
         return tuple(file.schema_arrow.names)
 
 
 def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
-    """Names of the columns of a CSV file.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read.
-    """
+    """Names of the columns of a CSV file; DataError when the file cannot be read."""
     csv = pyarrow().csv
     check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from numbers import Number
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ Mask = NDArray[np.bool_]
 Category = str | int | bool
 
 
-class TableColumn(Protocol):
-    """One column of a table, read as numbers or as categories."""
+class ArrayColumn:
+    """A column that is a numpy array."""
 
-    name: str
+    def __init__(self, name: str, cells: NDArray[Any]) -> None:
+        self.name = name
+        self._cells = cells
 
     def numbers(self) -> NDArray[Any]:
         """The cells as numbers, NaN where missing; as they are stored, if that is possible.
@@ -31,32 +33,6 @@ class TableColumn(Protocol):
         DataError
             When a cell is no number.
         """
-
-    def positions(self, categories: Sequence[Category]) -> Codes:
-        """Position of every cell in the list of categories, -1 for any other cell."""
-
-    def missing(self) -> Mask:
-        """Which cells hold nothing: null, None or NaN."""
-
-    def is_number(self) -> bool:
-        """Whether the type of the column is one of numbers."""
-
-    def distinct(self) -> list[Any]:
-        """The different cells that are not missing, in any order."""
-
-    def __getitem__(self, row: int) -> Any:
-        """The cell of a row, for messages."""
-
-
-class ArrayColumn:
-    """A column that is a numpy array."""
-
-    def __init__(self, name: str, cells: NDArray[Any]) -> None:
-        self.name = name
-        self._cells = cells
-
-    def numbers(self) -> NDArray[Any]:
-        """The cells as numbers, NaN where missing."""
         kind = self._cells.dtype.kind
         if kind in "fiub":
             return self._cells
@@ -136,7 +112,7 @@ class FrameColumn:
         self._series = series
 
     def numbers(self) -> NDArray[Any]:
-        """The cells as numbers, NaN where missing."""
+        """The cells as numbers, like `ArrayColumn.numbers`."""
         import narwhals as nw
 
         dtype = self._series.dtype
@@ -200,6 +176,9 @@ class FrameColumn:
             cells[:] = self._series.to_list()
             return ArrayColumn(self.name, cells)
         return ArrayColumn(self.name, np.asarray(self._series.to_numpy()))
+
+
+TableColumn = ArrayColumn | FrameColumn
 
 
 def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) -> list[TableColumn]:

@@ -1,0 +1,150 @@
+"""Memory that passes take beside the records, each measured in a process of its own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from pyarrow import csv, parquet
+
+from reference.record_files import table
+
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
+
+
+def numbers_of(*parts):
+    """What a program prints, given in parts, each indented as it may be."""
+    program = "\n".join(map(textwrap.dedent, parts))
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return list(map(int, run.stdout.split()))
+
+
+WATCH = """
+import threading, time
+
+def own_memory():  # in kB; pages of files can be dropped at any time and do not count
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+before, peak, done = own_memory(), 0, False
+
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, own_memory())
+        time.sleep(0.001)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+"""
+GROWTH = """
+done = True
+watcher.join()
+print(1024 * (peak - before))
+"""
+
+
+@needs_proc
+def test_a_map_is_not_read_into_memory(tmp_path):
+    n, d = 200_000, 50  # 40 MB
+    np.random.default_rng(0).standard_normal((n, d), dtype=np.float32).tofile(tmp_path / "x")
+    prepare = f"""
+        import numpy as np, dperm
+
+        x = np.memmap({str(tmp_path / "x")!r}, np.float32, "r", shape=({n}, {d}))
+        y = np.where(np.arange({n}) % 2 == 0, 1.0, -1.0)
+        model = dperm.LogisticRegression(
+            solver="noisy_gd", solver_options={{"steps": 5}}, classes=[-1, 1], random_state=1
+        )
+        model.fit(x[:9000], y[:9000])  # libraries, threads, buffers
+    """
+    (growth,) = numbers_of(prepare, WATCH, "model.fit(x, y)", GROWTH)
+    assert growth < 12 * 8 * n  # a few numbers a record: targets, their checks, norms
+
+
+READ = """
+    import numpy as np, pyarrow
+    from dperm import Objective
+    from dperm.data import scan_csv, scan_parquet
+
+    def a_pass(source, n_columns, passes=1):
+        objective = Objective("logistic", source, n_threads=2)
+        for _ in range(passes):
+            objective.clipped_gradient_sum(np.full(n_columns, 0.01), 0.5)
+"""
+POOL = "print(pyarrow.default_memory_pool().max_memory())"  # most bytes that it has held
+
+
+@needs_proc
+def test_files_are_not_read_into_memory(tmp_path):
+    n, width, chunk_rows = 400_000, 50, 5_000  # 80 MB, chunks of 1 MB
+    written = table(np.random.default_rng(0).standard_normal((n, width), dtype=np.float32), np.ones(n))
+    # The reader keeps a page of each column.
+    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
+    path = str(tmp_path / "t.parquet")
+    prepare = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows=1000), {width})"  # libraries, buffers
+    work = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows={chunk_rows}), {width}, 3)"
+    growth, tables = numbers_of(READ, prepare, WATCH, work, GROWTH, POOL)
+    chunk = 4 * chunk_rows * (width + 2)  # targets are doubles
+    assert tables < 3 * chunk + width * (1 << 16) + 1e6
+    assert growth < 30e6  # allocators keep much of what was freed
+
+
+def highest_pool(source, n_columns):
+    """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
+    (most,) = numbers_of(READ, "pyarrow.set_cpu_count(16)", f"a_pass({source}, {n_columns})", POOL)
+    return most
+
+
+def test_a_csv_file_takes_a_few_chunks(tmp_path):
+    n, width, block_bytes = 100_000, 20, 1 << 20
+    x = np.random.default_rng(0).standard_normal((n, width)).round(6)
+    csv.write_csv(table(x, np.ones(n)), tmp_path / "t.csv")
+    n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
+    assert n_chunks > 15
+    source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
+    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks
+
+
+@pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
+def test_a_parquet_file_takes_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
+    """As most programs write them: a dictionary of up to 1 MiB that the values soon outgrow."""
+    width, buffer_rows = 30, 1 << 13
+    x = np.random.default_rng(0).standard_normal((400_000, width)).astype(dtype)
+    x = np.concatenate([x] * (8 // x.itemsize))
+    written = table(x, np.ones(len(x)))
+    parquet.write_table(written, tmp_path / "t.parquet", compression=compression)
+    source = f"scan_parquet({str(tmp_path / 't.parquet')!r}, label='y', chunk_rows={buffer_rows - 1000})"
+    bound = 3 * buffer_rows * (width * x.itemsize + 8) + (width + 1) * (2 << 20) + 1e6
+    assert bound < 0.8 * written.nbytes
+    assert highest_pool(source, width) < bound
+
+
+@needs_proc
+@pytest.mark.parametrize("threads", [1, 3])
+def test_wide_sparse_data_are_not_made_dense(threads):
+    """The most memory of the process, that of the kernels included: passes by row, by panels, line search."""
+    program = f"""
+        import numpy as np, scipy.sparse as sp
+        from dperm import Objective
+        rng, n, d, k = np.random.default_rng(0), 20_000, 1_000_000, 50
+        columns = rng.integers(0, d, n * k).astype(np.int32)
+        X = sp.csr_array((rng.normal(size=n * k), columns, np.arange(0, n * k + 1, k)), shape=(n, d))
+        X.sum_duplicates()
+        y, w = np.ones(n), np.zeros(d)
+        status = lambda key: next(int(line.split()[1]) for line in open("/proc/self/status") if key in line)
+        Objective("logistic", X[:10], y[:10]).clipped_gradient_sum(w, 0.5)
+        open("/proc/self/clear_refs", "w").write("5")  # the peak begins here
+        before = status("VmRSS:")
+        made = Objective("logistic", X, y, row_norm=1.0, n_threads={threads})
+        for _ in range(11):
+            made.clipped_gradient_sum(w, 0.5)
+        made.clipped_loss_sums(w, np.ones(d), [0.0, 1.0], 1.0)
+        print(1024 * (status("VmHWM:") - before), made._rows.x.n_panels)
+    """
+    growth, panels = numbers_of(program)
+    assert panels > 0
+    # A few vectors, one more for each thread, and the copy of the entries; a block of dense rows is 16.
+    assert growth < (6 + threads) * 8 * 1_000_000 + 24 * 1_000_000

@@ -1,0 +1,234 @@
+"""The same records in every representation: the sums and the fits of the matrix in memory, bit for bit."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse
+from pyarrow import csv
+
+from dperm import Objective, algorithms
+from dperm.data import scan_csv, scan_parquet
+from dperm.data.columns import ColumnsMatrix
+from dperm.data.passes import Predictions
+from dperm.errors import DataError
+from dperm.losses import SquaredError
+from dperm.private_values.linear_map import LinearMap
+from reference import clusters
+from reference.awkward_arrays import memory_mapped
+from reference.exact import same
+from reference.record_files import in_parquet_files, names_of, table
+from reference.tabular_data import random_table, spoil
+
+N = 1003
+TABLE = random_table(N, (0, 3, 0, 0, 5, 1, 0), np.float64)
+RNG = np.random.default_rng(1)
+LABELS = np.where(RNG.random(N) < 0.4, 1.0, -1.0)
+
+# Name: loss, tabular matrix, targets, settings of the objective.
+PROBLEMS = {
+    "labels": ("logistic", TABLE, LABELS, {}),
+    "real targets": ("huber", TABLE, 1.25 * LABELS, {}),
+    "classes": ("softmax", TABLE, RNG.integers(0, 3, N).astype(float), {"n_classes": 3}),
+    "records that are not finite": (
+        "logistic",
+        spoil(TABLE),
+        np.where(np.arange(N) == 777, np.nan, LABELS),
+        {"non_finite": "zero"},
+    ),
+    "rows that stand for several": ("logistic", TABLE, LABELS, {"counts": RNG.integers(0, 4, N)}),
+    "squared error": (SquaredError(target_bound=1.0), TABLE, LABELS, {}),
+}
+
+
+def of_files(scan, write, **settings):
+    return lambda x, y, folder: (scan(write(folder, x, y), label="y", columns=names_of(x), **settings),)
+
+
+def csv_file(folder, x, y):
+    csv.write_csv(table(x, y), folder / "t.csv")
+    return folder / "t.csv"
+
+
+def partitions(*lengths):
+    return lambda x, y, folder: clusters.partitioned(x, y, lengths)
+
+
+# What an objective is made of, from a matrix and targets.
+MATRICES = {
+    "map": lambda x, y, folder: (memory_mapped(x, folder / "x.npy"), y),
+    "columns": lambda x, y, folder: (ColumnsMatrix(list(np.ascontiguousarray(x.T))), y),
+    "sparse": lambda x, y, folder: (scipy.sparse.csr_array(x), y),
+    "Parquet": of_files(scan_parquet, in_parquet_files, chunk_rows=150),
+    "CSV": of_files(scan_csv, csv_file, block_bytes=1 << 14),
+    "partitions": partitions(1, 517, 2, 463, 20),
+}
+MORE_CHUNKS = {
+    f"Parquet by {chunk_rows}": of_files(scan_parquet, in_parquet_files, chunk_rows=chunk_rows)
+    for chunk_rows in (1, 16, 10_000)
+}
+MORE_CUTS = {"one partition": partitions(N), "even partitions": partitions(350, 350, 303)}
+NOT_BIT_FOR_BIT = ("Parquet", "CSV", "partitions")  # sums in floating point are of chunks, or of partitions
+
+
+def in_both_types(makes):
+    """The type of the matrix with each name; a CSV file has one type of numbers."""
+    return [(name, t) for name in makes for t in (np.float32, np.float64) if (name, t) != ("CSV", np.float32)]
+
+
+REPRESENTATIONS = [("tabular", np.float64), *in_both_types(MATRICES)]
+
+
+@pytest.fixture
+def made(request, tmp_path):
+    """A function that makes an objective of a problem in a representation, and that of the matrix."""
+
+    def make(name, dtype, problem, **settings):
+        loss, tabular, targets, own = PROBLEMS[problem]
+        if name == "Parquet by 1":  # a pass takes a millisecond a chunk
+            tabular, targets = tabular[:41], targets[:41]
+        with np.errstate(over="ignore"):
+            x = tabular.to_dense(dtype)
+        settings = {"row_norm": 2.0, "fit_intercept": True, "n_threads": 2, **own, **settings}
+        if name.endswith(("partitions", "partition")):
+            request.getfixturevalue("client")
+        known = {"tabular": lambda *_: (tabular, targets), **MATRICES, **MORE_CHUNKS, **MORE_CUTS}
+        there = Objective(loss, *known[name](x, targets, tmp_path), **settings)
+        return there, Objective(loss, x, targets, **settings)
+
+    return make
+
+
+@cache
+def image(d):
+    return LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
+
+
+def mapped_gradient(o, w):
+    return o.mapped_gradient_sum(w, 0.3, image(o.dimension))
+
+
+def line_search(o, w):
+    return o.clipped_loss_sums(w, -w, np.linspace(0, 2, 7), 2.0)
+
+
+def line_search_after_a_gradient(o, w):
+    """Of the predictions that the gradient pass keeps, where the representation keeps any."""
+    o.clipped_gradient_sum(w, 0.3, keep_predictions=True)
+    return line_search(o, w)
+
+
+OF_EVERY_LOSS = {"gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3), "losses": line_search}
+OF_ONE_PREDICTION = OF_EVERY_LOSS | {
+    "losses from kept predictions": line_search_after_a_gradient,
+    "coordinates": lambda o, w: o.coordinate_loss_sums(w, 0.1),
+    "gram": lambda o, w: o.gram_sum(),
+    "hessian": lambda o, w: o.hessian_sum(w),
+    "moments": lambda o, w: o.moment_sums(0.7),
+    "mapped gradient": mapped_gradient,
+    "mapped gradient with kept lengths": mapped_gradient,
+}
+OF_LABELS = OF_ONE_PREDICTION | {
+    "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),
+    "labels": lambda o, w: o.label_sum(),
+}
+SUMS = {
+    "labels": OF_LABELS,
+    "real targets": OF_ONE_PREDICTION,
+    "classes": OF_EVERY_LOSS | {"classes": lambda o, w: o.class_counts()},
+    "records that are not finite": OF_LABELS,
+    "rows that stand for several": OF_LABELS,
+}
+IN_MEMORY = {"map", "columns", "sparse", "tabular"}  # others take no counts
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "problem"),
+    [
+        (name, dtype, problem)
+        for problem in SUMS
+        for name, dtype in [*REPRESENTATIONS, *in_both_types(MORE_CHUNKS | MORE_CUTS)]
+        if name in IN_MEMORY or "counts" not in PROBLEMS[problem][3]
+    ],
+)
+def test_every_sum_is_that_of_the_matrix(made, name, dtype, problem):
+    there, here = made(name, dtype, problem, l2=0.1)
+    assert (there.n_public, there.n_columns, there.shape) == (
+        here.n_public,
+        here.n_columns,
+        here.shape,
+    )
+    w = np.random.default_rng(2).normal(size=here.shape)
+    for sums, make in SUMS[problem].items():
+        assert same(make(there, w), make(here, w)), sums
+    expected, got = (np.asarray(each._rows.run(Predictions(w), 1)) for each in (here, there))
+    np.testing.assert_array_equal(got, expected)
+    assert there.value(w) == pytest.approx(here.value(w), rel=1e-6)
+    in_floats = problem == "classes" and dtype == np.float32  # else computed in doubles
+    tolerance = {"rtol": 1e-4, "atol": 1e-7} if in_floats else {"rtol": 1e-11, "atol": 1e-14}
+    np.testing.assert_allclose(there.gradient(w), here.gradient(w), **tolerance)
+
+
+@pytest.mark.parametrize("name", sorted((MATRICES | MORE_CHUNKS | MORE_CUTS).keys() - IN_MEMORY))
+def test_records_that_are_not_in_memory_take_no_counts(made, name):
+    with pytest.raises(DataError, match=r"takes none|cannot be given"):
+        made(name, np.float64, "rows that stand for several")
+
+
+BATCHES = {"batch_size": 64, "steps": 12}
+# Settings that make a fit quick: what it computes with does not depend on them.
+FITS = {
+    "noisy_gd": {"steps": 8},
+    "preconditioned_gd": {"steps": 8},
+    "dp_agd": {"splits": 12, "n_candidates": 4},
+    "dp_newton": {"steps": 3},
+    "privgene": {"generations": 4},
+    "sufficient_statistics": {},
+    "objective_perturbation": {},
+    "output_perturbation_gd": {"steps": 30},
+    "dp_sgd": BATCHES,
+    "dp_lssgd": BATCHES,
+    "dp_sgd_gradient": {**BATCHES, "radius": 5.0},
+    "dp_sgd_output": {},
+    "rrpsgd": {"rounds": 20, "batch_size": 64},
+}
+# Refused for partitions, or drawn otherwise: see test_distributed.py.
+BY_RECORD = {"dp_sgd", "dp_lssgd", "dp_sgd_gradient", "dp_sgd_output", "rrpsgd"}
+FROM_PLAIN_SUMS = {"objective_perturbation", "output_perturbation_gd"}  # noise is added to their result
+
+
+def fitted(objective, algorithm):
+    epsilon = 100.0 if algorithm in FROM_PLAIN_SUMS else 1.0  # little noise: weights that differ would show
+    return getattr(algorithms, algorithm)(objective, epsilon, 1e-6, random_state=5, **FITS[algorithm])
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "algorithm"),
+    [
+        (name, dtype, algorithm)
+        for name, dtype in REPRESENTATIONS
+        for algorithm in FITS
+        if name != "partitions" or (dtype == np.float64 and algorithm not in BY_RECORD)
+    ],
+)
+def test_a_fit_is_that_of_the_matrix(made, name, dtype, algorithm):
+    problem = "squared error" if algorithm == "sufficient_statistics" else "labels"
+    there, here = made(name, dtype, problem, l2=0.05, penalize_intercept=True)
+    got, expected = fitted(there, algorithm), fitted(here, algorithm)
+    if name == "partitions" and algorithm in FROM_PLAIN_SUMS:
+        np.testing.assert_allclose(got.coef, expected.coef, rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(got.coef, expected.coef)
+    assert np.ptp(got.coef) > 0
+    public = got.privacy.to_dict()["public"]
+    assert (public["n"], public.get("partitions")) == (N, 5 if name == "partitions" else None)
+
+
+@pytest.mark.parametrize(("name", "dtype"), REPRESENTATIONS)
+def test_an_optimum_is_that_of_the_matrix(made, name, dtype):
+    there, here = made(name, dtype, "labels", l2=0.1)
+    optima = [algorithms.nonprivate(each, tolerance=1e-7).coef for each in (there, here)]
+    if name in NOT_BIT_FOR_BIT:
+        np.testing.assert_allclose(*optima, rtol=1e-4, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(*optima)
