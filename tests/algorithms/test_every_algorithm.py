@@ -48,6 +48,14 @@ def test_ledger_and_statement_come_from_the_same_facts(name):
         assert entered[fact] == getattr(privacy, fact)
 
 
+def test_the_statement_names_the_ceiling_of_the_ledger():
+    notes = [
+        small_fit("noisy_gd", ledger=Ledger(1.0, 1e-6, ceiling=top)).privacy.ledger for top in (1.0, 4.0)
+    ]
+    assert "epsilon=4: where later fits depend on results" in notes[1]
+    assert "ceiling" not in notes[0]
+
+
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_the_statement_tells_the_last_release(name, neighbors):

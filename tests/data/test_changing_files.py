@@ -106,10 +106,8 @@ def test_nothing_is_released_after_a_change(tmp_path, name, change):
 
 
 def test_nothing_is_charged_for_a_file_that_is_not_there(tmp_path):
-    ledger, paths = (
-        Ledger(1.0, 1e-6, allow_seeded=True),
-        [in_parquet_files(tmp_path, X, Y), tmp_path / "gone"],
-    )
+    ledger = Ledger(1.0, 1e-6, allow_seeded=True)
+    paths = [in_parquet_files(tmp_path, X, Y), tmp_path / "gone"]
     with pytest.raises(DataError):
         LogisticRegression(classes=[-1, 1], epsilon=0.1, delta=1e-8, ledger=ledger).fit(
             scan_parquet(paths, label="y")

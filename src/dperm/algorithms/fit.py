@@ -372,8 +372,15 @@ class Fit:
     def _ledger_note(self) -> str | None:
         if self.ledger is None:
             return None
-        name = f" {self.ledger.name!r}" if self.ledger.name else ""
-        return f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
+        ledger = self.ledger
+        name = f" {ledger.name!r}" if ledger.name else ""
+        note = f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
+        if ledger.ceiling > ledger.epsilon:
+            note += (
+                f", whose total can be extended up to epsilon={ledger.ceiling:g}: where later fits depend on "
+                "results, this ceiling is what is guaranteed of all together"
+            )
+        return note
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:
