@@ -24,6 +24,7 @@ def config(*, require_ledger: bool | None = None) -> dict[str, bool]:
 
     Examples
     --------
+    >>> import dperm
     >>> dperm.config(require_ledger=True)
     {'require_ledger': True}
     >>> dperm.config(require_ledger=False)

@@ -13,6 +13,7 @@ import dperm
 from dperm import Objective
 from dperm._kernels.mapped_file import MappedFile
 from dperm.data.mapped import GuardedRows, mapped_array
+from dperm.data.passes import ClippedGradientSum
 from dperm.errors import DataError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a mapped file change")
@@ -103,7 +104,7 @@ def test_a_file_that_shrinks_under_the_kernels(tmp_path):
     with pytest.raises(DataError), objective._rows._files.unchanged():
         pytest.fail("the check before the block must see it")
     assert not objective._rows._files.bytes_of(tmp_path / "x").lost
-    inside.clipped_gradient_sum((0, 0.0, 0.0), W, 0.3, 2.0**-20, 2)
+    inside.run(ClippedGradientSum((0, 0.0, 0.0), W, 0.3, 2.0**-20), 2)
     assert np.all(inside.x[-1] == 0.0)
     assert objective._rows._files.bytes_of(tmp_path / "x").lost
 

@@ -523,7 +523,7 @@ class TestText:
             ("low = 0", 'low = "zero"', "must be a real number"),
             ("low = 0", "low = 0\nlwo = 0", r"unknown: \['lwo'\]"),
             ("low = 0", "low = ", "the schema is not TOML"),
-            ("low = 0", "low = 0\nrepeat = 0", "repeat must be a positive integer"),
+            ("low = 0", "low = 0\nrepeat = 0", "repeat must be an integer from 1"),
             ('type = "numeric"\nlow = 0\nhigh = 1', "", "type must be 'numeric' or 'categorical', got None"),
             ('type = "numeric"', 'type = "text"', "got 'text'"),
             ('name = "a"', "name = 3", "name of a column must be a text"),

@@ -238,6 +238,7 @@ class PrivacyLedger(Promised, ABC):
 
         Examples
         --------
+        >>> from dperm.accounting import Ledger
         >>> ledger = Ledger(1.0, 1e-6)
         >>> entry = ledger.cost_of(lambda ledger: ledger.charge(epsilon=0.5, delta=1e-6))
         >>> ledger.affords(entry), ledger.spent
@@ -311,15 +312,15 @@ class PrivacyLedger(Promised, ABC):
 
         Examples
         --------
-        >>> parts = Ledger(1.0, 1e-6).split({"train": 0.8, "validation": 0.2})
+        >>> parts = ledger.split({"train": 0.8, "validation": 0.2})  # doctest: +SKIP
         >>> X_train, y_train = parts["train"].take(X, y)  # doctest: +SKIP
         """
         known = check_shares(shares, name)
         path = joined(self._part, name, "")
         key = self._keep(f"{path}key", secrets.token_bytes(32))
         facts = {"shares": known, "key": hashlib.sha256(key).hexdigest()}
-        entry = self._event("split", words=name, facts=facts)
         if name not in self._account().splits.get(self._part, {}):
+            entry = self._event("split", words=name, facts=facts)
             self._append(entry, lambda account, entry: name not in account.splits.get(self._part, {}))
         (made, *_) = (each for each in self.history() if _is_split(each, self._part, name))
         if made.statement["shares"] != known:
@@ -388,7 +389,6 @@ class _PriceError(Exception):
     """Carries what a fit would have been charged."""
 
     def __init__(self, entry: LedgerEntry) -> None:
-        super().__init__("a fit was priced")
         self.entry = entry
 
 
