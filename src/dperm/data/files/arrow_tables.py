@@ -11,6 +11,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
 from dperm.data.mapped import MappedFiles
@@ -181,7 +183,7 @@ class CsvTables:
         long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
         block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
         options = self._options(column_names=names, block_size=block, use_threads=threads)
-        table = pyarrow().csv.read_csv(text, **options)
+        table = pyarrow().csv.read_csv(_in_memory_of_arrow(text), **options)
         return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
 
     def _options(self, **reading: Any) -> dict[str, Any]:
@@ -297,6 +299,17 @@ def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
         elif not len(text):  # the file has been truncated
             return
         start, wanted = start + end, block_bytes if end else 2 * wanted
+
+
+def _in_memory_of_arrow(text: Any) -> Any:
+    """A copy of a buffer in memory that belongs to Arrow.
+
+    Its threads may drop the last reference to a block when the interpreter has begun to exit. If the memory
+    is Python's they then ask for its lock, which ends the thread, and the process with it, by an abort.
+    """
+    own = pyarrow().allocate_buffer(len(text))
+    np.frombuffer(own, dtype=np.uint8)[:] = np.frombuffer(text, dtype=np.uint8)
+    return own
 
 
 def _end_of_lines(text: Any) -> int:
