@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dperm import Objective
 from dperm.errors import DataError
-from dperm.losses import Huber
+from dperm.losses import Huber, SquaredError
 from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
@@ -212,6 +212,26 @@ def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(s
         w, 0.2, pair_map(pair[0]))))  # fmt: skip
     if seed >= 15:
         assert attained > 1 - 1e-4
+
+
+@pytest.mark.parametrize("factor", [0.3, 0.7, 1.0, 1.5, 4.0])
+def test_exchanging_a_record_and_its_target_attains_the_bound_and_no_search_passes_it(factor):
+    """Rows of norm 1 at the worst angle, with opposite targets; then thousands of pairs near it."""
+
+    def moved(rows, targets):
+        pair = [
+            Objective(SquaredError(target_bound=1.0), row[None], np.array([target]), row_norm=1.0)
+            for row, target in zip(rows, targets, strict=True)
+        ]
+        return share(difference(*(each.gram_sum(target_factor=factor) for each in pair)))
+
+    cosine = min(factor**2, 1.0)
+    worst = np.array([[1.0, 0.0, 0.0], [cosine, math.sqrt(1.0 - cosine**2), 0.0]])
+    assert moved(worst, [1.0, -1.0]) > 0.998
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        rows = worst + rng.normal(size=(2, 3)) * 10.0 ** rng.uniform(-4, 0)
+        moved(rows / np.linalg.norm(rows, axis=1, keepdims=True), rng.choice([-1.0, 1.0, 0.3], 2))
 
 
 def pair_map(objective):

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from dperm.accounting import Neighbours
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
@@ -23,6 +24,7 @@ from dperm.objective.second_moments import (
     bound_before_rounding,
     row_grid,
     symmetric_matrix,
+    target_sensitivities,
     unweighted_symmetric_matrix,
 )
 
@@ -102,7 +104,7 @@ def _one_release(fit: Fit, target_weight: float, ridge: float | None) -> FitResu
     budget = fit.budget()
     multiplier = fit.noise_multiplier(budget, 1)
     target = target_weight * norm
-    sensitivity = fit.neighbors.sum_factor * DIAGONAL * norm * math.hypot(norm, math.sqrt(2.0) * target)
+    sensitivity = target_sensitivities(norm, target)[fit.neighbors is Neighbours.REPLACE_ONE]
     _check_noise(objective, multiplier, sensitivity, max(norm, target))
     release = fit.open(
         "sufficient_statistics",

@@ -9,9 +9,10 @@ vector therefore has norm at most ``29 ||V||^2 <= 29 (B / grid)^2``; equality ne
 For two records the inner product of the vectors is
 ``841 sum_j V_j^2 U_j^2 + 1681 sum_{j<k} V_j V_k U_j U_k = 840.5 <V, U>^2 + 0.5 sum_j V_j^2 U_j^2 >= 0``,
 so replacing one by the other moves the sum by at most sqrt(2) times as much as adding it. A target
-column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm,
-and the inner product stays non-negative only up to ``41^2 <V, U> t u``: the triangle inequality is used
-there.
+column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm
+and ``1681 <V, U> t u`` to the inner product, which is then at least ``-840.5 m``, m the largest of ``a (2 T^2
+- a)`` for a in [0, B^2] (in units of the grid): ``T^4`` if T is at most B. Rows as long as each other with
+opposite targets come near it.
 
 **Rounding.** ``V`` is ``a (x, 1) / grid`` rounded to nearest, which moves it by at most ``sqrt(d)/2``. The
 kernels bound its norm before that by ``bound_in / grid (1 + slack)``; ``bound_in`` is chosen so
@@ -75,8 +76,16 @@ def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, tar
     squared = DIAGONAL * bound**2 * (1.0 + 2.0**-50)
     if not target:
         return Bounded(integers, grid=grid**2, add_or_remove=squared, replace_one=math.sqrt(2.0) * squared)
-    sensitivity = DIAGONAL * bound * math.sqrt(bound**2 + 2.0 * target**2) * (1.0 + 2.0**-50)
-    return Bounded(integers[:-1].copy(), grid=grid**2, add_or_remove=sensitivity)
+    adding, replacing = target_sensitivities(bound, target)
+    return Bounded(integers[:-1].copy(), grid=grid**2, add_or_remove=adding, replace_one=replacing)
+
+
+def target_sensitivities(bound: float, target: float) -> tuple[float, float]:
+    """How far a record that is added, or replaced, moves a triangle with a target column."""
+    length = bound * math.sqrt(bound**2 + 2.0 * target**2)
+    opposed = min(bound, target) * math.sqrt(2.0 * target**2 - min(bound, target) ** 2)
+    scale = DIAGONAL * (1.0 + 2.0**-50)
+    return scale * length, scale * math.sqrt(2.0) * math.hypot(length, opposed)
 
 
 def symmetric_matrix(triangle: Array, target: bool = False) -> Array:
