@@ -413,7 +413,10 @@ def expected_sensitivity(name, fit, place, record):
     if name == "sufficient_statistics" and not published:
         weight = privacy.public["target_weight"]
         # Entries of the triangle weigh 29 on the diagonal and 41 off it, where they stand for two.
-        return factor * 29 * row_norm * math.hypot(row_norm, math.sqrt(2.0) * weight * row_norm)
+        # Two opposed records differ most where the cosine of their rows is weight^2, or 1.
+        square = 1.0 + 2.0 * weight**2
+        opposed = weight**4 if weight <= 1.0 else 2.0 * weight**2 - 1.0
+        return 29 * row_norm**2 * math.sqrt(square if factor == 1 else 2.0 * (square + opposed))
     return None
 
 
