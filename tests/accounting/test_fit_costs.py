@@ -8,12 +8,17 @@ from scipy.special import expit
 
 from dperm.accounting import gaussian_delta
 from dperm.accounting.fit_costs import perturbed_minimum_cost, sampled_gaussian_cost
+from dperm.accounting.objective_perturbation import replaced_objective_delta, replaced_objective_sigma
 
 #: Derivative and second derivative of losses in the prediction, and their bounds L and beta.
 LOSSES = {
     "logistic": (lambda z: -expit(-z), lambda z: expit(z) * expit(-z), 1.0, 0.25),
     "steep": (lambda z: -expit(-4.0 * z), lambda z: 4.0 * expit(4.0 * z) * expit(-4.0 * z), 1.0, 1.0),
 }
+
+
+#: The same for a loss whose derivative has both signs: of residuals, with the target 0.
+TWO_SIDED = (np.tanh, lambda z: 1.0 / np.cosh(z) ** 2, 1.0, 1.0)
 
 
 def shifted_delta(epsilon, mu):
@@ -25,7 +30,7 @@ def shifted_delta(epsilon, mu):
 
 def densities(loss, records, l2, sigma):
     """Density of the minimiser of ``sum loss(x w) + l2 w^2/2 + b w``, b normal, on a grid of w."""
-    derivative, curvature, _, _ = LOSSES[loss]
+    derivative, curvature, _, _ = LOSSES.get(loss, TWO_SIDED)
     reach = (4.0 + 14.0 * sigma) / l2
     w = np.linspace(-reach, reach, 200_001)
     b = -(sum(x * derivative(x * w) for x in records) + l2 * w)
@@ -52,6 +57,33 @@ def test_the_cost_covers_the_exact_profile_in_both_directions(loss, l2, sigma, o
             assert exact <= bound + 2e-6 * (1.0 + math.exp(epsilon))
     if kind == "logistic":
         assert (cost.epsilon == 0.0) == (l2 >= 2.0 * sigma**2)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "two-sided"])
+@pytest.mark.parametrize("l2", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
+@pytest.mark.parametrize("records", [(1.0, -1.0), (1.0, 0.3), (1.0, 0.0), (0.5, -1.0)])
+def test_a_replaced_record_stays_within_its_bound(loss, l2, sigma, records):
+    """Exact profiles of the minimiser's density, with another record beside the one that is replaced."""
+    _, _, lipschitz, beta = LOSSES.get(loss, TWO_SIDED)
+    (w, p), (_, q) = (densities(loss, [record, -0.7], l2, sigma) for record in records)
+    step, monotone = w[1] - w[0], loss != "two-sided"
+    for epsilon in np.linspace(0.0, 6.0, 25):
+        bound = replaced_objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=monotone)
+        for one, other in ((p, q), (q, p)):
+            exact = np.maximum(one - math.exp(epsilon) * other, 0.0).sum() * step
+            assert exact <= bound + 2e-6 * (1.0 + math.exp(epsilon))
+
+
+def test_the_bound_for_a_replaced_record_is_nearly_attained():
+    """Opposed records in opposite directions, much regularisation: the far corner is what counts."""
+    (w, p), (_, q) = (densities("logistic", [record], 30.0, 4.0) for record in (1.0, -1.0))
+    exact = np.maximum(p - math.exp(0.25) * q, 0.0).sum() * (w[1] - w[0])
+    assert exact > 0.05 * replaced_objective_delta(0.25, 1.0, 0.25, 30.0, 4.0, monotone=True)
+    noise = replaced_objective_sigma(0.5, 1e-6, 1.0, 0.25, 5.0, monotone=True)
+    assert replaced_objective_delta(0.5, 1.0, 0.25, 5.0, noise, monotone=True) <= 1e-6
+    assert replaced_objective_delta(0.5, 1.0, 0.25, 5.0, noise * 0.999, monotone=True) > 1e-6
+    assert replaced_objective_sigma(0.01, 1e-6, 1.0, 0.25, 0.05, monotone=True) == math.inf
 
 
 def test_half_of_it_would_not_do():

@@ -124,6 +124,52 @@ def objective_sigma(
     return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
 
 
+def replaced_objective_delta(
+    epsilon: float, lipschitz: float, beta: float, l2: float, sigma: float, *, monotone: bool
+) -> float:
+    """As `objective_delta`, for data sets of which one record is replaced.
+
+    Returns
+    -------
+    float
+        With ``c = log(1 + beta/l2)`` and ``mu = L/sigma``: ``delta_G(epsilon - c, 2 mu)`` plus twice
+        ``delta_G(epsilon - c, mu)`` if the loss is monotone, else four times the first. 1 if epsilon < c.
+
+    Notes
+    -----
+    ``log p/q = Z + J``. J is the logarithm of ``(1 + s)/(1 + t)`` for s and t in [0, beta/l2], at most c. Z is
+    the loss of the Gaussian mechanism with the shift ``g = a x - a' x'``, a and a' being the derivatives of
+    the two records' losses where the minimiser ends: ``<b, g>/sigma^2 + ||g||^2/(2 sigma^2)`` is convex in
+    (a, a'), so it is at most its largest value at the corners of their ranges, of which a monotone loss has
+    four, one at 0. A corner of shift ``g_k`` is a Gaussian loss of ``mu_k = ||g_k||/sigma``: at most mu, mu
+    and 2 mu; without a sign, four of at most 2 mu. ``(1 - e^(epsilon - c - z))+`` of the largest z is at most
+    the sum of all.
+    """
+    shift = math.log1p(check_positive(beta, "beta") / check_positive(l2, "l2"))
+    rest = check_epsilon(epsilon) - shift
+    if rest < 0.0:
+        return 1.0
+    far = gaussian_delta(rest, sigma, 2.0 * check_positive(lipschitz, "lipschitz"))
+    if not monotone:
+        return min(1.0, 4.0 * far)
+    return min(1.0, far + 2.0 * gaussian_delta(rest, sigma, lipschitz))
+
+
+def replaced_objective_sigma(
+    epsilon: float, delta: float, lipschitz: float, beta: float, l2: float, *, monotone: bool
+) -> float:
+    """Smallest noise with `replaced_objective_delta` at most delta; infinite where no noise is enough."""
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if epsilon <= math.log1p(check_positive(beta, "beta") / check_positive(l2, "l2")):
+        return math.inf
+
+    def excess(log_sigma: float) -> float:
+        found = replaced_objective_delta(epsilon, lipschitz, beta, l2, math.exp(log_sigma), monotone=monotone)
+        return math.log(max(found, 1e-320) / delta)
+
+    return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
+
+
 def pure_objective_scale(
     epsilon: float, l2: float, row_norm: float = 1.0, neighbors: str = "add_or_remove"
 ) -> float:

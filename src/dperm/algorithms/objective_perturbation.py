@@ -24,6 +24,7 @@ from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
     pure_objective_scale,
+    replaced_objective_sigma,
 )
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
@@ -97,7 +98,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other; for the
     logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is
     as private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
-    epsilon; ``replace_one`` is reached in two steps, remove and add. See
+    epsilon; under ``replace_one`` both records count at once, or in two steps, remove and add. See
     :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
     by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
     """
@@ -195,14 +196,25 @@ def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Ne
             )
         ridge = max(given, relation.sum_factor * row_norm**2 / epsilon * (1.0 + 2.0**-40))
         return _Plan("norm_laplace", pure_objective_scale(epsilon, ridge, row_norm, relation), ridge)
-    if relation is Neighbours.REPLACE_ONE:  # remove, then add
-        epsilon, delta = group_privacy_target(epsilon, delta)
-    ridge = max(given, 4.0 * beta / epsilon)
-    if logistic:
-        scale = logistic_objective_sigma(epsilon, delta, ridge, row_norm)
+    monotone = loss.name in _MONOTONE
+    if relation is Neighbours.REPLACE_ONE and not logistic:
+        ridge = max(given, 4.0 * beta / epsilon)
+        scale = replaced_objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
+    elif relation is Neighbours.REPLACE_ONE:
+        # Whichever asks for less: both records at once, or first one and then the other, which for the
+        # logistic loss costs no Jacobian.
+        hop = group_privacy_target(epsilon, delta)
+        ridge = max(given, 4.0 * beta / hop[0])
+        scale = min(
+            replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True),
+            logistic_objective_sigma(*hop, ridge, row_norm),
+        )
     else:
-        monotone = loss.name in _MONOTONE
-        scale = objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
+        ridge = max(given, 4.0 * beta / epsilon)
+        if logistic:
+            scale = logistic_objective_sigma(epsilon, delta, ridge, row_norm)
+        else:
+            scale = objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
     return _Plan("gaussian", scale, ridge)
 
 
