@@ -137,7 +137,7 @@ def replaced_objective_delta(
 
     Notes
     -----
-    ``log p/q = Z + J``. J is the logarithm of ``(1 + s)/(1 + t)`` for s and t in [0, beta/l2], at most c. Z is
+    ``log p/q = Z + J``. J is the log of ``(1 + s)/(1 + t)`` for s and t in [0, beta/l2], at most c. Z is
     the loss of the Gaussian mechanism with the shift ``g = a x - a' x'``, a and a' being the derivatives of
     the two records' losses where the minimiser ends: ``<b, g>/sigma^2 + ||g||^2/(2 sigma^2)`` is convex in
     (a, a'), so it is at most its largest value at the corners of their ranges, of which a monotone loss has
