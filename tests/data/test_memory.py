@@ -105,7 +105,8 @@ def test_a_csv_file_takes_a_few_chunks(tmp_path):
     n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
     assert n_chunks > 15
     source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
-    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks
+    text = 2 * block_bytes  # of the block that is read, and of the one before, which threads may still hold
+    assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks + text
 
 
 @pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
