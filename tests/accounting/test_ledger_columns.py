@@ -17,7 +17,7 @@ from dperm.accounting import (
     gdp_mu,
     open_ledger,
 )
-from dperm.accounting.ledger.cost import caps_of, epsilon_of, slack_units
+from dperm.accounting.ledger.cost import INFINITE, caps_of, epsilon_of, slack_units
 from dperm.accounting.units import Accountant
 from dperm.errors import BudgetExceededError, PrivacyWarning
 
@@ -218,6 +218,25 @@ class TestLife:
             with pytest.raises(ValueError, match="at most the ceiling 2"):
                 ledger.extend(epsilon)
 
+    def test_an_extension_counts_what_took_the_whole_ledger_for_what_it_costs(self, make):
+        """With all of delta it is more than the cap, which leaves a tenth of delta to slack."""
+        ledger = make(1.0, DELTA, ceiling=2.0)
+        own = ledger.charge(epsilon=1.0, delta=DELTA).cost
+        assert own.units == budget_units(1.0, DELTA) > ledger.total_units == ledger.spent_units
+        ledger.extend(2.0)
+        assert ledger.charged == own
+        assert ledger.spent <= 1.0
+
+    @pytest.mark.parametrize("part", [False, True])
+    def test_no_extension_after_a_fit_that_adds_up_with_nothing(self, make, part):
+        """An (epsilon, delta) guarantee says nothing of the profile that further fits would be added to."""
+        ledger = make(1.0, DELTA, ceiling=2.0)
+        seen = ledger.split({"train": 0.5})["train"] if part else ledger
+        seen.charge(epsilon=1.0, delta=DELTA, accountant="pld")
+        with pytest.raises(ValueError, match="does not add up"):
+            ledger.extend(2.0)
+        assert ledger.epsilon == 1.0
+
     def test_no_extension_without_a_ceiling(self, make):
         with pytest.raises(ValueError, match="at most the ceiling 1"):
             make(1.0, DELTA).extend(1.5)
@@ -239,7 +258,8 @@ class TestLife:
         second.extend(2.0)
         with pytest.warns(PrivacyWarning, match="takes the whole ledger"):
             entry = first.charge(epsilon=1.0, delta=DELTA, accountant="pld")
-        assert entry.cost == first.caps
+        assert entry.cost == INFINITE
+        assert first.charged == first.caps == caps_of(2.0, DELTA, Accountant.GDP, 1e-7, 0.0)
         assert second.remaining == 0.0
 
 

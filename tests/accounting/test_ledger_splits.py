@@ -1,19 +1,24 @@
 """Parallel composition: fits on different parts of a split cost the largest, not the sum."""
 
 import pickle
+from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dperm.accounting import Cost, Ledger, open_ledger
+from dperm import Categorical, Numeric, Schema
+from dperm.accounting import Cost, Ledger, LedgerEntry, open_ledger
 from dperm.accounting.ledger.account import Account, joined
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.errors import BudgetExceededError
 from reference.threads import in_threads
+
+pa = pytest.importorskip("pyarrow")
 
 DELTA = 1e-6
 SHARES = {"train": 0.7, "validation": 0.2}
@@ -85,13 +90,14 @@ class TestCosts:
             leaves = [["s/a", "s/a/t/x"], ["s/a", "s/a/t/y"], ["s/b"]]
             worst = max(trial[""] + trial["u/c"] + sum(trial[each] for each in leaf) for leaf in leaves)
             cost = Cost(units)
-            assert account.fits(path, cost) == (worst <= 100)
+            entry = LedgerEntry(datetime.now(UTC), "", 0.1, 1e-7, "gdp", cost, part=path)
+            assert account.fits(entry) == (worst <= 100)
             assert cost.within(account.room(path)) == (worst <= 100)
             if worst <= 100:
                 spent = trial
                 charged = dict(account.charged)
                 charged[path] = charged.get(path, Cost()) + cost
-                account = Account(account.terms, 1.0, Cost(100), charged, account.splits)
+                account = Account(account.terms, 1.0, Cost(100), charged, splits=account.splits)
                 assert account.total() == Cost(worst)
 
     def test_threads_never_overspend_a_part(self, make):
@@ -155,6 +161,22 @@ class TestHandles:
         assert (part.n_public(1000), part.share) == (700, 0.7)
 
 
+#: A column of each kind.
+MIXED = {
+    "integers": np.arange(100),
+    "small integers": np.arange(100, dtype=np.int8),
+    "single": np.arange(100, dtype=np.float32) / 3,
+    "doubles": np.arange(100) / 3,
+    "truth": np.arange(100) % 2 == 0,
+    "texts": [f"t{i}" for i in range(100)],
+    "texts of numbers": [str(i) for i in range(100)],
+    "nullable": pd.array(range(100), dtype="Int64"),
+    "large": np.arange(100) + 2**60,
+    "categories": pd.Categorical([f"c{i}" for i in range(100)]),
+    "dates": pd.date_range("2019-01-01", periods=100),
+}
+
+
 def frames(rng, n):
     """Records in every form, with equal contents."""
     dense = rng.integers(0, 3, size=(n, 4)).astype(np.float64)
@@ -180,6 +202,52 @@ class TestCoins:
                     np.testing.assert_array_equal(
                         part.mask(without(records, row)), np.delete(masks[name], row)
                     )
+
+    @pytest.mark.parametrize("column", MIXED)
+    @pytest.mark.parametrize("bad", [None, np.nan, pd.NA, "?", "1", 0.5, True, -7, pd.Timestamp(0)])
+    def test_a_cell_of_another_kind_moves_no_other_record(self, column, bad):
+        """A missing or misspelt cell changes the type of its whole column, and must not move the others."""
+        cells = MIXED[column]
+        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+        one, other = pd.DataFrame({"x": cells}), pd.DataFrame({"x": [bad, *list(cells)[1:]]})
+        np.testing.assert_array_equal(part.mask(one)[1:], part.mask(other)[1:])
+        if column not in ("truth", "large"):  # which are few values, and one after rounding
+            assert 10 < part.mask(one).sum() < 90
+
+    def test_shares_in_another_order_are_the_same_parts(self, make):
+        X = np.random.default_rng(3).normal(size=(500, 2))
+        ledger = make(1.0, DELTA)
+        parts, others = ledger.split(SHARES), ledger.split(dict(reversed(SHARES.items())))
+        for name in SHARES:
+            np.testing.assert_array_equal(parts[name].mask(X), others[name].mask(X))
+        assert not (parts["train"].mask(X) & others["validation"].mask(X)).any()
+
+    def test_every_kind_of_table_and_matrix(self):
+        rng = np.random.default_rng(4)
+        frame = pd.DataFrame({"a": rng.integers(0, 50, 300), "b": rng.choice(["x", "y"], 300)})
+        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+        mask = part.mask(frame)
+        nullable = frame.astype({"a": "Int64", "b": "category"})
+        for other in (pl.from_pandas(frame), nullable, frame.to_numpy(), pa.Table.from_pandas(frame)):
+            np.testing.assert_array_equal(part.mask(other), mask)
+            assert part.take(other).shape == (mask.sum(), 2)
+        encoded = Schema([Numeric("a", 0, 50), Categorical("b", ["x", "y"])]).encode(frame)
+        taken, labels = part.take(encoded, np.arange(300))
+        assert len(taken) == len(labels) == part.mask(encoded).sum()
+        dense = encoded.to_dense()
+        np.testing.assert_array_equal(taken.to_dense(), dense[labels])
+        with_zeros = sp.csr_matrix(dense)
+        with_zeros.data[::7] = 0.0
+        cleaned = with_zeros.copy()
+        cleaned.eliminate_zeros()
+        np.testing.assert_array_equal(part.mask(with_zeros), part.mask(cleaned))
+
+    def test_what_is_not_in_memory_or_not_as_long_is_refused(self):
+        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+        with pytest.raises(TypeError, match="must be in memory"):
+            part.mask(iter([1, 2]))
+        with pytest.raises(ValueError, match="must be as long"):
+            part.take(np.zeros((5, 2)), np.zeros(4))
 
     def test_equal_records_stay_together_whatever_the_dtype(self):
         part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]

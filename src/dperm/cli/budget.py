@@ -164,13 +164,23 @@ def _write(text: str, out: Path | None, force: bool) -> None:
 
 def _overview(ledgers: list[SqliteLedger]) -> Table:
     table = _table(
-        "Privacy budgets", "name", "epsilon", "delta", "adds up", "charges", "spent", "remaining", "last"
+        "Privacy budgets",
+        "name",
+        "epsilon",
+        "ceiling",
+        "delta",
+        "by",
+        "charges",
+        "spent",
+        "remaining",
+        "last",
     )
     for ledger in ledgers:
-        charges = len(ledger.history())
+        charges = sum(entry.kind == "charge" for entry in ledger.history())
         table.add_row(
             escape(ledger.name),
             f"{ledger.epsilon:g}",
+            f"{ledger.ceiling:g}",
             f"{ledger.delta:g}",
             str(ledger.accountant),
             str(charges),
@@ -194,9 +204,8 @@ def _charges(name: str, entries: list[LedgerEntry]) -> Table:
         f"Charges to {escape(repr(name))}", "description", "#", "when (UTC)", "epsilon", "delta", "by"
     )
     for number, entry in enumerate(entries, start=1):
-        what = entry.description if entry.kind == "charge" else f"{entry.kind} {entry.description}".strip()
         table.add_row(
-            escape(f"{what} ({entry.part})" if entry.part else what),
+            escape(f"{entry.title} ({entry.part})" if entry.part else entry.title),
             str(number),
             f"{entry.when:%Y-%m-%d %H:%M:%S}",
             f"{entry.epsilon:g}",

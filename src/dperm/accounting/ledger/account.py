@@ -41,6 +41,8 @@ class Account:
         What everything may cost together.
     charged : Mapping
         Cost of the fits on the records of a part, by path; "" is all records.
+    whole : Mapping
+        Of the parts on which one fit took the whole ledger, what it costs itself, if that adds up at all.
     splits : Mapping
         Names of the parts, by path of what was split, then by name of the split.
     closed : bool
@@ -55,6 +57,7 @@ class Account:
     epsilon: float
     caps: Cost
     charged: Mapping[str, Cost] = field(default_factory=dict)
+    whole: Mapping[str, Cost] = field(default_factory=dict)
     splits: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     closed: bool = False
     last: LedgerEntry | None = None
@@ -63,15 +66,19 @@ class Account:
     def after(self, entry: LedgerEntry) -> Account:
         """The account with one more entry."""
         if entry.kind == "charge":
-            total = self.charged.get(entry.part, _NOTHING) + entry.cost
-            charged = {**self.charged, entry.part: total}
-            return replace(self, charged=charged, last=entry, charges=self.charges + 1)
+            counted = self.counted(entry)
+            if counted is None:
+                raise ValueError(f"{entry.description!r} costs more than the ledger holds")
+            charged = {**self.charged, entry.part: self.charged.get(entry.part, _NOTHING) + counted}
+            whole = self.whole if counted == entry.cost else {**self.whole, entry.part: entry.cost}
+            return replace(self, charged=charged, whole=whole, last=entry, charges=self.charges + 1)
         if entry.kind == "split":
             names = tuple(entry.statement["shares"])
             siblings = {**self.splits.get(entry.part, {}), entry.description: names}
             return replace(self, splits={**self.splits, entry.part: siblings})
         if entry.kind == "extend":
-            return replace(self, epsilon=entry.epsilon, caps=entry.cost)
+            charged = {**self.charged, **self.whole}
+            return replace(self, epsilon=entry.epsilon, caps=entry.cost, charged=charged, whole={})
         if entry.kind == "close":
             return replace(self, closed=True)
         raise ValueError(f"{entry.kind!r} is no kind of entry")
@@ -88,9 +95,22 @@ class Account:
             total += largest
         return total
 
-    def fits(self, part: str, cost: Cost) -> bool:
+    def counted(self, entry: LedgerEntry) -> Cost | None:
+        """What a charge counts for; None if it has no room, whatever else was charged.
+
+        A guarantee that is no weaker than the ledger's own needs no composition: it takes all of an unused
+        one.
+        """
+        if entry.cost.within(self.caps):
+            return entry.cost
+        return self.caps if self._covers(entry) and entry.epsilon <= self.epsilon else None
+
+    def fits(self, entry: LedgerEntry) -> bool:
         """Whether a charge stays within the caps."""
-        return not self.closed and self.total(extra=(part, cost)).within(self.caps)
+        counted = self.counted(entry)
+        if counted is None or self.closed:
+            return False
+        return self.total(extra=(entry.part, counted)).within(self.caps)
 
     def room(self, part: str) -> Cost:
         """What a fit on a part may cost before a cap is reached."""
@@ -146,10 +166,15 @@ class Account:
             advice="The ledger was closed." if self.closed else advice,
         )
 
-    def check_extension(self, epsilon: float) -> None:
-        """Raise ValueError unless the total can be raised to `epsilon`."""
+    def check_extension(self, epsilon: float, caps: Cost) -> None:
+        """Raise ValueError unless the total can be raised to `epsilon`, with these caps."""
         if self.closed:
             raise ValueError("The ledger was closed: it cannot be extended.")
+        if not all(own.within(caps) for own in self.whole.values()):
+            raise ValueError(
+                "A fit took the whole ledger, with a guarantee that does not add up with those of others: "
+                "what an extension would allow could not be added to it."
+            )
         if not self.epsilon < epsilon <= self.terms.ceiling:
             raise ValueError(
                 f"epsilon must be above the present total {self.epsilon:g} and at most the ceiling "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from dperm.accounting._checks import check_real, check_text, shown
 from dperm.accounting.neighbours import Neighbours
 
 Words = NDArray[np.uint64]
+
+_BLOCK = 1 << 16  # records whose bytes are held at a time
 
 
 @dataclass(frozen=True)
@@ -40,58 +42,109 @@ class Coins:
 
     def mask(self, records: Any, part: str) -> NDArray[np.bool_]:
         """Which records are in a part; records without the label: a coin never looks at one."""
-        by_content = self.neighbors is Neighbours.ADD_OR_REMOVE
-        words = content_hashes(records) if by_content else np.arange(records.shape[0], dtype="<u8")
-        uniform = _keyed(words, self.key).astype(np.float64) * 2.0**-64
+        if self.neighbors is Neighbours.ADD_OR_REMOVE:
+            words = self._digests(records)
+        else:
+            positions = np.arange(_number_of(records), dtype="<u8")
+            words = _digests(positions[:, None].view(np.uint8), self.key)
+        uniform = words.astype(np.float64) * 2.0**-64
         assigned = np.searchsorted(np.cumsum(list(self.shares.values())), uniform, side="right")
         return np.asarray(assigned == list(self.shares).index(part))
 
     def fingerprint(self, records: Any) -> bytes:
         """A keyed digest of the records in their order."""
-        return hmac.digest(self.key, content_hashes(records).tobytes(), "sha256")
+        return hashlib.blake2b(self._digests(records).tobytes(), digest_size=32, key=self.key).digest()
+
+    def _digests(self, records: Any) -> Words:
+        """64 bits for each record, equal for equal records."""
+        n = _number_of(records)
+        blocks = (_tokens(rows_of(records, slice(at, at + _BLOCK))) for at in range(0, n, _BLOCK))
+        return np.concatenate([_digests(block, self.key) for block in blocks] or [np.zeros(0, dtype="<u8")])
 
 
-def content_hashes(records: Any) -> Words:
-    """64 bits for each record, equal for equal records."""
+# From here on the bytes of a record, and the token of a cell, come from that record and that cell alone. What
+# a library makes of a column may depend on all its cells: one missing number turns integers into doubles, one
+# text turns numbers into objects, and would move the coins of all other records.
+
+
+def _tokens(records: Any) -> list[NDArray[np.uint8]] | NDArray[np.uint8]:
+    """The bytes of each record."""
+    if hasattr(records, "tocsr"):
+        return _entries(records.tocsr().copy())
+    if hasattr(records, "numeric") and hasattr(records, "codes"):  # a tabular matrix
+        columns = np.concatenate([np.asarray(records.numeric), np.asarray(records.codes)], axis=1)
+        return _bytes_of_numbers(columns)
     if hasattr(records, "to_pandas"):  # Arrow tables, polars frames
         records = records.to_pandas()
-    if hasattr(records, "columns"):
+    if not hasattr(records, "columns"):
+        records = np.asarray(records)
+        if records.dtype != object:
+            return _bytes_of_numbers(records.reshape(len(records), -1))
         import pandas
 
-        return np.asarray(pandas.util.hash_pandas_object(records, index=False), dtype="<u8")
-    if hasattr(records, "tocsr"):
-        rows = records.tocsr().sorted_indices()
-        ends = zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
-        entries = rows.indices.astype("<i8"), rows.data.astype("<f8")
-        return _digests(b"".join(part[a:b].tobytes() for part in entries) for a, b in ends)
-    rows = np.asarray(records)
-    if rows.dtype == object:
-        import pandas
-
-        return content_hashes(pandas.DataFrame(rows))
-    return _digests(np.ascontiguousarray(row, dtype="<f8").tobytes() for row in rows)
+        records = pandas.DataFrame(records)
+    tokens = [_column_tokens(records.iloc[:, place]) for place in range(records.shape[1])]
+    return np.stack(tokens, axis=1).view(np.uint8)
 
 
-def _digests(rows: Any) -> Words:
-    return np.frombuffer(b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows), dtype="<u8")
+def _entries(rows: Any) -> list[NDArray[np.uint8]]:
+    """The bytes of the entries that are not zero, row by row."""
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    places = rows.indices.astype("<i8").reshape(-1, 1).view(np.uint8)
+    pairs = np.concatenate([places, _bytes_of_numbers(rows.data.reshape(-1, 1))], axis=1)
+    return [pairs[a:b].ravel() for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)]
 
 
-def _keyed(words: Words, key: bytes) -> Words:
-    """A keyed hash of each word."""
-    text = words.tobytes()
-    hashed = (
-        hashlib.blake2b(text[at : at + 8], digest_size=8, key=key).digest() for at in range(0, len(text), 8)
-    )
-    return np.frombuffer(b"".join(hashed), dtype="<u8")
+def _bytes_of_numbers(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Numbers as doubles, with one zero and one NaN."""
+    doubles = np.ascontiguousarray(values, dtype="<f8") + 0.0
+    return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint8)
 
 
-def take(values: Any, mask: NDArray[np.bool_]) -> Any:
-    """The rows of an array, a sparse matrix or a data frame."""
+def _column_tokens(column: Any) -> Words:
+    """64 bits for each cell of a column."""
+    import pandas
+
+    if getattr(column.dtype, "kind", "O") in "biuf":  # what _cell_token makes of each
+        return _bytes_of_numbers(column.to_numpy(dtype="float64", na_value=math.nan)).view("<u8")
+    codes, distinct = pandas.factorize(column.astype(object), use_na_sentinel=True)
+    tokens = np.array([_cell_token(cell) for cell in [*distinct, None]], dtype="<u8")
+    return np.asarray(tokens[codes])  # the last one for -1, a missing cell
+
+
+def _cell_token(cell: Any) -> int:
+    """64 bits for a cell: a number in whatever form, text or not, or a text; None and NaN are the same."""
+    try:
+        number = np.array([math.nan if cell is None else float(cell)])
+    except (TypeError, ValueError, OverflowError):
+        text = str(cell).encode(errors="surrogatepass")
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    return int(_bytes_of_numbers(number).view("<u8")[0])
+
+
+def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in rows)
+    return np.frombuffer(b"".join(digests), dtype="<u8")
+
+
+def _number_of(records: Any) -> int:
+    sized = hasattr(records, "shape") or hasattr(records, "__len__")
+    if not sized or hasattr(records, "__dask_graph__"):
+        raise TypeError(
+            "records must be in memory: an array, a sparse matrix, a TabularMatrix or a data frame, got "
+            f"{type(records).__name__}"
+        )
+    return int(records.shape[0]) if hasattr(records, "shape") else len(records)
+
+
+def rows_of(values: Any, rows: slice | NDArray[np.int64]) -> Any:
+    """Rows of an array, a sparse or tabular matrix, or a data frame."""
     if hasattr(values, "iloc"):
-        return values.iloc[mask]
-    if hasattr(values, "filter") and not isinstance(values, np.ndarray):  # Arrow tables, polars frames
-        return values.filter(mask)
-    return values[mask] if hasattr(values, "shape") else np.asarray(values)[mask]
+        return values.iloc[rows]
+    if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # of Arrow
+        return values.take(rows)
+    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 
 def check_shares(shares: Mapping[str, float], name: str) -> dict[str, float]:
@@ -108,4 +161,4 @@ def check_shares(shares: Mapping[str, float], name: str) -> dict[str, float]:
     }
     if sum(known.values()) > 1.0 + 1e-12 or len(known) > 100:
         raise ValueError(f"shares must be at most 100 and sum to at most 1, got {shown(dict(shares))}.")
-    return known
+    return dict(sorted(known.items()))  # in whatever order they are given, the same coins

@@ -5,7 +5,7 @@ Whatever was charged within the caps, also when each fit is chosen from the resu
 
     delta(epsilon) <= delta_G(epsilon - E; sqrt(M)) + D     for every epsilon,
 
-delta_G being the profile of the Gaussian mechanism, 1 - (1 - delta) e^epsilon and so on to the left of 0.
+delta_G being the profile of the Gaussian mechanism; ``delta_G(-x) = 1 - e^-x (1 - delta_G(x))`` for x > 0.
 Proof by induction on the number of fits, for the profile ``H(g)``, ``g = e^epsilon``, of any strategy with
 these caps. What comes after the first fit, which has densities p and q, has at most the bound F(g) + D' with
 what its cost leaves of the caps. F is convex and decreasing, so it is the profile of some densities (a, b):
@@ -115,11 +115,11 @@ class FitCost:
     Attributes
     ----------
     mu : float
-        Its noise is that of mu-GDP, rounded up.
+        The fit is mu-GDP, rounded up, but for the other two.
     slack : float
-        The guarantee is that of mu-GDP up to so much delta.
+        What delta may exceed that of mu-GDP by, at every epsilon.
     epsilon : float
-        It may lose so much epsilon on top.
+        By how much epsilon may exceed that of mu-GDP.
     """
 
     mu: float = 0.0

@@ -29,7 +29,7 @@ class LedgerEntry:
     accountant : str
         How the fit is accounted.
     cost : Cost
-        What was charged; of an extension the new caps.
+        What the fit costs, of which a ledger counts no more than its caps; of an extension the new caps.
     statement : Mapping
         Further public facts about the fit; read-only.
     part : str
@@ -55,6 +55,15 @@ class LedgerEntry:
     version: str = __version__
 
     @property
+    def title(self) -> str:
+        """What happened, in a few words."""
+        if self.kind == "charge":
+            return self.description
+        if self.kind == "split":
+            return f"split {self.description!r} into {', '.join(self.statement['shares'])}"
+        return self.kind
+
+    @property
     def cost_units(self) -> Units:
-        """What was charged, in units of 2^-60 of the ledger's mu^2 or rho."""
+        """What the fit costs, in units of 2^-60 of the ledger's mu^2 or rho."""
         return self.cost.units

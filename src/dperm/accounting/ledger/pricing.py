@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from dperm.accounting.ledger.account import Account
 from dperm.accounting.ledger.cost import INFINITE, Cost, FitCost, pure_cost, slack_as_float
+from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant, budget_units
+from dperm.errors import PrivacyWarning, warn_caller
 
 # Below it no accountant is asked.
 _LEAST_SLACK = 1e-100
@@ -26,63 +28,14 @@ class Request:
     cost: FitCost | Callable[[float], FitCost] | None
 
 
-@dataclass(frozen=True)
-class Price:
-    """What it costs.
-
-    Attributes
-    ----------
-    cost : Cost
-    advice : str
-        What to do if there is no room.
-    warning : str
-        That it takes more than was asked for; empty if it does not.
-    """
-
-    cost: Cost
-    advice: str = ""
-    warning: str = ""
-
-
-def price(request: Request, account: Account, part: str) -> Price:
-    """The price of a fit that sees a part of the records.
+def price(request: Request, account: Account, part: str) -> Cost:
+    """What a fit that sees a part of the records costs; infinite if it does not add up with others.
 
     Raises
     ------
     ValueError
         If the fit's relation or accountant has no cost in this ledger.
     """
-    terms = account.terms
-    cost = _cost(request, account, part)
-    as_given = request.neighbors is terms.neighbors
-    covered = as_given and request.epsilon <= account.epsilon and request.delta <= terms.delta
-    if covered and not cost.within(account.caps):
-        # An unused ledger covers any guarantee that is no weaker than its own, and is then used up.
-        return Price(account.caps, _advice(request, account), _warning(request, account))
-    takes_all = cost == INFINITE and request.epsilon < math.inf
-    return Price(cost, _advice(request, account) if takes_all else "")
-
-
-def _advice(request: Request, account: Account) -> str:
-    return (
-        f"A guarantee by accountant {request.accountant!r} at this size does not add up with others here, so "
-        "it takes a whole, unused ledger of at least its own epsilon and delta: give the fit a ledger of its "
-        f"own, or use an algorithm that is accounted with {str(account.terms.accountant)!r}."
-    )
-
-
-def _warning(request: Request, account: Account) -> str:
-    if request.epsilon == account.epsilon:
-        return ""
-    return (
-        f"This fit of epsilon={request.epsilon:g}, delta={request.delta:g} takes the whole ledger "
-        f"(epsilon={account.epsilon:g}, delta={account.terms.delta:g}): its guarantee by "
-        f"{request.accountant!r} does not add up with others here, and nothing remains after it."
-    )
-
-
-def _cost(request: Request, account: Account, part: str) -> Cost:
-    """Infinite if it does not add up with others."""
     kind, terms = request.accountant, account.terms
     if request.epsilon == math.inf:
         return INFINITE
@@ -122,3 +75,26 @@ def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Account
             return INFINITE
         given = given(min(granted, 0.5))
     return given.counted(accountant)
+
+
+def advice_on(entry: LedgerEntry, account: Account) -> str:
+    """What to do about a fit that takes a whole ledger, where there is none; empty for others."""
+    if entry.cost.within(account.caps) or entry.epsilon == math.inf:
+        return ""
+    return (
+        f"A guarantee by accountant {entry.accountant!r} at this size does not add up with others here, so "
+        "it takes a whole, unused ledger of at least its own epsilon and delta: give the fit a ledger of its "
+        f"own, or use an algorithm that is accounted with {str(account.terms.accountant)!r}."
+    )
+
+
+def warn_of_the_last(entry: LedgerEntry, account: Account) -> None:
+    """Warn of a fit that is about to take a whole ledger of a larger epsilon than it asks for."""
+    whole = account.fits(entry) and account.counted(entry) != entry.cost
+    if whole and entry.epsilon < account.epsilon:
+        warn_caller(
+            f"This fit of epsilon={entry.epsilon:g}, delta={entry.delta:g} takes the whole ledger "
+            f"(epsilon={account.epsilon:g}, delta={account.terms.delta:g}): its guarantee by "
+            f"{entry.accountant!r} does not add up with others here, and nothing remains after it.",
+            PrivacyWarning,
+        )

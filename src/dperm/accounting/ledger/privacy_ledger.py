@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from dperm.accounting._checks import check_positive_epsilon, check_steps, check_text, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account, joined
-from dperm.accounting.ledger.coins import Coins, check_shares, take
+from dperm.accounting.ledger.coins import Coins, check_shares, rows_of
 from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.pricing import Request, price
+from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
 from dperm.accounting.ledger.terms import Promised
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units, check_target
-from dperm.errors import PrivacyWarning, warn_caller
 
 _SEEDED = (
     "This ledger takes fits with random_state=None only: fits with equal seeds draw equal noise, which "
@@ -185,33 +184,28 @@ class PrivacyLedger(Promised, ABC):
         if seeded and not self.allow_seeded and self._known_account().epsilon < math.inf:
             raise ValueError(_SEEDED)
         request = Request(epsilon, delta, kind, relation, cost)
-        facts = dict(statement or {})
-        if neighbors is not None:
-            facts.setdefault("neighbors", str(relation))
+        facts = ReadOnlyMapping({**(statement or {}), "neighbors": str(relation)})
         words, account = check_text(description, "description"), self._known_account()
         while True:
-            asked = price(request, account, self._part)
-            entry = LedgerEntry(
-                datetime.now(UTC), words, epsilon, delta, kind, asked.cost, ReadOnlyMapping(facts), self._part
-            )
-            if asked.warning and account.fits(self._part, asked.cost):
-                warn_caller(asked.warning, PrivacyWarning)
-            stored = self._append(entry, self._check_of_room(account, asked.advice))
+            asked, now = price(request, account, self._part), datetime.now(UTC)
+            entry = LedgerEntry(now, words, epsilon, delta, kind, asked, facts, self._part)
+            warn_of_the_last(entry, account)
+            stored = self._append(entry, self._check_of_room(account))
             if stored is not None:
                 return stored
             account = self._account()
 
-    def _check_of_room(self, known: Account, advice: str) -> Check:
-        """A check that a charge fits; False if its price was made for what is no longer so."""
+    def _check_of_room(self, known: Account) -> Check:
+        """A check that a charge fits; False if what was known when it was priced is no longer so."""
 
         def check(account: Account, entry: LedgerEntry) -> bool:
             if account.caps != known.caps:
                 return False
-            if account.fits(entry.part, entry.cost):
+            if account.fits(entry):
                 return True
             if account != known:
                 return False
-            raise account.exceeded(entry, advice)
+            raise account.exceeded(entry, advice_on(entry, account))
 
         return check
 
@@ -252,7 +246,7 @@ class PrivacyLedger(Promised, ABC):
 
     def affords(self, entry: LedgerEntry) -> bool:
         """Whether a charge like this one has room."""
-        return self._account().fits(self._part, entry.cost)
+        return self._account().fits(entry)
 
     # -- its life ---------------------------------------------------------------------------------------
 
@@ -269,7 +263,7 @@ class PrivacyLedger(Promised, ABC):
         epsilon = check_positive_epsilon(epsilon)
 
         def check(account: Account, entry: LedgerEntry) -> bool:
-            account.check_extension(entry.epsilon)
+            account.check_extension(entry.epsilon, entry.cost)
             return True
 
         return self._stored(self._event("extend", epsilon, self._terms.caps(epsilon)), check)
@@ -295,7 +289,8 @@ class PrivacyLedger(Promised, ABC):
         Parameters
         ----------
         shares : mapping
-            Name and probability of each part; together at most 1.
+            Name and probability of each part; together at most 1. Under add_or_remove equal records are in
+            the same part: where a few records occur very often, parts may be far from these shares.
         name : str, default="split"
             Of the split. The same name and shares give the same parts again, in another process too. A split
             of another name is independent; what is charged to its parts adds to that of this one.
@@ -463,8 +458,8 @@ class LedgerPart(_View):
 
         Parameters
         ----------
-        records : array, sparse matrix or data frame
-            All records, raw, without the label: before any row is dropped.
+        records : array, sparse matrix, TabularMatrix or data frame
+            All records, raw, without the label: before any row is dropped. In memory.
 
         Raises
         ------
@@ -496,5 +491,9 @@ class LedgerPart(_View):
         one object, or a tuple of as many as were given
         """
         mask = self.mask(records)
-        taken = tuple(take(each, mask) for each in (records, *others))
+        for each in others:
+            if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
+                raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
+        rows = np.flatnonzero(mask)
+        taken = tuple(rows_of(each, rows) for each in (records, *others))
         return taken if others else taken[0]

@@ -64,7 +64,7 @@ def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
     lines += _table(columns, [_row(number, each) for number, each in enumerate(entries, start=1)])
     for number, each in enumerate(entries, start=1):
         if each.statement:
-            lines += ["", f"### {number}: {_cell(each.description or each.kind)}", ""]
+            lines += ["", f"### {number}: {_cell(each.title)}", ""]
             lines += _table(["fact", ""], [list(fact) for fact in each.statement.items()])
     return "\n".join(lines) + "\n"
 
@@ -126,11 +126,10 @@ def _facts(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def _row(number: int, entry: LedgerEntry) -> list[Any]:
-    what = entry.description if entry.kind == "charge" else f"{entry.kind} {entry.description}".strip()
     return [
         number,
         f"{entry.when:%Y-%m-%d %H:%M:%S}",
-        what,
+        entry.title,
         entry.part or "all",
         entry.epsilon,
         entry.delta,
