@@ -144,7 +144,7 @@ def mini_batch(records: int) -> dict[str, tuple[Call, Call]]:
         return sgd_twin.sgd(X, y, Hinge(), order[:, None], steps, noise=noise, **scaled)
 
     batches = {"batch_size": BATCH, "steps": BATCHES, "clip": 0.5, "step_size": 0.5}
-    ones = {"batch_size": 1, "step_size": 0.01, "neighbors": "replace_one", "neighbors": "replace_one"}
+    ones = {"batch_size": 1, "step_size": 0.01, "neighbors": "replace_one"}
     return {
         "dp_sgd, Poisson 512": (
             lambda: algorithms.dp_sgd(obj, EPSILON, DELTA, momentum=0.9, **batches),
