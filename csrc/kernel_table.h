@@ -66,7 +66,9 @@ struct loss {
     PASS(coordinate_loss_sums)                                                                     \
     PASS(gram_sum)                                                                                 \
     PASS(moment_sums)                                                                              \
-    PASS(norms_through)
+    PASS(norms_through)                                                                            \
+    PASS(norm_counts)                                                                              \
+    PASS(magnitude_counts)
 
 enum pass_kind {
 #define PASS(name) PASS_##name,
@@ -101,6 +103,8 @@ struct pass {
     int upper;            /* loss'' is replaced by an upper bound, see loss_curvatures.h */
     const double *matrix; /* of n_out columns */
     int64_t n_out;
+    const double *column_scales; /* n_columns + intercept; or NULL */
+    int64_t n_bins;
 
     int with_loss, precise;
 };
@@ -175,8 +179,10 @@ struct dense_rows {
  * Second moments see rows as integers: V_ij = round(a_i (x_i, 1)_j / grid), where
  * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most inner_clip / norms[i]. Without w the
  * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
- * Before rounding V_i without that column is no longer than inner_clip / grid (1 + 2^-50 +
- * (n_columns + 16) 2^-52). inner_clip / grid and target_factor y_i / grid are at most 2^22.
+ * With column_scales s the row is t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j)_j instead:
+ * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||. Before
+ * rounding V_i without that column is no longer than inner_clip / grid (1 + 2^-50 + (n_columns +
+ * 16) 2^-52). inner_clip / grid and target_factor y_i / grid are at most 2^22.
  *
  * gram_sum: out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper
  * triangle. At most 2^40 rows.
@@ -188,6 +194,14 @@ struct dense_rows {
  * norms_through: out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has
  * n_columns + intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column
  * times V_i sum to at most 2^52.
+ *
+ * norm_counts: out[k] += number of rows with ||t_i|| / inner_clip in (2^(-(k + 1) / 2), 2^(-k /
+ * 2)], for t_i as above; the first of n_bins bins takes longer rows, too, and the last shorter
+ * ones. Edges are off by a relative error of at most 2^-28.
+ *
+ * magnitude_counts: out[j, k] += number of rows whose entry j, of n_columns, scaled with the row,
+ * has a magnitude in inner_clip (2^-(k + 1), 2^-k]; the first of n_bins bins takes larger ones,
+ * too, and smaller ones are not counted.
  *
  * Softmax (n_classes > 0). Targets are classes 0 .. n_classes - 1, weights w_k the columns of a
  * matrix of (n_columns + intercept, n_classes), C order, and so are directions and sums of

@@ -17,6 +17,33 @@ ALWAYS_INLINE void NAME(put_row)(const REAL *restrict x, int64_t n_columns, int 
     }
 }
 
+/* Column of the panel = t_j = factor * scales[j] * (x, 1)_j, not rounded; returns ||t||. Without
+ * scales each is 1. */
+ALWAYS_INLINE double NAME(put_scaled_row)(const REAL *restrict x, int64_t n_columns, int intercept,
+                                          double factor, const double *restrict scales,
+                                          double *restrict place) {
+    const int64_t width = n_columns + intercept;
+    double partial[PANEL_LANES] = {0.0}, total = 0.0;
+    for (int64_t j = 0; j < width; j++) {
+        const double entry = j < n_columns ? (double)x[j] : 1.0;
+        const double value = factor * ((scales ? scales[j] : 1.0) * entry);
+        place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
+        partial[j % PANEL_LANES] += value * value;
+    }
+    for (int lane = 0; lane < PANEL_LANES; lane++)
+        total += partial[lane];
+    return sqrt(total);
+}
+
+/* Column of the panel = round(factor * the same), and round(target) in the column after it. */
+ALWAYS_INLINE void NAME(round_row)(int64_t width, double factor, double target,
+                                   double *restrict place) {
+    for (int64_t j = 0; j <= width; j++) {
+        double *entry = place + j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES;
+        *entry = ((j < width ? factor * *entry : target) + INTEGER_SHIFT) - INTEGER_SHIFT;
+    }
+}
+
 /* At most bound / norm. Only a true comparison lets a value pass: NaN becomes 0, and so does a
  * subnormal factor, which has lost its digits. */
 ALWAYS_INLINE double NAME(bounded_factor)(double factor, double norm, double bound) {
@@ -43,12 +70,21 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             loss_curvatures(pass->loss, pass->upper, p, block.y, curvature);
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            const double factor = block.scale[i] * sqrt(curvature[i]) * per_unit;
-            const double target =
-                block.norm[i] <= DBL_MAX ? pass->target_factor * block.y[i] * per_unit : 0.0;
-            NAME(put_row)(block.row[i], rows->n_columns, rows->intercept,
-                          NAME(bounded_factor)(factor, block.norm[i], pass->inner_clip * per_unit),
-                          target, panel + (done + i) * PANEL_LANES);
+            const double factor = sqrt(curvature[i]) * per_unit,
+                         bound = pass->inner_clip * per_unit;
+            const int counts = block.norm[i] <= DBL_MAX;
+            const double target = counts ? pass->target_factor * block.y[i] * per_unit : 0.0;
+            double *place = panel + (done + i) * PANEL_LANES;
+            if (pass->column_scales) {
+                const double length =
+                    NAME(put_scaled_row)(block.row[i], rows->n_columns, rows->intercept,
+                                         counts ? block.scale[i] : 0.0, pass->column_scales, place);
+                NAME(round_row)(rows->n_columns + rows->intercept,
+                                NAME(bounded_factor)(factor, length, bound), target, place);
+            } else
+                NAME(put_row)(block.row[i], rows->n_columns, rows->intercept,
+                              NAME(bounded_factor)(block.scale[i] * factor, block.norm[i], bound),
+                              target, place);
         }
     }
 }

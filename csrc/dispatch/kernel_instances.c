@@ -114,12 +114,14 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 
 #include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
+#include "dense/scale_counts.inc.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1
 #include "vector/real_types.inc.h"
 #include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
+#include "dense/scale_counts.inc.h"
 
 #undef REAL_IS_F32
 
@@ -172,6 +174,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_PANELS(gram_sum),
             OVER_PANELS(moment_sums),
             OVER_PANELS(norms_through),
+            OVER_PANELS(norm_counts),
+            OVER_PANELS(magnitude_counts),
         },
     .routes[SOFTMAX_ROWS] =
         {

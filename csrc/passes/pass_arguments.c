@@ -21,6 +21,8 @@ const struct pass_argument pass_arguments[] = {
     {"target_factor", AT(target_factor), ARGUMENT_REAL, 0, 0},
     {"upper", AT(upper), ARGUMENT_FLAG, 0, 0},
     {"matrix", AT(matrix), ARGUMENT_REALS, AT(n_out), 1},
+    {"column_scales", AT(column_scales), ARGUMENT_REALS, 0, 0},
+    {"n_bins", AT(n_bins), ARGUMENT_INTEGER, 0, 0},
     {"with_loss", AT(with_loss), ARGUMENT_FLAG, 0, 0},
     {"precise", AT(precise), ARGUMENT_FLAG, 0, 0},
     {NULL, 0, ARGUMENT_REAL, 0, 0},
@@ -79,6 +81,10 @@ struct result result_of_pass(const struct dense_rows *rows, const struct pass *p
         return integers(width * (width + 1) / 2);
     case PASS_moment_sums:
         return (struct result){ADD_INTEGERS, 2, {2, dimension}, 0};
+    case PASS_norm_counts:
+        return integers(pass->n_bins);
+    case PASS_magnitude_counts:
+        return (struct result){ADD_INTEGERS, 2, {rows->n_columns, pass->n_bins}, 0};
     default: /* row_norms, norms_through */
         return number_of_each_row(rows);
     }

@@ -30,11 +30,17 @@ int run_pass(const struct kernel_table *kernels, enum real_type type, const stru
              const struct pass *pass, int n_threads, void *out);
 
 /* Passes and their arguments by name, for other languages. */
-enum argument_type { ARGUMENT_REAL, ARGUMENT_FLAG, ARGUMENT_REALS, ARGUMENT_FOLDS };
+enum argument_type {
+    ARGUMENT_REAL,
+    ARGUMENT_FLAG,
+    ARGUMENT_INTEGER,
+    ARGUMENT_REALS,
+    ARGUMENT_FOLDS
+};
 
 struct pass_argument {
     const char *name; /* NULL after the last one */
-    size_t offset;    /* in struct pass: double, int, const double *, const int32_t * */
+    size_t offset;    /* in struct pass: double, int, int64_t, const double *, const int32_t * */
     enum argument_type type;
     size_t length_offset; /* of an array's length along `axis`, an int64_t; 0 for none */
     int axis;

@@ -213,6 +213,7 @@ cdef extern from "passes/run_pass.h" nogil:
     enum argument_type:
         ARGUMENT_REAL
         ARGUMENT_FLAG
+        ARGUMENT_INTEGER
         ARGUMENT_REALS
         ARGUMENT_FOLDS
 

@@ -275,6 +275,8 @@ cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
             (<double *>place)[0] = given
         elif argument.type == ARGUMENT_FLAG:
             (<int *>place)[0] = bool(given)
+        elif argument.type == ARGUMENT_INTEGER:
+            (<int64_t *>place)[0] = given
         else:
             array = np.ascontiguousarray(given, np.float64 if argument.type == ARGUMENT_REALS else np.int32)
             alive.append(array)

@@ -162,7 +162,15 @@ class Fit:
         """What default settings may depend on."""
         own = self.objective
         return PublicProblem(
-            own.n_public, own.dimension, self.mu, own.loss, own.row_norm, own.l2, self.neighbors
+            own.n_public,
+            own.dimension,
+            self.mu,
+            own.loss,
+            own.row_norm,
+            own.l2,
+            self.neighbors,
+            own.max_nonzeros,
+            own.fit_intercept,
         )
 
     def spawn_source(self) -> Source:

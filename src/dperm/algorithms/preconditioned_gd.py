@@ -13,7 +13,7 @@ a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,17 +22,25 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.private_scales import (
+    ScaleShares,
+    can_start_from_labels,
+    learn_scales_choice,
+    learned_coordinates,
+    scale_shares,
+)
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
+from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.linear_map import LinearMap
 
 
-class PreconditionedGDSchedule(Schedule):
+class PreconditionedGDSchedule(ScaleShares):
     """Public settings of a run.
 
     Attributes
@@ -53,6 +61,9 @@ class PreconditionedGDSchedule(Schedule):
         Heavy-ball coefficient in [0, 1).
     threshold : float
         A weight stays zero until it is this many standard deviations of its noise; at least 0.
+    shrinkage : float
+        Weights shrink by ``1 - shrinkage d noise^2 / ||u||^2``, u being those in whitened coordinates; at
+        least 0.
     tail : float
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
@@ -64,11 +75,14 @@ class PreconditionedGDSchedule(Schedule):
     step_size: Setting[float] = Setting(check.positive)
     momentum: Setting[float] = Setting(check.decay)
     threshold: Setting[float] = Setting(check.non_negative)
+    shrinkage: Setting[float] = Setting(check.non_negative)
     tail: Setting[float] = Setting(check.fraction)
 
 
-def preconditioned_gd_schedule(problem: PublicProblem) -> PreconditionedGDSchedule:
-    """Default settings from public numbers alone.
+def preconditioned_gd_schedule(
+    problem: PublicProblem, learn_scales: bool | str = "auto"
+) -> PreconditionedGDSchedule:
+    """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
     A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; one
     with a kink steps as it does for :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule`.
@@ -84,9 +98,12 @@ def preconditioned_gd_schedule(problem: PublicProblem) -> PreconditionedGDSchedu
     below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
     them.
     """
-    plain, problem = problem, problem.per_record()
+    scales = scale_shares(problem.per_record(), learn_scales)
+    learned = scales.column_share + scales.norm_share + scales.label_share
+    plain = replace(problem, mu=problem.mu * math.sqrt(1.0 - learned))
+    problem = plain.per_record()
     signal, loss, dimension = problem.signal, problem.loss, problem.dimension
-    share_of_moments = 0.2
+    share_of_moments = 0.14
     # Of one entry, in units of R^2 / dimension.
     accuracy = problem.n * problem.mu * math.sqrt(share_of_moments) / dimension
     if accuracy > math.sqrt(2.0 * dimension):
@@ -94,39 +111,53 @@ def preconditioned_gd_schedule(problem: PublicProblem) -> PreconditionedGDSchedu
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
     else:
-        return _without_moments(noisy_gd_schedule(plain), dimension, problem.row_norm, _slope(loss))
+        return _without_moments(noisy_gd_schedule(plain), scales, problem)
     reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
     step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
     return PreconditionedGDSchedule(
+        **scales.chosen,
         moments=moments,
         share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
-        clip=min(max(0.5, math.sqrt(signal / 1200.0)), 1e6),
+        clip=min(max(0.35, math.sqrt(signal / 1200.0)), 1e6),
         step_size=step_size,
         momentum=0.9,
-        threshold=1.5,
+        threshold=0.5,
+        shrinkage=0.5,
         tail=0.5,
     )
 
 
 def _without_moments(
-    plain: NoisyGDSchedule, dimension: int, row_norm: float, slope: float
+    plain: NoisyGDSchedule, scales: ScaleShares, problem: PublicProblem
 ) -> PreconditionedGDSchedule:
     """The same run of noisy gradient descent in coordinates ``u = w row_norm / sqrt(dimension)``."""
+    row_norm = problem.row_norm
     return PreconditionedGDSchedule(
+        **scales.chosen,
         moments="none",
         share=0.5,
         steps=plain.steps,
-        clip=plain.clip / (row_norm * slope),
-        step_size=plain.step_size * row_norm**2 / dimension,
+        clip=plain.clip / (row_norm * _slope(problem.loss)),
+        step_size=plain.step_size * row_norm**2 / problem.dimension,
         momentum=plain.momentum,
         threshold=0.0,
+        shrinkage=0.0,
         tail=plain.tail,
     )
 
 
 class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
-    """Arguments of :func:`preconditioned_gd`."""
+    """Arguments of :func:`preconditioned_gd`.
+
+    Attributes
+    ----------
+    learn_scales : {"auto", True, False}
+        Whether scales of the columns, the norm of the rows and the mean label are released before: those that
+        pay by :func:`scale_shares`, all that are possible, or none.
+    """
+
+    learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
 
 
 @algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True)
@@ -153,7 +184,12 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     """
     if fit.as_published:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
-    objective, schedule = fit.objective, given.completed(preconditioned_gd_schedule(fit.problem))
+    objective = fit.objective
+    schedule = given.completed(preconditioned_gd_schedule(fit.problem, given.learn_scales))
+    if schedule.label_share > 0.0 and not can_start_from_labels(fit.problem):
+        raise ValueError(
+            "label_share must be 0 without an intercept, or for a loss that is not the logistic one"
+        )
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
     typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
@@ -162,7 +198,10 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments)
+    coordinates = learned_coordinates(
+        fit, release, columns=noise.columns, norms=noise.norms, labels=noise.labels
+    )
+    whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
     clip_there = typical_clip * row_length
@@ -171,7 +210,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     reach = step / (1.0 - schedule.momentum)
 
     dual = velocity = np.zeros(objective.dimension)
-    w = whitening @ dual
+    w = coordinates.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
@@ -179,16 +218,16 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
         noisy_sum = release.gaussian_sum(gradient_sum, noise.gradient)
         gradient = noisy_sum / fit.n + whitening @ objective.penalty_gradient(w)
-        # 3. dual averaging: weights that do not stand out from the noise so far are zero
+        # 3. dual averaging: weights that do not stand out from the noise so far are small
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity
-        noise_of_step = reach * noise.gradient * sensitivity / fit.n
-        w = whitening @ _soft_threshold(dual, schedule.threshold * (noise_of_step * math.sqrt(t)))
+        noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
+        w = coordinates.start + whitening.T @ _shrunk(dual, noise_of_dual, schedule)
         average.add(w)
         fit.report(t, w, gradient=gradient)
     return fit.result(
         average.mean(),
-        "full-batch gradient descent, Gaussian noise on second moments of the rows and on each "
+        "full-batch gradient descent, Gaussian noise on counts and second moments of the rows and on each "
         "gradient sum, clipped in coordinates whitened by these moments",
         n_iter=schedule.steps,
         clip=sensitivity / fit.neighbors.sum_factor,
@@ -197,53 +236,81 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
 
 @dataclass(frozen=True)
 class _Noise:
-    """Noise multipliers that use up the budget."""
+    """Noise multipliers that use up the budget; 0 for what is not released."""
 
+    columns: float
+    norms: float
+    labels: float
     moments: float
     gradient: float
 
     @classmethod
     def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:
         """Before the charge, on a budget of its own."""
-        budget = fit.budget()
-        moments = 0.0
-        if schedule.moments != "none":
-            moments = gaussian_noise_multiplier(budget.share(1, schedule.share), "gdp")
-            budget.spend(GaussianRelease(moments))
-        return cls(moments, gaussian_noise_multiplier(budget.share(schedule.steps), "gdp"))
+        whole, budget = fit.budget(), fit.budget()
+        shares = (schedule.column_share, schedule.norm_share, schedule.label_share)
+        multipliers = [0.0] * 4
+        for k, share in enumerate((*shares, schedule.share if schedule.moments != "none" else 0.0)):
+            if share > 0.0:
+                multipliers[k] = gaussian_noise_multiplier(whole.share(1, share), "gdp")
+                budget.spend(GaussianRelease(multipliers[k]))
+        columns, norms, labels, moments = multipliers
+        gradient = gaussian_noise_multiplier(budget.share(schedule.steps), "gdp")
+        return cls(columns, norms, labels, moments, gradient)
 
 
-def _whitening(fit: Fit, release: Releaser, multiplier: float, moments: str) -> tuple[Array, float]:
-    """A symmetric matrix ``A`` with ``A E[z z^T] A`` near the identity, and the norm of a typical ``A z``."""
+def _whitening(
+    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: RowScaling | None
+) -> tuple[Array, float]:
+    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, and the norm of a typical ``A z``."""
     d, row_norm = fit.objective.dimension, fit.objective.row_norm
+    if scaling is not None:
+        row_norm = scaling.row_norm
     if moments == "none":
-        return math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
-    noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
-    second_moments, noise = noisy_moments(fit.objective, release, multiplier)
-    values, vectors = np.linalg.eigh(second_moments)
-    values = np.maximum(values, 0.0)
-    floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
-    whitening = (vectors / np.sqrt(values + floor)) @ vectors.T
-    return whitening, math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+        matrix, row_length = math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
+    else:
+        noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
+        second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
+        values, vectors = np.linalg.eigh(second_moments)
+        values = np.maximum(values, 0.0)
+        floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
+        matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
+        row_length = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+    if scaling is not None:
+        matrix = _with_smaller_condition(matrix * scaling.column_scales, fit.objective.largest_condition)
+    return matrix, row_length
 
 
-def _noisy_gram(objective: Objective, release: Releaser, multiplier: float) -> tuple[Array, float]:
+def _with_smaller_condition(matrix: Array, largest: float) -> Array:
+    """The matrix, its largest singular values cut to `largest` times the smallest."""
+    left, values, right = np.linalg.svd(matrix)
+    if values[0] <= largest * values[-1]:
+        return matrix
+    return np.asarray((left * np.minimum(values, largest * values[-1])) @ right)
+
+
+def _noisy_gram(
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling | None
+) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
-    gram = objective.gram_sum()
+    gram = objective.gram_sum(scaling=scaling)
     noise = multiplier * gram.sensitivity(release.neighbors) / (DIAGONAL * objective.n_public)
     noisy = symmetric_matrix(release.gaussian_sum(gram, multiplier)) / objective.n_public
     return denoised(noisy, noise), noise
 
 
-def _noisy_columns(objective: Objective, release: Releaser, multiplier: float) -> tuple[Array, float]:
+def _noisy_columns(
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling | None
+) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
 
     Squares of a row are clipped on the assumption that a row is neither spread evenly over its
     entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
     """
-    d, n, row_norm = objective.dimension, objective.n_public, objective.row_norm
+    d, n = objective.dimension, objective.n_public
+    row_norm = objective.row_norm if scaling is None else scaling.row_norm
     clip = row_norm**2 / d**0.25
-    sums = objective.moment_sums(clip)
+    sums = objective.moment_sums(clip, scaling=scaling)
     noise = multiplier * sums.sensitivity(release.neighbors) / n
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
     mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n
@@ -267,5 +334,9 @@ def _smoothness(loss: Loss) -> float:
     return 0.25 if loss.target_bound == math.inf else 10.0 * _slope(loss) / loss.target_bound
 
 
-def _soft_threshold(values: Array, threshold: float) -> Array:
-    return np.asarray(np.copysign(np.maximum(np.abs(values) - threshold, 0.0), values))
+def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:
+    """Soft thresholds entry by entry, and the vector shrunk as by James and Stein; `noise` of an entry."""
+    size = float(np.vdot(dual, dual))
+    kept = max(1.0 - schedule.shrinkage * len(dual) * noise**2 / size, 0.0) if size > 0.0 else 0.0
+    above = np.maximum(np.abs(dual) - schedule.threshold * noise, 0.0)
+    return np.asarray(kept * np.copysign(above, dual))

@@ -224,7 +224,13 @@ class RowsCountedOnce(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GramSum(RowsCountedOnce):
-    """Upper triangle of the sum of outer products; ``w`` None for plain rows."""
+    """Upper triangle of the sum of outer products; ``w`` None for plain rows.
+
+    Attributes
+    ----------
+    column_scales : ndarray or None
+        Factors of the columns, before rows are bounded and rounded.
+    """
 
     kernel = "gram_sum"
     makes_rows_dense = "the matrix of second moments, or of second derivatives,"
@@ -234,6 +240,7 @@ class GramSum(RowsCountedOnce):
     grid: float
     target_factor: float
     upper: bool = False
+    column_scales: Array | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -245,6 +252,28 @@ class MomentSums(RowsCountedOnce):
     inner_bound: float
     grid: float
     clip: float
+    column_scales: Array | None = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class NormCounts(RowsCountedOnce):
+    """Numbers of rows by the half octave that their norm, with scaled columns, lies in."""
+
+    kernel = "norm_counts"
+    makes_rows_dense = "a histogram of the norms of scaled rows"
+    inner_bound: float
+    n_bins: int
+    column_scales: Array
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MagnitudeCounts(RowsCountedOnce):
+    """Numbers of rows by the octave that their entry lies in, for every column."""
+
+    kernel = "magnitude_counts"
+    makes_rows_dense = "histograms of the columns"
+    inner_bound: float
+    n_bins: int
 
 
 class PerRow(Pass):

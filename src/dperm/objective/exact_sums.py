@@ -167,6 +167,12 @@ class ExactSums:
             raise ValueError("the matrix is too ill-conditioned for exact sums of so many records")
         return SumBounds(clip, inner, grid, 2.0 * clip), longest
 
+    @property
+    def largest_condition(self) -> float:
+        """Condition of a matrix for which `mapped_gradients` takes a sixteenth off the clip at most."""
+        bits = sum_bits(self.n_public, self.finest)
+        return min(2.0 ** (bits - 5) / (0.5 * math.sqrt(self.dimension) + 2.0), 2.0**19)
+
     def losses(self, clip: float) -> SumBounds:
         """Bounds of sums of clipped losses: the clip is moved down to the grid."""
         grid = sum_grid(clip, self.n_public, self.finest)

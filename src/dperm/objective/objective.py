@@ -354,6 +354,11 @@ class Objective(SecondMomentSums, Descents):
             self._mapped = MappedGradients(self, linear_map)
         return self._mapped.clipped_sum(self._weights(w, "w"), clip)
 
+    @property
+    def largest_condition(self) -> float:
+        """Ratio of singular values up to which `mapped_gradient_sum` loses little to rounding; public."""
+        return self._exact.largest_condition
+
     # -- losses and targets --------------------------------------------------------------------------
 
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:

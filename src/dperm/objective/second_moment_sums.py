@@ -7,11 +7,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.data.passes import GramSum, MomentSums
+from dperm.data.passes import GramSum, MagnitudeCounts, MomentSums, NormCounts
 from dperm.errors import DataError
-from dperm.objective.arguments import check_memory, clip_bound, flag, number, number_from
+from dperm.objective.arguments import check_memory, clip_bound, flag, number, number_from, real_array
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.newton_direction import MAX_RECORDS, newton_direction
+from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import (
     DIAGONAL,
     bound_before_rounding,
@@ -32,7 +33,7 @@ _MAX_ROW_NORM = 2.0**500  # squares on a grid are doubles
 class SecondMomentSums(EmpiricalRisk):
     """The sums of an objective that matrices are made of."""
 
-    def gram_sum(self, *, target_factor: float = 0.0) -> Bounded:
+    def gram_sum(self, *, target_factor: float = 0.0, scaling: RowScaling | None = None) -> Bounded:
         """``sum_i z_i z_i^T``, see :func:`dperm.objective.second_moments.symmetric_matrix`.
 
         Parameters
@@ -40,6 +41,8 @@ class SecondMomentSums(EmpiricalRisk):
         target_factor : float
             Above 0: a last column holds ``target_factor y_i``, for the products of rows and targets; its
             square is left out. The loss must have a finite ``target_bound``, or be a classification.
+        scaling : RowScaling, optional
+            Public coordinates in which the rows are seen, in place of ``z_i`` and `row_norm`.
 
         Returns
         -------
@@ -48,7 +51,9 @@ class SecondMomentSums(EmpiricalRisk):
             is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
         """
         target = self._target_column(target_factor)
-        return self._second_moments(None, self.row_norm, target_factor, target)
+        bound, scales = self._seen(scaling)
+        integers, grid = self._triangle(None, bound, target_factor, target, scales=scales)
+        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
     def regression_sums(self, target_factor: float) -> tuple[Bounded, Bounded, Bounded]:
         """The smallest eigenvalue of ``sum_i z_i z_i^T``, its plain triangle, and ``sum_i z_i f y_i``.
@@ -77,7 +82,7 @@ class SecondMomentSums(EmpiricalRisk):
         target = target * (1.0 + 2.0**-50) + grid
         return regression_sums(integers, grid, self.row_norm, target, MAX_RECORDS * self.n_public)
 
-    def moment_sums(self, clip: float) -> Bounded:
+    def moment_sums(self, clip: float, *, scaling: RowScaling | None = None) -> Bounded:
         """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
 
         ``f_i = min(1, clip / ||(z_ij^2)_j||)``; ``K`` is :func:`dperm.objective.second_moments.mean_weight`,
@@ -87,19 +92,52 @@ class SecondMomentSums(EmpiricalRisk):
         ----------
         clip : float
             Positive bound on the norm of one record's vector of squares; at most ``row_norm^2`` is used.
+        scaling : RowScaling, optional
+            As for `gram_sum`.
 
         Returns
         -------
         Bounded
             Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
         """
-        clip, grid, inner, inner_clip = self._moment_bounds(clip)
-        self._check_room(self.row_norm / grid)
-        integers = self._run(MomentSums(inner, grid, inner_clip))
+        row_norm, scales = self._seen(scaling)
+        clip, grid, inner, inner_clip = self._moment_bounds(clip, row_norm)
+        self._check_room(row_norm / grid)
+        integers = self._run(MomentSums(inner, grid, inner_clip, scales))
         # K row_norm <= clip, so that a record's first half is no longer than its second may be.
-        integers[0] *= round(mean_weight(clip, self.row_norm, grid) / grid)
+        integers[0] *= round(mean_weight(clip, row_norm, grid) / grid)
         sensitivity = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
         return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
+
+    def magnitude_counts(self, n_bins: int) -> Bounded:
+        """For every column the number of records whose entry lies in each of `n_bins` octaves.
+
+        Bin k of column j counts ``row_norm 2^-(k + 1) < |z_ij| <= row_norm 2^-k``; smaller entries are not
+        counted.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(n_columns, n_bins)``. A record counts once in each column in which it is not 0: it
+            contributes a vector of norm at most ``sqrt(k)``, k the public `max_nonzeros` of a row.
+        """
+        integers = self._run(MagnitudeCounts(self.row_norm, n_bins))
+        return _counts(integers, self.max_nonzeros)
+
+    def norm_counts(self, n_bins: int, scaling: RowScaling) -> Bounded:
+        """The number of records by the norm of ``t = (s_j z_j)_j``, in half octaves below `row_norm`.
+
+        Bin k counts ``row_norm 2^(-(k + 1)/2) < ||t_i|| <= row_norm 2^(-k/2)``, the first one longer rows,
+        too, and the last one shorter rows, `row_norm` being that of the scaling.
+
+        Returns
+        -------
+        Bounded
+            Shape ``(n_bins,)``; one record counts 1 in one place.
+        """
+        row_norm, scales = self._seen(scaling)
+        assert scales is not None
+        return _counts(self._run(NormCounts(row_norm, n_bins, scales)), 1)
 
     def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
         """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
@@ -127,7 +165,8 @@ class SecondMomentSums(EmpiricalRisk):
             If the loss has no second derivative.
         """
         bound = self._hessian_bound(clip)
-        return self._second_moments(self._weights(w, "w"), bound, upper=flag("upper", upper))
+        integers, grid = self._triangle(self._weights(w, "w"), bound, upper=flag("upper", upper))
+        return bounded_triangle(integers, grid, bound)
 
     def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
         """Trace of the matrix whose triangle `hessian_sum` is, shape ``(1,)``; one record adds up to
@@ -184,7 +223,7 @@ class SecondMomentSums(EmpiricalRisk):
         if hessian_clip is not None:
             self._triangle_bounds(self._hessian_bound(hessian_clip), 0.0)
         if moment_clip is not None:
-            clip, grid, *_ = self._moment_bounds(moment_clip)
+            clip, grid, *_ = self._moment_bounds(moment_clip, self.row_norm)
             mean_weight(clip, self.row_norm, grid)
 
     def _target_column(self, target_factor: float) -> float:
@@ -206,11 +245,23 @@ class SecondMomentSums(EmpiricalRisk):
         smoothness = self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40)
         return math.sqrt(clip_bound(min(number("clip", clip), smoothness)))
 
-    def _moment_bounds(self, clip: float) -> tuple[float, float, float, float]:
+    def _seen(self, scaling: RowScaling | None) -> tuple[float, Array | None]:
+        """Bound on a row, and factors of its entries."""
+        if scaling is None:
+            return self.row_norm, None
+        scales = real_array("column_scales", scaling.column_scales)
+        sizes = np.abs(scales[scales != 0.0])
+        if scales.shape != self.shape or not ((sizes >= 2.0**-64) & (sizes <= 2.0**64)).all():
+            raise ValueError(
+                f"column_scales must be numbers from 2^-64 to 2^64, or 0, of shape {self.shape}; got {scales}"
+            )
+        return number_from("row_norm", scaling.row_norm, 2.0**-256, _MAX_ROW_NORM, "at most 2^500"), scales
+
+    def _moment_bounds(self, clip: float, row_norm: float) -> tuple[float, float, float, float]:
         """Clip, grid of the rows, and bounds before rounding of a row and of its squares."""
-        clip = clip_bound(min(number("clip", clip), self.row_norm**2))
-        grid = row_grid(self.row_norm, self.n_public)
-        inner = bound_before_rounding(self.row_norm, grid, self.dimension)
+        clip = clip_bound(min(number("clip", clip), row_norm**2))
+        grid = row_grid(row_norm, self.n_public)
+        inner = bound_before_rounding(row_norm, grid, self.dimension)
         return clip, grid, inner, bound_before_rounding(clip, grid**2, self.dimension) / grid**2
 
     def _triangle_bounds(self, bound: float, target: float) -> tuple[float, float]:
@@ -226,24 +277,19 @@ class SecondMomentSums(EmpiricalRisk):
         grid = row_grid(max(bound, target), self.n_public)
         return grid, bound_before_rounding(bound, grid, self.dimension)
 
-    def _second_moments(
+    def _triangle(
         self,
         w: Array | None,
         bound: float,
         target_factor: float = 0.0,
         target: float = 0.0,
         upper: bool = False,
-    ) -> Bounded:
-        integers, grid = self._triangle(w, bound, target_factor, target, upper)
-        return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
-
-    def _triangle(
-        self, w: Array | None, bound: float, target_factor: float, target: float, upper: bool = False
+        scales: Array | None = None,
     ) -> tuple[NDArray[np.int64], float]:
         """The kernel's triangle, and the grid of its rows."""
         grid, inner = self._triangle_bounds(bound, target)
         self._check_room(max(bound, target) / grid)
-        gram = GramSum(self.loss.kernel, w, inner, grid, float(target_factor), upper)
+        gram = GramSum(self.loss.kernel, w, inner, grid, float(target_factor), upper, scales)
         return self._run(gram), grid
 
     def _check_records(self) -> None:
@@ -256,3 +302,9 @@ class SecondMomentSums(EmpiricalRisk):
         """Sums of products of integers up to ``steps`` must fit, 64 times over."""
         if self._n_rows * (steps + 1.0) ** 2 * 64.0 > 2.0**62:
             raise self._far_more_records()
+
+
+def _counts(integers: NDArray[np.int64], places: int) -> Bounded:
+    """Numbers of records, each of which counts 1 in at most so many places."""
+    length = math.sqrt(places) * (1.0 + 2.0**-50)
+    return Bounded(integers, grid=1.0, add_or_remove=length, replace_one=math.sqrt(2.0) * length)

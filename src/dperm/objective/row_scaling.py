@@ -1,0 +1,23 @@
+"""Public coordinates in which rows are seen when second moments of them are formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RowScaling:
+    """Rows ``t = (s_j z_j)_j``, scaled onto `row_norm` where longer.
+
+    Attributes
+    ----------
+    column_scales : ndarray
+        ``s``, of the weights' shape; from 2^-64 to 2^64, or 0.
+    row_norm : float
+    """
+
+    column_scales: NDArray[np.float64]
+    row_norm: float
