@@ -199,9 +199,10 @@ struct dense_rows {
  * 2)], for t_i as above; the first of n_bins bins takes longer rows, too, and the last shorter
  * ones. Edges are off by a relative error of at most 2^-28.
  *
- * magnitude_counts: out[j, k] += number of rows whose entry j, of n_columns, scaled with the row,
- * has a magnitude in inner_clip (2^-(k + 1), 2^-k]; the first of n_bins bins takes larger ones,
- * too, and smaller ones are not counted.
+ * magnitude_counts: out[j, k] += floor(1 / (grid sqrt(m_i))) for rows whose entry j, of n_columns,
+ * scaled with the row, has a magnitude in inner_clip (2^-(k + 1), 2^-k]; m_i is the number of such
+ * entries of the row. The first of n_bins bins takes larger ones, too, and smaller ones are in
+ * none.
  *
  * Softmax (n_classes > 0). Targets are classes 0 .. n_classes - 1, weights w_k the columns of a
  * matrix of (n_columns + intercept, n_classes), C order, and so are directions and sums of

@@ -13,6 +13,14 @@ static int64_t bin_of_magnitude(double magnitude, int64_t n_bins) {
     const int64_t k = 1022 - (int64_t)(bits >> 52); /* of a positive number */
     return k < 0 ? 0 : k < n_bins ? k : n_bins;
 }
+
+/* The largest integer w with m w^2 <= scale^2, for m and an integer scale below 2^20. */
+static int64_t scale_over_root(int64_t m, int64_t scale) {
+    int64_t w = (int64_t)((double)scale / sqrt((double)m));
+    while (m * w * w > scale * scale)
+        w--;
+    return w;
+}
 #endif
 
 static void NAME(norm_counts)(const struct dense_rows *rows, int64_t begin, int64_t end,
@@ -41,21 +49,26 @@ static void NAME(norm_counts)(const struct dense_rows *rows, int64_t begin, int6
 static void NAME(magnitude_counts)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                    const struct pass *pass, void *out, void *workspace) {
     int64_t *counts = out;
-    const int64_t n_bins = pass->n_bins;
+    const int64_t n_bins = pass->n_bins, units = panel_units(rows->n_columns + rows->intercept + 1);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    const struct NAME(scratch) scratch = NAME(scratch_in)(workspace, &layout);
+    struct NAME(scratch) scratch;
+    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
+    int64_t *found = (int64_t *)panel; /* places in `counts` */
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double unit = block.scale[i] / pass->inner_clip;
-            if (!(block.norm[i] <= DBL_MAX))
-                continue;
-            for (int64_t j = 0; j < rows->n_columns; j++) {
+            int64_t n_found = 0;
+            for (int64_t j = 0; j < rows->n_columns && block.norm[i] <= DBL_MAX; j++) {
                 const int64_t k = bin_of_magnitude(fabs((double)block.row[i][j]) * unit, n_bins);
-                if (k < n_bins)
-                    counts[j * n_bins + k]++;
+                found[n_found] = j * n_bins + k;
+                n_found += k < n_bins;
             }
+            const int64_t weight =
+                n_found ? scale_over_root(n_found, (int64_t)(1.0 / pass->grid)) : 0;
+            for (int64_t j = 0; j < n_found; j++)
+                counts[found[j]] += weight;
         }
     }
 }

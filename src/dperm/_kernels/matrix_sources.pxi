@@ -22,7 +22,6 @@ cdef class TabularSource(MatrixSource):
     """A block of numbers and codes of categories, see csrc/tabular/tabular_matrix.h."""
 
     cdef tabular_matrix table
-    cdef readonly int64_t max_nonzeros  # of a row: a categorical column has one
 
     def __init__(self, numeric, codes, numeric_columns, first_columns, sizes, double step):
         places = [np.array(each, dtype=np.int64) for each in (numeric_columns, first_columns, sizes)]
@@ -43,7 +42,6 @@ cdef class TabularSource(MatrixSource):
         self.source.representation = <representation>REPRESENTATION_TABLE
         self.shape = codes.shape[0], self.table.n_columns
         self.size = numeric.size + codes.size
-        self.max_nonzeros = numeric.shape[1] + codes.shape[1]
         self.dtype = np.dtype(np.float64)
 
     def __dealloc__(self):

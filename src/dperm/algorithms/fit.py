@@ -169,7 +169,6 @@ class Fit:
             own.row_norm,
             own.l2,
             self.neighbors,
-            own.max_nonzeros,
             own.fit_intercept,
         )
 

@@ -66,17 +66,17 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
 
     Notes
     -----
-    A column's scale shows in counts of 1 % of the records, which have to stand out from noise in proportion
-    to the root of how many columns a record counts in. The norm of the rows takes one histogram, the share of
-    which falls with the signal. The mean label is worth its share where there are labels and a loss
-    that is smooth: at a kink a constant is no better start than 0.
+    A column's scale shows in counts of a part of the records, which have to stand out from noise in
+    proportion to the root of how many columns a record counts in: all of them, by guess. The norm of the rows
+    takes one histogram, the share of which falls with the signal. The mean label is worth its share where
+    there is some signal, and weights have a long way to go for a constant.
     """
     if learn is False or not problem.private:
         return ScaleShares(column_share=0.0, norm_share=0.0, label_share=0.0)
     signal, loss = problem.n * problem.mu, problem.loss
     smooth = loss.smoothness(1.0) < math.inf
-    places = problem.max_nonzeros or problem.dimension
-    columns = signal * math.sqrt(_COLUMN_SHARE / places) > 12.0 and (smooth or loss.classification)
+    stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
+    columns = stands_out and (smooth or loss.classification)
     labels = signal >= 100.0 and smooth
     return ScaleShares(
         column_share=_COLUMN_SHARE if columns or learn is True else 0.0,
@@ -134,15 +134,16 @@ def learned_coordinates(
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     """Factors of the columns: above 1 where entries are at most a quarter of those of the median column.
 
-    A column is as large as the largest magnitude that a hundredth of the records reach, or as many as stand
-    out from the noise; relative to the other columns, as those that are not detected stay as they are.
+    A column is as large as the largest magnitude that a hundredth of the records reach, as far as the fullest
+    column tells, or as many as stand out from the noise; relative to the other columns, as those that are not
+    detected stay as they are.
     """
     objective = fit.objective
-    n_bins = _MAGNITUDE_BINS + math.ceil(0.5 * math.log2(objective.max_nonzeros))
+    n_bins = _MAGNITUDE_BINS + math.ceil(0.5 * math.log2(objective.n_columns))
     counts = objective.magnitude_counts(n_bins)
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
-    detected = reach > np.maximum(0.01 * fit.n, 4.0 * noise * np.sqrt(np.arange(1, n_bins + 1)))
+    detected = reach > np.maximum(0.01 * reach.max(), 4.0 * noise * np.sqrt(np.arange(1, n_bins + 1)))
     found = np.asarray(detected.any(axis=1))
     if not found.any():
         return np.ones(found.size)

@@ -30,8 +30,6 @@ class PublicProblem:
         Strength of the ridge term.
     neighbors : Neighbours
         Neighbouring relation.
-    max_nonzeros : int, optional
-        Bound on the entries of a row, without the intercept, that are not 0; by default all may be.
     intercept : bool
         Whether one of the weights is an intercept.
     """
@@ -43,7 +41,6 @@ class PublicProblem:
     row_norm: float
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
-    max_nonzeros: int | None = None
     intercept: bool = False
 
     @property

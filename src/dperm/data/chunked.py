@@ -78,7 +78,6 @@ class ChunkedRows(NotCopied):
                 if self.n_rows == 0:
                     self.n_columns, self.dtype = part.rows.n_columns, part.rows.dtype
                     self._entries_per_part = part.rows.n_entries
-                    self.max_nonzeros = part.rows.max_nonzeros
                 elif (part.rows.n_columns, part.rows.dtype) != (self.n_columns, self.dtype):
                     raise DataError(
                         f"the records from row {self.n_rows} on have {part.rows.n_columns} columns of "

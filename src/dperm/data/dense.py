@@ -59,11 +59,6 @@ class DenseMatrixRows(RowsInMemory, DenseRows):
         return self.x.dtype
 
     @property
-    def max_nonzeros(self) -> int:
-        """Bound on the entries of a row that are not 0; public."""
-        return getattr(self.x, "max_nonzeros", self.n_columns)
-
-    @property
     def n_entries(self) -> int:
         """Numbers that are kept of the matrix."""
         return int(self.x.size)

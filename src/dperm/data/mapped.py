@@ -80,7 +80,6 @@ class GuardedRows:
         self._rows, self._files = rows, files
         self.n_rows, self.n_columns, self.dtype = rows.n_rows, rows.n_columns, rows.dtype
         self.n_entries, self.reads_whole_rows = rows.n_entries, rows.reads_whole_rows
-        self.max_nonzeros = rows.max_nonzeros
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
         """Make a pass."""

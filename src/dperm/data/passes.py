@@ -268,11 +268,12 @@ class NormCounts(RowsCountedOnce):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MagnitudeCounts(RowsCountedOnce):
-    """Numbers of rows by the octave that their entry lies in, for every column."""
+    """Rows by the octave that their entry lies in, for every column; each row's counts have norm 1."""
 
     kernel = "magnitude_counts"
     makes_rows_dense = "histograms of the columns"
     inner_bound: float
+    grid: float
     n_bins: int
 
 

@@ -91,10 +91,6 @@ class Rows(Protocol):
         """Whether passes that make rows dense can be had."""
 
     @property
-    def max_nonzeros(self) -> int:
-        """Public bound on the entries of a row that are not 0: a categorical column has one."""
-
-    @property
     def n_partitions(self) -> int:
         """Number of partitions that workers of a cluster hold; 0 for records that this process reads.
 

@@ -115,11 +115,6 @@ class EmpiricalRisk:
         return self._rows.reads_whole_rows
 
     @property
-    def max_nonzeros(self) -> int:
-        """Public bound on the entries of a row, without the intercept, that are not 0."""
-        return self._rows.max_nonzeros
-
-    @property
     def n_partitions(self) -> int:
         """Number of partitions that workers of a cluster hold; 0 for records that this process reads."""
         return self._rows.n_partitions

@@ -28,6 +28,7 @@ from dperm.private_values.bounded import Bounded
 Array = NDArray[np.float64]
 
 _MAX_ROW_NORM = 2.0**500  # squares on a grid are doubles
+_MAGNITUDE_GRID = 2.0**-12
 
 
 class SecondMomentSums(EmpiricalRisk):
@@ -110,19 +111,18 @@ class SecondMomentSums(EmpiricalRisk):
         return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
 
     def magnitude_counts(self, n_bins: int) -> Bounded:
-        """For every column the number of records whose entry lies in each of `n_bins` octaves.
+        """For every column how many records have an entry in each of `n_bins` octaves.
 
         Bin k of column j counts ``row_norm 2^-(k + 1) < |z_ij| <= row_norm 2^-k``; smaller entries are not
-        counted.
+        counted. A record that counts in m columns counts ``1/sqrt(m)`` in each, rounded down.
 
         Returns
         -------
         Bounded
-            Shape ``(n_columns, n_bins)``. A record counts once in each column in which it is not 0: it
-            contributes a vector of norm at most ``sqrt(k)``, k the public `max_nonzeros` of a row.
+            Shape ``(n_columns, n_bins)``; a record contributes a vector of norm at most 1.
         """
-        integers = self._run(MagnitudeCounts(self.row_norm, n_bins))
-        return _counts(integers, self.max_nonzeros)
+        integers = self._run(MagnitudeCounts(self.row_norm, _MAGNITUDE_GRID, n_bins))
+        return _counts(integers, _MAGNITUDE_GRID)
 
     def norm_counts(self, n_bins: int, scaling: RowScaling) -> Bounded:
         """The number of records by the norm of ``t = (s_j z_j)_j``, in half octaves below `row_norm`.
@@ -137,7 +137,7 @@ class SecondMomentSums(EmpiricalRisk):
         """
         row_norm, scales = self._seen(scaling)
         assert scales is not None
-        return _counts(self._run(NormCounts(row_norm, n_bins, scales)), 1)
+        return _counts(self._run(NormCounts(row_norm, n_bins, scales)))
 
     def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
         """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
@@ -304,7 +304,6 @@ class SecondMomentSums(EmpiricalRisk):
             raise self._far_more_records()
 
 
-def _counts(integers: NDArray[np.int64], places: int) -> Bounded:
-    """Numbers of records, each of which counts 1 in at most so many places."""
-    length = math.sqrt(places) * (1.0 + 2.0**-50)
-    return Bounded(integers, grid=1.0, add_or_remove=length, replace_one=math.sqrt(2.0) * length)
+def _counts(integers: NDArray[np.int64], grid: float = 1.0) -> Bounded:
+    """Sums of vectors without negative entries, of norm at most 1: no two are further apart than sqrt(2)."""
+    return Bounded(integers, grid=grid, add_or_remove=1.0, replace_one=math.sqrt(2.0) * (1.0 + 2.0**-50))

@@ -99,7 +99,6 @@ class Partition:
             number=self.number,
             n_rows=self.n_rows,
             n_columns=0 if rows is None else rows.n_columns,
-            max_nonzeros=0 if rows is None else rows.max_nonzeros,
             dtype=None if rows is None else rows.dtype,
             n_entries=0 if rows is None else rows.n_entries,
             reads_whole_rows=rows is None or rows.reads_whole_rows,
@@ -193,7 +192,6 @@ class PartitionFacts:
     number: int
     n_rows: int
     n_columns: int
-    max_nonzeros: int
     dtype: Any
     n_entries: int
     reads_whole_rows: bool

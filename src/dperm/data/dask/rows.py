@@ -122,7 +122,6 @@ class DistributedRows(NotCopied):
         self.n_rows = sum(each.n_rows for each in full)
         self.n_columns: int = full[0].n_columns
         self.dtype: np.dtype[Any] = full[0].dtype
-        self.max_nonzeros: int = full[0].max_nonzeros
         self.n_entries = sum(each.n_entries for each in full)
         self.reads_whole_rows = all(each.reads_whole_rows for each in full)
 
