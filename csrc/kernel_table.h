@@ -200,7 +200,7 @@ struct dense_rows {
  * ones. Edges are off by a relative error of at most 2^-28.
  *
  * magnitude_counts: out[j, k] += floor(1 / (grid sqrt(m_i))) for rows whose entry j, of n_columns,
- * scaled with the row, has a magnitude in inner_clip (2^-(k + 1), 2^-k]; m_i is the number of such
+ * scaled with the row, has a magnitude in inner_clip (4^-(k + 1), 4^-k]; m_i is the number of such
  * entries of the row. The first of n_bins bins takes larger ones, too, and smaller ones are in
  * none.
  *

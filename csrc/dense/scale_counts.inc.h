@@ -61,7 +61,8 @@ static void NAME(magnitude_counts)(const struct dense_rows *rows, int64_t begin,
             const double unit = block.scale[i] / pass->inner_clip;
             int64_t n_found = 0;
             for (int64_t j = 0; j < rows->n_columns && block.norm[i] <= DBL_MAX; j++) {
-                const int64_t k = bin_of_magnitude(fabs((double)block.row[i][j]) * unit, n_bins);
+                const double magnitude = fabs((double)block.row[i][j]) * unit;
+                const int64_t k = bin_of_magnitude(magnitude, 2 * n_bins) / 2;
                 found[n_found] = j * n_bins + k;
                 n_found += k < n_bins;
             }

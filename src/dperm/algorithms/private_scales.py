@@ -20,7 +20,7 @@ from dperm.objective.objective import Array
 from dperm.objective.row_scaling import RowScaling
 
 _NORM_BINS = 16  # half octaves
-_MAGNITUDE_BINS = 12  # octaves below the entries of a row all of whose entries are equal
+_MAGNITUDE_BINS = 6  # pairs of octaves below the entries of a row all of whose entries are equal
 _WIDEST_NORM = 2.0**499  # of rows whose squares are doubles
 
 
@@ -90,7 +90,7 @@ def can_start_from_labels(problem: PublicProblem) -> bool:
     return problem.intercept and problem.loss.name == "logistic"
 
 
-_COLUMN_SHARE = 0.03
+_COLUMN_SHARE = 0.04
 
 
 @dataclass(frozen=True)
@@ -132,24 +132,28 @@ def learned_coordinates(
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Factors of the columns: above 1 where entries are at most a quarter of those of the median column.
+    """Factors of the columns: above 1 where entries are far below those of the median column.
 
     A column is as large as the largest magnitude that a hundredth of the records reach, as far as the fullest
     column tells, or as many as stand out from the noise; relative to the other columns, as those that are not
-    detected stay as they are.
+    detected stay as they are. So do those that seem to have larger entries, too: a sum over more bins is
+    noisier, and few entries may not stand out before. Two bins apart are magnitudes of 4 to 64 times each
+    other.
     """
     objective = fit.objective
-    n_bins = _MAGNITUDE_BINS + math.ceil(0.5 * math.log2(objective.n_columns))
+    n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
     counts = objective.magnitude_counts(n_bins)
-    noise = multiplier * counts.sensitivity(fit.neighbors)
+    noise = multiplier * counts.sensitivity(fit.neighbors) * np.sqrt(np.arange(1, n_bins + 1))
     reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
-    detected = reach > np.maximum(0.01 * reach.max(), 4.0 * noise * np.sqrt(np.arange(1, n_bins + 1)))
-    found = np.asarray(detected.any(axis=1))
+    enough = 0.01 * reach.max()
+    detected = reach > np.maximum(enough, 4.0 * noise)
+    found, place = detected.any(axis=1), detected.argmax(axis=1)
     if not found.any():
-        return np.ones(found.size)
-    octave = detected.argmax(axis=1)
-    below_median = octave - np.quantile(octave[found], 0.5, method="lower")
-    return np.where(found & (below_median >= 2), 2.0**below_median, 1.0)
+        return np.ones(objective.n_columns)
+    median = int(np.quantile(place[found], 0.5, method="lower"))
+    nearly = min(median + 1, n_bins - 1)
+    small = found & (place > nearly) & (reach[:, nearly] < max(enough, 2.0 * noise[nearly]))
+    return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
 
 
 def _row_norm(fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float) -> float:

@@ -268,7 +268,7 @@ class NormCounts(RowsCountedOnce):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MagnitudeCounts(RowsCountedOnce):
-    """Rows by the octave that their entry lies in, for every column; each row's counts have norm 1."""
+    """Rows by the power of 4 that their entry lies below, for every column; a row's counts have norm 1."""
 
     kernel = "magnitude_counts"
     makes_rows_dense = "histograms of the columns"

@@ -111,9 +111,9 @@ class SecondMomentSums(EmpiricalRisk):
         return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
 
     def magnitude_counts(self, n_bins: int) -> Bounded:
-        """For every column how many records have an entry in each of `n_bins` octaves.
+        """For every column how many records have an entry in each of `n_bins` pairs of octaves.
 
-        Bin k of column j counts ``row_norm 2^-(k + 1) < |z_ij| <= row_norm 2^-k``; smaller entries are not
+        Bin k of column j counts ``row_norm 4^-(k + 1) < |z_ij| <= row_norm 4^-k``; smaller entries are not
         counted. A record that counts in m columns counts ``1/sqrt(m)`` in each, rounded down.
 
         Returns
