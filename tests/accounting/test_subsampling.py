@@ -20,7 +20,7 @@ from dperm.accounting import (
 )
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld import refinement
-from dperm.accounting.pld.composition import mean_composed_delta
+from dperm.accounting.pld.composition import mean_composed_deltas
 from dperm.accounting.rdp import poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
 VECTOR = 1e-9
@@ -388,7 +388,7 @@ def test_small_rates_never_fail(rate, multiplier, steps, delta, direction):
     assert bound < math.inf
     assert at(profiles.pairs[direction][0], bound) <= delta
     # another tilt, whose allowance for rounding shows at the smallest deltas
-    assert mean_composed_delta(loss, counts, bound, delta) <= 1.2 * delta
+    assert mean_composed_deltas(loss, counts, np.array([bound]), delta) <= 1.2 * delta
 
 
 def test_tiny_deltas_are_certified():
