@@ -138,17 +138,15 @@ def _loss_on_grid(
 def _last_point(profile: Profile, cutoff: float, step: float) -> int:
     """First grid point at which the profile is at most `cutoff` (or the largest loss considered)."""
 
-    def value(epsilon: float) -> float:
-        point: Array = np.array([epsilon])
-        return float(profile(point)[0])
+    def first_below(points: Array) -> float:
+        below = np.flatnonzero(profile(points) <= cutoff)
+        return float(points[below[0] if below.size else -1])
 
-    high = step
-    while value(high) > cutoff and high < _LARGEST_LOSS:
-        high *= 2.0
-    low = high / 2.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if value(middle) > cutoff else (low, middle)
+    doublings = max(0, math.ceil(math.log2(_LARGEST_LOSS / step)))
+    high = first_below(step * 2.0 ** np.arange(doublings + 1))
+    width = high / 2.0
+    for _ in range(2):
+        high, width = first_below(np.linspace(high - width, high, 65)[1:]), width / 64.0
     return math.ceil(high / step)
 
 
