@@ -143,7 +143,7 @@ def _last_point(profile: Profile, cutoff: float, step: float) -> int:
         return float(points[below[0] if below.size else -1])
 
     doublings = max(0, math.ceil(math.log2(_LARGEST_LOSS / step)))
-    high = first_below(step * 2.0 ** np.arange(doublings + 1))
+    high = first_below(np.ldexp(np.full(doublings + 1, step), np.arange(doublings + 1)))
     width = high / 2.0
     for _ in range(2):
         high, width = first_below(np.linspace(high - width, high, 65)[1:]), width / 64.0
