@@ -13,6 +13,9 @@ from dperm.accounting import (
     sgd_delta,
     sgd_epsilon,
 )
+from dperm.accounting.fit_costs import sampled_gaussian_cost
+from dperm.accounting.pld import refinement
+from dperm.accounting.subsampling import make_plan, step_profiles
 
 SLACK = 1e-9
 CASES = [
@@ -49,6 +52,61 @@ def test_above_the_profile_everywhere_and_tight(case):
     assert np.all(true <= gaussian + SLACK * (1 + 1e-3))
     smaller = np.array([gaussian_delta(float(epsilon), 1 / (0.98 * mu)) for epsilon in epsilons])
     assert np.any(true > smaller + SLACK)
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_a_composition_for_many_epsilons_says_what_one_for_each_says(case):
+    (multiplier, settings), delta = CASES[case], 0.1 * SLACK
+    plan = make_plan(**({"sampling": "poisson", "neighbors": "add_or_remove"} | settings))
+    profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps])
+    grid = refinement.first_grid(profiles, plan.steps, delta)
+    epsilons = np.linspace(0.0, 1.3 * sgd_epsilon(multiplier, SLACK, **settings), 13)
+    together = refinement.mean_deltas(profiles, counts, epsilons, delta, grid)
+    alone = [refinement.mean_delta(profiles, counts, float(e), delta, grid) for e in epsilons]
+    assert together == pytest.approx(alone, rel=1e-6, abs=1e-4 * delta)
+    assert np.all(np.diff(together) < 0.0)
+
+
+@pytest.mark.parametrize(("multiplier", "rate", "steps"), [(1.0, 0.01, 300), (0.7, 1e-3, 1000)])
+def test_above_the_losses_rounded_down_of_another_accountant(multiplier, rate, steps):
+    """The losses of dp-accounting, rounded down before they are composed: a lower bound."""
+    losses = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    settings = {"batch_size": rate * 10**6, "n_samples": 10**6, "steps": steps}
+    mu = approximate_gdp(multiplier, 1e-8, **settings)
+    one = losses.from_gaussian_mechanism(
+        multiplier,
+        pessimistic_estimate=False,
+        value_discretization_interval=3e-4,
+        sampling_prob=rate,
+        use_connect_dots=False,
+    )
+    epsilons = np.linspace(0.0, 6.0 * mu, 25)
+    lower = np.array(one.self_compose(steps).get_delta_for_epsilon(epsilons))
+    upper, too_low = (
+        np.array([gaussian_delta(float(e), 1.0 / each) for e in epsilons]) + 1e-8 for each in (mu, 0.9 * mu)
+    )
+    assert np.all(lower <= upper)
+    assert np.any(lower > too_low)
+
+
+def test_fits_of_one_plan_share_its_profile(monkeypatch):
+    """A ledger grants each an eighth of the slack that is left; only the first of ten composes anything."""
+    run = {"n_samples": 777, "steps": 50, "sampling": "poisson", "neighbors": "add_or_remove"}
+    cost = sampled_gaussian_cost(2.0, batch_size=10, **run)
+    granted = [1e-7 * 0.875**fit / 8.0 for fit in range(10)]
+    first = cost(granted[0])
+    monkeypatch.setattr(refinement, "mean_deltas", None)
+    mus = [cost(slack).mu for slack in granted]
+    assert mus[0] == first.mu
+    assert np.all(np.diff(mus) > 0.0)
+
+
+def test_rare_large_losses_cost_more_than_others_but_not_a_run_without_sampling():
+    """Few steps, each of a record in a hundred thousand: losses are nearly 0 or large."""
+    settings = {"batch_size": 1, "n_samples": 10**5, "steps": 20}
+    mu = approximate_gdp(0.7, 1e-20, **settings)
+    assert 0.1 < mu < 0.2
+    assert sgd_delta(0.7, 3.0, **settings) <= gaussian_delta(3.0, 1.0 / mu) + 1e-20
 
 
 def test_two_runs_and_a_gaussian_release_add_up():

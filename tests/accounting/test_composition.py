@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dperm.accounting.pld import composition, profiles
-from dperm.accounting.pld.composition import composed_epsilon, mean_composed_delta
+from dperm.accounting.pld.composition import composed_epsilon, mean_composed_deltas
 from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
 
 
@@ -56,7 +56,7 @@ def test_any_loss_composed_a_few_times(size, steps):
     for epsilon in (0.0, max(0.0, mean), max(0.0, mean + spread), max(0.0, mean) + 2 * spread):
         exact = exact_delta(loss, steps, epsilon)
         if exact > 0:
-            bound = mean_composed_delta(loss, np.array([steps]), epsilon, float(exact))
+            bound = mean_composed_deltas(loss, np.array([steps]), np.array([epsilon]), float(exact))
             assert exact <= bound <= 1.002 * exact
 
 
@@ -69,7 +69,7 @@ def test_error_is_relative_to_delta_however_small(seed, deviations):
     epsilon = max(0.0, steps * mean + deviations * math.sqrt(steps * (second - mean**2)))
     exact = exact_delta(loss, steps, epsilon)
     assert deviations < 14 or exact < 1e-40
-    bound = mean_composed_delta(loss, np.array([steps]), epsilon, float(exact))
+    bound = mean_composed_deltas(loss, np.array([steps]), np.array([epsilon]), float(exact))
     assert exact <= bound <= 1.002 * exact
     assert exact_delta(loss, steps, composed_epsilon(loss, steps, float(exact))) <= exact
 
@@ -77,7 +77,7 @@ def test_error_is_relative_to_delta_however_small(seed, deviations):
 def test_infinite_loss_and_the_mean_over_counts():
     loss, counts = lattice_loss(7, 4, infinite=1e-7), np.array([1, 5, 30, 200])
     exact = [exact_delta(loss, int(count), 3.0) for count in counts]
-    bound = mean_composed_delta(loss, counts, 3.0, float(sum(exact)) / 4)
+    bound = mean_composed_deltas(loss, counts, np.array([3.0]), float(sum(exact)) / 4)
     assert sum(exact) / 4 <= bound <= 1.002 * sum(exact) / 4
 
 
@@ -90,7 +90,8 @@ def test_epsilon_far_below_the_mean_loss(seed):
     epsilon = steps * mean - 3.0 * math.sqrt(steps * (second - mean**2))
     for at in (max(epsilon, 0.0), max(epsilon, 0.0) + 1.0):
         exact = exact_delta(loss, steps, at)
-        assert exact <= mean_composed_delta(loss, np.array([steps]), at, 1e-6) <= 1.0001 * exact + 1e-9
+        bound = mean_composed_deltas(loss, np.array([steps]), np.array([at]), 1e-6)
+        assert exact <= bound <= 1.0001 * exact + 1e-9
 
 
 def test_what_has_too_much_infinite_loss_has_no_epsilon():
@@ -132,10 +133,10 @@ def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
         return low_calls[-1]
 
     monkeypatch.setattr(composition, "_low_frequencies", watched)
-    first = mean_composed_delta(loss, counts, epsilon, 1e-8)
+    first = mean_composed_deltas(loss, counts, np.array([epsilon]), 1e-8)
     assert low_calls[0] is not None
     monkeypatch.setattr(composition, "_low_frequencies", lambda *_: None)
-    second = mean_composed_delta(loss, counts, epsilon, 1e-8)
+    second = mean_composed_deltas(loss, counts, np.array([epsilon]), 1e-8)
     # the tail beyond the cells is 1e-4 of the target
     assert abs(first - second) < 1e-6 * second + 2e-12
 

@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from dperm import Categorical, Numeric, Schema
 from dperm.accounting import Cost, Ledger, LedgerEntry, open_ledger
 from dperm.accounting.ledger.account import Account, joined
+from dperm.accounting.ledger.cost import slack_units
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.errors import BudgetExceededError
 from reference.threads import in_threads
@@ -159,6 +161,83 @@ class TestHandles:
     def test_n_public_is_the_share(self):
         part = Ledger(1.0, DELTA).split(SHARES)["train"]
         assert (part.n_public(1000), part.share) == (700, 0.7)
+
+
+def largest_group_tail(sizes, share):
+    """Probability of each total of groups that come together, the first of them for certain."""
+    law = np.zeros(sum(sizes) + 1)
+    law[sizes[0]] = 1.0
+    for size in sizes[1:]:
+        law = (1.0 - share) * law + share * np.concatenate([np.zeros(size), law[:-size]])
+    return law
+
+
+class TestSizeCaps:
+    @pytest.mark.parametrize(("n", "share", "cap"), [(1000, 0.5, 611), (10, 0.9, 10), (50_000, 0.2, None)])
+    def test_the_smallest_that_the_binomial_law_allows(self, n, share, cap):
+        """One record is in the part, n - 1 are by their own coins."""
+        found = Ledger(1.0, DELTA).split({"a": share})["a"].size_cap(n, equal=1)
+        assert cap in (None, found)
+        assert binom.sf(found - 1, n - 1, share) <= 1e-12 or found == n
+        assert binom.sf(found - 2, n - 1, share) > 1e-12
+
+    @pytest.mark.parametrize("equal", [2, 5, 16])
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+    def test_equal_records_share_a_coin(self, equal, share):
+        n, probability = 400, 1e-9
+        cap = Ledger(1.0, DELTA).split({"a": share})["a"].size_cap(n, equal=equal, probability=probability)
+        full = [equal] * (n // equal)
+        for sizes in (full, [1] * n, [equal] + [1] * (n - equal), [1, *full[1:]], full[: n // (2 * equal)]):
+            assert largest_group_tail(sizes, share)[cap + 1 :].sum() <= probability
+        assert largest_group_tail(full, share)[int(0.9 * cap) :].sum() > probability
+
+    def test_it_is_charged_once_and_before_the_first_fit(self, make):
+        parts = make(1.0, DELTA).split(SHARES)
+        train, validation = parts["train"], parts["validation"]
+        assert not train.is_capped(10**9)
+        cap = train.size_cap(1000, equal=1, probability=1e-9)
+        assert cap == train.size_cap(1000, equal=1, probability=1e-9)
+        assert train.charged == Cost(slack=slack_units(1e-9, up=True))
+        assert (train.is_capped(cap), train.is_capped(cap - 1), validation.is_capped(cap)) == (
+            True,
+            False,
+            False,
+        )
+        validation.size_cap(1000, equal=1)
+        charge(validation, 0.3)
+        with pytest.raises(ValueError, match="before the first fit"):
+            train.size_cap(1000, equal=1, probability=1e-8)
+        assert train.size_cap(1000, equal=1, probability=1e-9) == cap
+
+    def test_without_a_bound_on_equal_records_it_is_n_and_costs_nothing(self, make):
+        part = make(1.0, DELTA).split(SHARES)["train"]
+        charge(part, 0.3)
+        before = part.charged
+        assert part.size_cap(1000) == 1000
+        assert part.charged == before
+        assert part.is_capped(1000)
+
+    def test_a_part_of_a_part_needs_that_of_the_other(self):
+        whole = Ledger(1.0, DELTA)
+        part = whole.split({"a": 0.5})["a"]
+        inner = part.split({"b": 0.5})["b"]
+        with pytest.raises(ValueError, match="that part's size_cap"):
+            inner.size_cap(611, equal=1)
+        part.size_cap(1000, equal=1)
+        assert inner.size_cap(611, equal=1) < 611
+        assert whole.charged == Cost(slack=2 * slack_units(1e-12, up=True))
+
+    def test_where_sizes_are_public_it_is_the_size(self):
+        part = Ledger(1.0, DELTA, neighbors="replace_one").split(SHARES)["train"]
+        assert part.size_cap(1000) == part.mask(np.zeros((1000, 1))).sum()
+        assert part.charged == Cost()
+        assert part.is_capped(1)
+
+    def test_a_ledger_without_slack_has_none_for_it(self, make):
+        part = make(1.0, DELTA, slack=0.0).split(SHARES)["train"]
+        with pytest.raises(BudgetExceededError):
+            part.size_cap(1000, equal=1)
+        assert not part.is_capped(10**9)
 
 
 #: A column of each kind.

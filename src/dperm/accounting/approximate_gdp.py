@@ -19,6 +19,7 @@ compose to one. A slack is needed: far out, all steps may have sampled the recor
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -30,6 +31,8 @@ from dperm.accounting.subsampling import MIN_DELTA, SgdPlan, make_plan, step_pro
 
 # Points of the profile between 0 and where it falls below the slack.
 _POINTS = 160
+# The profile is computed down to a power of this: a ledger grants each fit a little less than the one before.
+_SLACK_STEP = 2.0**-10
 _TOLERANCE = 1e-6
 
 
@@ -84,7 +87,8 @@ def approximate_gdp(
     unsampled = plan.sensitivity() * math.sqrt(plan.steps) / multiplier * (1.0 + 1e-12)
     if plan.is_gaussian() or multiplier < 1e-3:
         return unsampled
-    points, deltas = _profile_points(plan, multiplier, slack)
+    floor = _SLACK_STEP ** math.ceil(math.log(slack) / math.log(_SLACK_STEP))
+    points, deltas = _profile_points(plan, multiplier, max(floor, MIN_DELTA))
     if not _lies_below(points, deltas, slack, unsampled):
         return unsampled
     low, high = 0.0, unsampled
@@ -94,20 +98,16 @@ def approximate_gdp(
     return high
 
 
-def _profile_points(plan: SgdPlan, multiplier: float, slack: float) -> tuple[Array, Array]:
-    """Epsilons from 0 on, and upper bounds on delta there; the last is at most the slack, or infinite."""
+@lru_cache(maxsize=64)
+def _profile_points(plan: SgdPlan, multiplier: float, floor: float) -> tuple[Array, Array]:
+    """Epsilons from 0 on, and upper bounds on delta there; the last is at most the floor, or infinite."""
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    directions = tuple(range(len(profiles.pairs)))
-    coarse, grid = (
-        refinement.Grid(refinement.FIRST_STEP, directions),
-        refinement.Grid(refinement.FIRST_STEP / 4.0, directions),
-    )
-    end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * slack, coarse))
+    coarse = refinement.first_grid(profiles, plan.steps, floor)
+    end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * floor, coarse))
     if end == math.inf:
         return np.zeros(1), np.full(1, math.inf)
-    points = np.linspace(0.0, max(end, 1e-9), _POINTS)
-    deltas = [refinement.mean_delta(profiles, counts, float(point), 0.1 * slack, grid) for point in points]
-    return points, np.array(deltas)
+    points, fine = np.linspace(0.0, max(end, 1e-9), _POINTS), coarse._replace(step=coarse.step / 4.0)
+    return points, refinement.mean_deltas(profiles, counts, points, 0.1 * floor, fine)
 
 
 def _lies_below(points: Array, deltas: Array, slack: float, mu: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -13,8 +12,6 @@ from dperm.accounting.objective_perturbation import logistic_threshold
 
 # Every quotient and logarithm below is rounded by less.
 _UP = 1.0 + 2.0**-48
-# It takes seconds, and the same fit may be priced and then charged.
-_approximate_gdp = functools.lru_cache(maxsize=64)(approximate_gdp)
 
 
 def sampled_gaussian_cost(
@@ -23,7 +20,7 @@ def sampled_gaussian_cost(
     """Cost of noisy gradient descent with secret batches, given a slack; see `approximate_gdp`."""
 
     def cost(slack: float) -> FitCost:
-        mu = _approximate_gdp(
+        mu = approximate_gdp(
             noise_multiplier,
             slack,
             batch_size=batch_size,

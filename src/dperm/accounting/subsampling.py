@@ -231,11 +231,12 @@ def sgd_delta(
     if plan.is_gaussian() or multiplier < _MIN_MULTIPLIER:
         return unsampled
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    grid = refinement.Grid(refinement.FIRST_STEP / 4.0, tuple(range(len(profiles.pairs))))
     best, target = unsampled, max(unsampled, 1e-290)
     while True:
         # What is cut off is a share of the target: lower it until it is not above the result.
-        found = refinement.mean_delta(profiles, counts, epsilon, target, grid)
+        coarse = refinement.first_grid(profiles, plan.steps, target)
+        fine = coarse._replace(step=coarse.step / 4.0)
+        found = refinement.mean_delta(profiles, counts, epsilon, target, fine)
         best = min(best, found)
         if found > 0.1 * target or found < 1e-290:
             return best

@@ -147,6 +147,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     law = _noise_law(fit, settings)
     settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
     # 2. the run, the secret order of the records, and how far one of them moves the result
+    fit.check_size_cap()
     objective.check_places()
     run = BoundedDescent.of(objective, _recipe(settings), _secret_order(fit, settings))
     settings = replace(settings, step_size=run.recipe.step_size)

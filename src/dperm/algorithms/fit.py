@@ -249,6 +249,17 @@ class Fit:
                 "the weights beyond the range of doubles: it should be below 2 (1 + momentum) / (l2 + beta)"
             )
 
+    def check_size_cap(self, n: int | None = None) -> None:
+        """Raise ValueError if the records are a part of a split and may, in secret, be more than `n`.
+
+        For algorithms that must not see more than `n_public`, by default.
+        """
+        if self.ledger is not None and not self.ledger.is_capped(self.n if n is None else n):
+            raise ValueError(
+                "the proof needs a bound on the number of records, which is random and secret in a part of a "
+                "split: make the objective with n_public=part.size_cap(n), n being that of all records"
+            )
+
     # -- the charge -------------------------------------------------------------------------------------
 
     def open(

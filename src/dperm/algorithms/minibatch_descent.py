@@ -183,6 +183,7 @@ class MinibatchRun:
         fit, schedule, sampling = self.fit, self.schedule, Sampling(self.schedule.sampling)
         objective, gaussian = fit.objective, sampling is Sampling.PERMUTATION
         if sampling is not Sampling.POISSON:
+            fit.check_size_cap()
             objective.check_places()
         multiplier = sigma_over_clip / fit.neighbors.sum_factor
         fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)

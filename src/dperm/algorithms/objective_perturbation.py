@@ -117,6 +117,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
         extra_l2=extra_l2,
         linear_bound=_norm_bound(plan, objective.dimension) / fit.n,
     )
+    fit.check_size_cap(2 * fit.n)  # the tolerance allows for twice as many records
     # 2. noise on the output, for the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
     cost = None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output)

@@ -166,6 +166,7 @@ def publish(
     **facts: Any,
 ) -> FitResult:
     """Charge for a training in secret, run it, and release its result with that noise."""
+    fit.check_size_cap()
     check_record_count(fit.objective)
     noise.claim(fit, {relation: training.sensitivity(fit.objective, relation) for relation in Neighbours})
     release = fit.open(name, noise.budget, steps=steps, **facts, mechanism=noise.law)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, rel_entr
 
 from dperm.accounting._checks import check_real, check_text, shown
 from dperm.accounting.neighbours import Neighbours
@@ -43,10 +45,14 @@ class Coins:
     def mask(self, records: Any, part: str) -> NDArray[np.bool_]:
         """Which records are in a part; records without the label: a coin never looks at one."""
         if self.neighbors is Neighbours.ADD_OR_REMOVE:
-            words = self._digests(records)
-        else:
-            positions = np.arange(_number_of(records), dtype="<u8")
-            words = _digests(positions[:, None].view(np.uint8), self.key)
+            return self._are_in(part, self._digests(records))
+        return self._are_in(part, self._places(_number_of(records)))
+
+    def size(self, n: int, part: str) -> int:
+        """How many of n records are in a part, where coins go by position."""
+        return int(np.count_nonzero(self._are_in(part, self._places(n))))
+
+    def _are_in(self, part: str, words: Words) -> NDArray[np.bool_]:
         uniform = words.astype(np.float64) * 2.0**-64
         assigned = np.searchsorted(np.cumsum(list(self.shares.values())), uniform, side="right")
         return np.asarray(assigned == list(self.shares).index(part))
@@ -54,6 +60,10 @@ class Coins:
     def fingerprint(self, records: Any) -> bytes:
         """A keyed digest of the records in their order."""
         return hashlib.blake2b(self._digests(records).tobytes(), digest_size=32, key=self.key).digest()
+
+    def _places(self, n: int) -> Words:
+        positions = np.arange(n, dtype="<u8")
+        return _digests(positions[:, None].view(np.uint8), self.key)
 
     def _digests(self, records: Any) -> Words:
         """64 bits for each record, equal for equal records."""
@@ -145,6 +155,44 @@ def rows_of(values: Any, rows: slice | NDArray[np.int64]) -> Any:
     if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # of Arrow
         return values.take(rows)
     return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
+
+
+def size_cap(n: int, share: float, equal: int, probability: float) -> int:
+    """Smallest number found that a part exceeds with at most this probability, given one of its records.
+
+    Parameters
+    ----------
+    n : int
+        Number of all records.
+    share : float
+        Of the part.
+    equal : int
+        At most so many records are equal, and share a coin.
+    probability : float
+
+    Notes
+    -----
+    If all are different, others that are in the part are binomial. Else, with k = `equal`, the known record
+    brings k at most, and of the n - k others groups of sizes ``m <= k`` come together: ``log(1 - s + s e^(t
+    m))`` is convex in m and 0 at 0, so their sum exceeds a level with at most the Chernoff bound of ``(n -
+    k)/k`` groups of k, whole or not.
+    """
+    share = min(1.0, share + 2.0**-50)  # sums of shares and coins are rounded
+    others = n - equal
+
+    def exceeded(cap: int) -> float:
+        """Bound on the probability of more than `cap` records."""
+        if equal == 1:
+            return float(betainc(cap, n - cap, share))
+        level = min(1.0, (cap + 1 - equal) / others)
+        if level <= share:
+            return 1.0
+        return math.exp(-others / equal * (rel_entr(level, share) + rel_entr(1.0 - level, 1.0 - share)))
+
+    if equal >= n or share == 1.0:
+        return n
+    enough = probability * (1.0 - 1e-6)
+    return 1 + bisect.bisect_left(range(1, n), True, key=lambda cap: exceeded(cap) <= enough)
 
 
 def check_shares(shares: Mapping[str, float], name: str) -> dict[str, float]:

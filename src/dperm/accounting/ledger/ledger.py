@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.entries import Check
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.privacy_ledger import Check, PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.accounting.units import Accountant
 

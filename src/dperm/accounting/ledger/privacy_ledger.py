@@ -10,22 +10,19 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dperm.accounting._checks import check_positive_epsilon, check_steps, check_text, shown
+from dperm.accounting._checks import check_positive_epsilon, check_text, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account, joined
-from dperm.accounting.ledger.coins import Coins, check_shares, rows_of
+from dperm.accounting.ledger.coins import Coins, check_shares
 from dperm.accounting.ledger.cost import Cost, FitCost
+from dperm.accounting.ledger.entries import Check, Entries
 from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.part import PartRecords
 from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
-from dperm.accounting.ledger.terms import Promised
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units, check_target
 
@@ -35,12 +32,10 @@ _SEEDED = (
     "tests."
 )
 
-#: Whether an entry can be added to an account; raises where it never can.
-Check = Callable[[Account, LedgerEntry], bool]
 _NOTHING = Cost()
 
 
-class PrivacyLedger(Promised, ABC):
+class PrivacyLedger(Entries):
     """What every ledger does; subclasses store the entries.
 
     Parameters
@@ -48,35 +43,6 @@ class PrivacyLedger(Promised, ABC):
     terms : LedgerTerms
         What was fixed at creation.
     """
-
-    _part = ""
-
-    @abstractmethod
-    def history(self) -> list[LedgerEntry]:
-        """All entries, oldest first."""
-
-    @abstractmethod
-    def _account(self) -> Account:
-        """What was charged so far."""
-
-    def _known_account(self) -> Account:
-        """What was charged when this object last looked."""
-        return self._account()
-
-    @abstractmethod
-    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
-        """Atomically add `entry` if ``check(account, entry)`` is true.
-
-        Returns
-        -------
-        LedgerEntry or None
-            The entry as stored; its time is that of the last entry if the clock went back. None if the
-            check is false.
-        """
-
-    @abstractmethod
-    def _keep(self, name: str, secret: bytes) -> bytes:
-        """Keep a secret under a name, unless there is one already; return the one that is kept."""
 
     # -- what was promised, what is left ----------------------------------------------------------------
 
@@ -390,6 +356,8 @@ class _PriceError(Exception):
 class _View(PrivacyLedger):
     """Something that reads the account of another ledger."""
 
+    _whole: Entries
+
     def __init__(self, whole: PrivacyLedger) -> None:
         super().__init__(whole._terms)
         self._whole, self._part = whole, whole._part
@@ -399,6 +367,10 @@ class _View(PrivacyLedger):
         inside = f"{self._part}/"
         entries = self._whole.history()
         return [each for each in entries if not self._part or f"{each.part}/".startswith(inside)]
+
+    def is_capped(self, n: int) -> bool:
+        """As of what it is a view of."""
+        return self._whole.is_capped(n)
 
     def _account(self) -> Account:
         return self._whole._account()
@@ -417,7 +389,7 @@ class _Pricing(_View):
         raise _PriceError(entry)
 
 
-class LedgerPart(_View):
+class LedgerPart(PartRecords, _View):
     """The ledger of a part of the records; made by `PrivacyLedger.split`.
 
     It is charged like any ledger. The whole ledger counts, of the parts of one split, the one that was
@@ -436,64 +408,3 @@ class LedgerPart(_View):
     def __init__(self, whole: PrivacyLedger, path: str, coins: Coins) -> None:
         super().__init__(whole)
         self._part, self._coins = path, coins
-        self._split, _, self._own_name = path.rpartition("/")
-
-    @property
-    def share(self) -> float:
-        """Probability that a record is in this part."""
-        return self._coins.shares[self._own_name]
-
-    def n_public(self, n: int) -> int:
-        """What sums over this part are divided by: the share of a public number of records, rounded.
-
-        Parameters
-        ----------
-        n : int
-            Public number of all records.
-        """
-        return max(1, round(check_steps(n, "n") * self.share))
-
-    def mask(self, records: Any) -> NDArray[np.bool_]:
-        """Which records are in this part.
-
-        Parameters
-        ----------
-        records : array, sparse matrix, TabularMatrix or data frame
-            All records, raw, without the label: before any row is dropped. In memory.
-
-        Raises
-        ------
-        ValueError
-            Under replace_one, if these are other records, or in another order, than those that the split
-            was used with first.
-        """
-        if self.neighbors is Neighbours.REPLACE_ONE:  # coins go by position
-            bound = self._coins.fingerprint(records)
-            if not secrets.compare_digest(self._keep(f"{self._split}/rows", bound), bound):
-                raise ValueError(
-                    "These are other records, or in another order, than those that this split was used with: "
-                    "under replace_one a record's part goes by its position."
-                )
-        return self._coins.mask(records, self._own_name)
-
-    def take(self, records: Any, *others: Any) -> Any:
-        """The records of this part, and the same rows of further arrays (labels, counts).
-
-        Parameters
-        ----------
-        records : array, sparse matrix or data frame
-            See `mask`.
-        *others : array_like
-            As long as `records`.
-
-        Returns
-        -------
-        one object, or a tuple of as many as were given
-        """
-        mask = self.mask(records)
-        for each in others:
-            if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
-                raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
-        rows = np.flatnonzero(mask)
-        taken = tuple(rows_of(each, rows) for each in (records, *others))
-        return taken if others else taken[0]

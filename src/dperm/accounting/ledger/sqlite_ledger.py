@@ -16,9 +16,10 @@ from dperm.accounting._checks import check_positive, shown
 from dperm.accounting._read_only import ReadOnlyMapping, plain
 from dperm.accounting.ledger import chain
 from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.entries import Check
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.errors import RESTORE
-from dperm.accounting.ledger.privacy_ledger import Check, PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.store import Kept, LedgerFile
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.accounting.units import Accountant

@@ -52,24 +52,32 @@ def composed_epsilon(loss: DiscreteLoss, steps: int, delta: float) -> float:
     return math.inf if composed is None else composed.epsilon(delta, infinite)
 
 
-def mean_composed_delta(loss: DiscreteLoss, counts: Counts, epsilon: float, delta: float) -> float:
-    """Upper bound on the mean over `counts` (equally likely, >= 1) of delta at `epsilon`.
+def mean_composed_deltas(loss: DiscreteLoss, counts: Counts, epsilons: Array, delta: float) -> Array:
+    """Upper bounds on the mean over `counts` (equally likely, >= 1) of delta at ascending `epsilons`.
 
-    At most 1, or infinite where nothing can be certified. `delta` sets how much of the tails may be cut; it
-    is not a promise.
+    At most 1, or infinite where nothing can be certified. One composition serves all epsilons that its tilt
+    suits, so that many cost little more than one. `delta` sets how much of the tails may be cut; it is not a
+    promise.
     """
     infinite = _infinite_mass(loss, counts)
-    if epsilon >= int(counts.max()) * loss.highest * loss.step:
-        return min(1.0, infinite)
+    deltas = np.full(epsilons.size, min(1.0, infinite))
+    start, stop = 0, int(np.searchsorted(epsilons, int(counts.max()) * loss.highest * loss.step))
     chernoff = _Chernoff(loss, counts)
-    log_deltas = chernoff.growths + _log_largest_gain(chernoff.rates) - chernoff.rates * epsilon
-    log_deltas = np.where(chernoff.rates > 0.0, log_deltas, math.inf)
-    # The strongest tilt that is not much worse than the best: its period is the shortest.
-    best = int(np.flatnonzero(log_deltas <= np.min(log_deltas) + 1.0)[-1])
-    composed = _compose(loss, counts, chernoff, best, epsilon, _TAIL * delta)
-    if composed is None:
-        return math.inf
-    return min(1.0, composed.delta(epsilon) + infinite)
+    rising = np.flatnonzero(chernoff.rates > 0.0)
+    rates = chernoff.rates[rising, None]
+    log_deltas = chernoff.growths[rising, None] + _log_largest_gain(rates) - rates * epsilons[:stop]
+    suits = log_deltas <= np.min(log_deltas, axis=0) + 1.0
+    while start < stop:
+        # The strongest tilt that is not much worse than the best: its period is the shortest.
+        best = int(np.flatnonzero(suits[:, start])[-1])
+        end = start + int(np.argmin(np.append(suits[best, start:], False)))
+        composed = _compose(loss, counts, chernoff, int(rising[best]), float(epsilons[start]), _TAIL * delta)
+        for place in range(start, end):
+            deltas[place] = (
+                math.inf if composed is None else min(1.0, composed.delta(float(epsilons[place])) + infinite)
+            )
+        start = end
+    return deltas
 
 
 class _Chernoff:
@@ -192,6 +200,7 @@ class _OfFrequencies(_Composed):
         self._missed = missed * -math.expm1(-step)
 
     def delta(self, epsilon: float) -> float:
+        epsilon = min(epsilon, self._high)
         place = math.ceil(epsilon / self._step * (1.0 - 4.0 * ROUNDING))
         short = max(0.0, place * self._step - epsilon)
         at, after = -math.expm1(-short), math.exp(-short) * -math.expm1(short - self._step)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from dperm.accounting.pld.composition import Counts, composed_epsilon, mean_composed_delta
+from dperm.accounting.pld.composition import Counts, composed_epsilon, mean_composed_deltas
 from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
 from dperm.accounting.pld.profiles import Array, Profile, StepProfiles
 
@@ -85,7 +85,12 @@ def _only_worst(grid: Grid, epsilons: tuple[float, ...]) -> Grid:
 
 
 def mean_delta(profiles: StepProfiles, counts: Counts, epsilon: float, delta: float, grid: Grid) -> float:
-    """Upper bound on the mean over numbers of steps of delta at `epsilon`, the larger of the two directions.
+    """`mean_deltas` at one epsilon."""
+    return float(mean_deltas(profiles, counts, np.array([epsilon]), delta, grid)[0])
+
+
+def mean_deltas(profiles: StepProfiles, counts: Counts, epsilons: Array, delta: float, grid: Grid) -> Array:
+    """Upper bounds on the mean over numbers of steps of delta, the larger of the two directions.
 
     The divergence of a mixture whose component is independent of the data, even when it is published, is at
     most the mean.
@@ -96,8 +101,8 @@ def mean_delta(profiles: StepProfiles, counts: Counts, epsilon: float, delta: fl
         One step.
     counts : array of int
         Equally likely numbers of steps, each >= 1.
-    epsilon : float
-        Where delta is evaluated.
+    epsilons : ndarray
+        Where delta is evaluated, ascending.
     delta : float
         Target; it sets how much of the tails may be cut. Not a promise.
     grid : Grid
@@ -105,13 +110,16 @@ def mean_delta(profiles: StepProfiles, counts: Counts, epsilon: float, delta: fl
 
     Returns
     -------
-    float
+    ndarray
         At most 1; infinite where nothing can be certified.
     """
-    losses = (_loss_on_grid(profiles, i, int(counts.max()), delta, grid) for i in grid.directions)
-    return max(
-        math.inf if loss is None else mean_composed_delta(loss, counts, epsilon, delta) for loss in losses
-    )
+    found = np.zeros(epsilons.size)
+    for i in grid.directions:
+        loss = _loss_on_grid(profiles, i, int(counts.max()), delta, grid)
+        if loss is None:
+            return np.full(epsilons.size, math.inf)
+        found = np.maximum(found, mean_composed_deltas(loss, counts, epsilons, delta))
+    return found
 
 
 def _loss_on_grid(
@@ -130,17 +138,15 @@ def _loss_on_grid(
 def _last_point(profile: Profile, cutoff: float, step: float) -> int:
     """First grid point at which the profile is at most `cutoff` (or the largest loss considered)."""
 
-    def value(epsilon: float) -> float:
-        point: Array = np.array([epsilon])
-        return float(profile(point)[0])
+    def first_below(points: Array) -> float:
+        below = np.flatnonzero(profile(points) <= cutoff)
+        return float(points[below[0] if below.size else -1])
 
-    high = step
-    while value(high) > cutoff and high < _LARGEST_LOSS:
-        high *= 2.0
-    low = high / 2.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if value(middle) > cutoff else (low, middle)
+    doublings = max(0, math.ceil(math.log2(_LARGEST_LOSS / step)))
+    high = first_below(np.ldexp(np.full(doublings + 1, step), np.arange(doublings + 1)))
+    width = high / 2.0
+    for _ in range(2):
+        high, width = first_below(np.linspace(high - width, high, 65)[1:]), width / 64.0
     return math.ceil(high / step)
 
 

@@ -1,0 +1,56 @@
+"""Where the entries of a ledger are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.terms import Promised
+
+#: Whether an entry can be added to an account; raises where it never can.
+Check = Callable[[Account, LedgerEntry], bool]
+
+
+class Entries(Promised, ABC):
+    """Entries that are added atomically, and secrets beside them; subclasses store both.
+
+    Parameters
+    ----------
+    terms : LedgerTerms
+        What was fixed at creation.
+    """
+
+    _part = ""
+
+    @abstractmethod
+    def history(self) -> list[LedgerEntry]:
+        """All entries, oldest first."""
+
+    @abstractmethod
+    def _account(self) -> Account:
+        """What was charged so far."""
+
+    def _known_account(self) -> Account:
+        """What was charged when this object last looked."""
+        return self._account()
+
+    @abstractmethod
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        """Atomically add `entry` if ``check(account, entry)`` is true.
+
+        Returns
+        -------
+        LedgerEntry or None
+            The entry as stored; its time is that of the last entry if the clock went back. None if the
+            check is false.
+        """
+
+    @abstractmethod
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        """Keep a secret under a name, unless there is one already; return the one that is kept."""
+
+    def is_capped(self, n: int) -> bool:
+        """Whether there are at most n records for all that a split decides: see `LedgerPart.size_cap`."""
+        return True

@@ -1,0 +1,173 @@
+"""The records of a part of a split: which they are, and how many at most."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.accounting._checks import check_delta, check_steps, shown
+from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting.ledger.account import Account
+from dperm.accounting.ledger.coins import Coins, rows_of, size_cap
+from dperm.accounting.ledger.cost import Cost, slack_units
+from dperm.accounting.ledger.entries import Entries
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.neighbours import Neighbours
+
+
+class PartRecords(Entries):
+    """What `LedgerPart` knows of its records."""
+
+    _coins: Coins
+    _whole: Entries
+
+    @property
+    def _split(self) -> str:
+        return self._part.rpartition("/")[0]
+
+    @property
+    def _own_name(self) -> str:
+        return self._part.rpartition("/")[2]
+
+    @property
+    def share(self) -> float:
+        """Probability that a record is in this part."""
+        return self._coins.shares[self._own_name]
+
+    def n_public(self, n: int) -> int:
+        """What sums over this part are divided by: the share of a public number of records, rounded.
+
+        Parameters
+        ----------
+        n : int
+            Public number of all records.
+        """
+        return max(1, round(check_steps(n, "n") * self.share))
+
+    def size_cap(self, n: int, *, equal: int | None = None, probability: float = 1e-12) -> int:
+        """Public cap on the number of records in this part, for fits that must not see more than `n_public`.
+
+        Their step sizes and sensitivities rest on it: trainings with noise on the result alone, objective
+        perturbation, shuffled epochs. The share of n will not do, since half of all splits exceed it.
+
+        Parameters
+        ----------
+        n : int
+            Public number that the records split are not more than; of a part of a part, the cap on the
+            former.
+        equal : int, optional
+            Public number of times that no record occurs more often, counting those equal without their
+            labels. If not given, the cap under add_or_remove is n, since equal records are in the same part.
+        probability : float, default=1e-12
+            Of more records than the cap. It is charged, as slack in delta.
+
+        Returns
+        -------
+        int
+            Under replace_one the number of records of the part, which is public there.
+
+        Raises
+        ------
+        ValueError
+            If a part of this split was charged for a fit before. What it released may tell the part's size,
+            and with it whether the cap holds: take caps first.
+        BudgetExceededError
+            If the slack does not fit. Nothing is charged.
+
+        Notes
+        -----
+        Fits on this part are as private as stated unless it holds the record in which two data sets differ
+        and exceeds the cap in the larger one. Before anything that depends on the coins is released, that
+        has at most the probability charged, given that record's own part; so taking a cap is 0-GDP up to
+        that slack, and adds up like a fit (:mod:`dperm.accounting.approximate_gdp`).
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> part = Ledger(1.0, 1e-6).split({"a": 0.5, "b": 0.5})["a"]
+        >>> part.n_public(1000), part.size_cap(1000, equal=1)
+        (500, 611)
+        """
+        n, equal = check_steps(n, "n"), n if equal is None else check_steps(equal, "equal")
+        if self.neighbors is Neighbours.REPLACE_ONE:
+            return self._coins.size(n, self._own_name)
+        if not self._whole.is_capped(n):
+            raise ValueError(f"n = {n} must be a cap on the part that was split: give that part's size_cap.")
+        cap = size_cap(n, self.share, equal, check_delta(probability, "probability"))
+        if not self.is_capped(cap):
+            self._charge_cap(cap, n, equal, probability if cap < n else 0.0)
+        return cap
+
+    def is_capped(self, n: int) -> bool:
+        """Whether n is at least a cap that was taken; always under replace_one."""
+        own = (each.statement for each in self.history() if each.part == self._part)
+        capped = any(facts.get("size_cap", math.inf) <= n for facts in own)
+        return capped or self.neighbors is Neighbours.REPLACE_ONE
+
+    def _charge_cap(self, cap: int, n: int, equal: int, slack: float) -> None:
+        siblings = (each for each in self._whole.history() if each.part.startswith(f"{self._split}/"))
+        if slack and any(each.kind == "charge" and "size_cap" not in each.statement for each in siblings):
+            raise ValueError(
+                "A part of this split was charged for a fit before, which may have told how many records are "
+                "in the parts: take size caps before the first fit, or split again under another name."
+            )
+
+        def check(account: Account, entry: LedgerEntry) -> bool:
+            if account.closed or not entry.cost.within(account.room(self._part)):
+                raise account.exceeded(entry, "A size cap is charged as slack in delta (Ledger: slack).")
+            return True
+
+        words = f"at most {cap} records of {n}, none of which occurs more than {equal} times"
+        cost, facts = Cost(slack=slack_units(slack, up=True)), ReadOnlyMapping({"size_cap": cap})
+        now, accountant = datetime.now(UTC), str(self.accountant)
+        self._append(LedgerEntry(now, words, 0.0, slack, accountant, cost, facts, self._part), check)
+
+    def mask(self, records: Any) -> NDArray[np.bool_]:
+        """Which records are in this part.
+
+        Parameters
+        ----------
+        records : array, sparse matrix, TabularMatrix or data frame
+            All records, raw, without the label: before any row is dropped. In memory.
+
+        Raises
+        ------
+        ValueError
+            Under replace_one, if these are other records, or in another order, than those that the split
+            was used with first.
+        """
+        if self.neighbors is Neighbours.REPLACE_ONE:  # coins go by position
+            bound = self._coins.fingerprint(records)
+            if not secrets.compare_digest(self._keep(f"{self._split}/rows", bound), bound):
+                raise ValueError(
+                    "These are other records, or in another order, than those that this split was used with: "
+                    "under replace_one a record's part goes by its position."
+                )
+        return self._coins.mask(records, self._own_name)
+
+    def take(self, records: Any, *others: Any) -> Any:
+        """The records of this part, and the same rows of further arrays (labels, counts).
+
+        Parameters
+        ----------
+        records : array, sparse matrix or data frame
+            See `mask`.
+        *others : array_like
+            As long as `records`.
+
+        Returns
+        -------
+        one object, or a tuple of as many as were given
+        """
+        mask = self.mask(records)
+        for each in others:
+            if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
+                raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
+        rows = np.flatnonzero(mask)
+        taken = tuple(rows_of(each, rows) for each in (records, *others))
+        return taken if others else taken[0]
