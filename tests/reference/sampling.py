@@ -33,7 +33,7 @@ PRECISION = 1088  # bits of a probability: 64 more than the samplers have
 
 @functools.cache
 def binomial_at_most(threshold, block):
-    """``floor(2^1088 P(at most j))`` for block trials of probability threshold / 2^64: as far as draws get."""
+    """``floor(2^1088 P(at most j))`` for block trials of probability threshold / 2^64, j = 0 .. 260."""
     with mp.workprec(PRECISION + 300):
         rate, total, cumulative = mp.mpf(threshold) / 2**64, mp.mpf(0), []
         for j in range(min(block, 260) + 1):
