@@ -82,7 +82,8 @@ def default_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: in
     dense = table.to_dense()
 
     def private() -> object:
-        return dperm.LogisticRegression(epsilon=1.0, delta=DELTA, row_norm=row_norm).fit(table, y)
+        model = dperm.LogisticRegression(epsilon=1.0, delta=DELTA, row_norm=row_norm, classes=[-1, 1])
+        return model.fit(table, y)
 
     def not_private() -> object:
         return LogisticRegression().fit(dense, y)
