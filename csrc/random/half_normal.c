@@ -37,6 +37,33 @@ static int bernoulli_exp_minus_half(struct random_bits *bits, bool *success) {
 }
 
 /*
+ * What a draw does is a function of the bits that it reads, and it usually reads few. A table
+ * holds, for each value of the next bits, its result and how many of them it read, or bits_read = 0
+ * when it would have read more. A look-up therefore gives exactly what the call would have given,
+ * and leaves the stream where the call would have left it. A table that was never filled sends
+ * every draw to the call.
+ */
+struct memo {
+    uint8_t result, bits_read;
+};
+enum { EVENT_BITS = 8, INTEGER_PART_BITS = 12 };
+static struct memo event_memo[1 << EVENT_BITS], integer_part_memo[1 << INTEGER_PART_BITS];
+
+static inline struct memo look_up(const struct random_bits *bits, const struct memo *memo,
+                                  unsigned width) {
+    return memo[bits->reservoir & ((1u << width) - 1)];
+}
+
+static inline int recall_event(struct random_bits *bits, bool *success) {
+    const struct memo known = look_up(bits, event_memo, EVENT_BITS);
+    if (known.bits_read == 0 || known.bits_read > bits->available)
+        return bernoulli_exp_minus_half(bits, success);
+    *success = known.result;
+    random_bits_drop(bits, known.bits_read);
+    return RANDOM_BITS_OK;
+}
+
+/*
  * integer_part: k with probability proportional to exp(-k^2 / 2). The number of successes before
  * the first failure has probability proportional to exp(-k / 2); it is kept with probability exp(-k
  * (k-1) / 2), that is, if k (k-1) further trials succeed.
@@ -45,15 +72,15 @@ static int draw_integer_part(struct random_bits *bits, unsigned *integer_part) {
     for (int restart = 0; restart < MAX_RESTARTS; restart++) {
         unsigned k = 0;
         bool success;
-        RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
+        RANDOM_BITS_TRY(recall_event(bits, &success));
         while (success) {
             if (++k > MAX_SUCCESSES)
                 return RANDOM_BITS_STUCK;
-            RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &success));
+            RANDOM_BITS_TRY(recall_event(bits, &success));
         }
         bool accepted = true;
         for (unsigned trial = 0; k > 1 && trial < k * (k - 1) && accepted; trial++)
-            RANDOM_BITS_TRY(bernoulli_exp_minus_half(bits, &accepted));
+            RANDOM_BITS_TRY(recall_event(bits, &accepted));
         if (accepted) {
             *integer_part = k;
             return RANDOM_BITS_OK;
@@ -62,47 +89,44 @@ static int draw_integer_part(struct random_bits *bits, unsigned *integer_part) {
     return RANDOM_BITS_STUCK;
 }
 
-/*
- * What draw_integer_part does is a function of the bits it reads, and it usually reads few. The
- * table holds, for each value of the next MEMO_BITS bits, its result and how many of them it read,
- * or bits_read = 0 when it would have read more. A look-up therefore gives exactly what the call
- * would have given, and leaves the stream where the call would have left it. A table that was never
- * filled sends every draw to the call.
- */
-enum { MEMO_BITS = 12 };
-static struct {
-    uint8_t integer_part;
-    uint8_t bits_read;
-} integer_part_memo[1 << MEMO_BITS];
-
 static int no_more_bytes(void *context, uint8_t *buffer, size_t size) {
     (void)context, (void)buffer, (void)size;
     return -1;
 }
 
+/* A stream that ends after the bits of a pattern; four bytes of room. */
+static struct random_bits only_bits(unsigned pattern, unsigned width, uint8_t *unused) {
+    struct random_bits bits;
+    random_bits_init(&bits, unused, 4, no_more_bytes, NULL);
+    bits.reservoir = pattern;
+    bits.available = width;
+    return bits;
+}
+
 void half_normal_prepare(void) {
-    for (unsigned pattern = 0; pattern < 1u << MEMO_BITS; pattern++) {
-        struct random_bits bits;
-        uint8_t unused[4];
+    uint8_t unused[4];
+    for (unsigned pattern = 0; pattern < 1u << EVENT_BITS; pattern++) {
+        struct random_bits bits = only_bits(pattern, EVENT_BITS, unused);
+        bool success;
+        if (bernoulli_exp_minus_half(&bits, &success) == RANDOM_BITS_OK)
+            event_memo[pattern] = (struct memo){success, (uint8_t)(EVENT_BITS - bits.available)};
+    }
+    for (unsigned pattern = 0; pattern < 1u << INTEGER_PART_BITS; pattern++) {
+        struct random_bits bits = only_bits(pattern, INTEGER_PART_BITS, unused);
         unsigned k;
-        random_bits_init(&bits, unused, sizeof unused, no_more_bytes, NULL);
-        bits.reservoir = pattern;
-        bits.available = MEMO_BITS;
-        if (draw_integer_part(&bits, &k) == RANDOM_BITS_OK) {
-            integer_part_memo[pattern].integer_part = (uint8_t)k;
-            integer_part_memo[pattern].bits_read = (uint8_t)(MEMO_BITS - bits.available);
-        }
+        if (draw_integer_part(&bits, &k) == RANDOM_BITS_OK)
+            integer_part_memo[pattern] =
+                (struct memo){(uint8_t)k, (uint8_t)(INTEGER_PART_BITS - bits.available)};
     }
 }
 
 static inline int recall_integer_part(struct random_bits *bits, unsigned *k) {
-    RANDOM_BITS_TRY(random_bits_require(bits, MEMO_BITS));
-    const unsigned pattern = (unsigned)bits->reservoir & ((1u << MEMO_BITS) - 1);
-    const unsigned bits_read = integer_part_memo[pattern].bits_read;
-    if (bits_read == 0)
+    RANDOM_BITS_TRY(random_bits_require(bits, INTEGER_PART_BITS));
+    const struct memo known = look_up(bits, integer_part_memo, INTEGER_PART_BITS);
+    if (known.bits_read == 0)
         return draw_integer_part(bits, k);
-    *k = integer_part_memo[pattern].integer_part;
-    random_bits_drop(bits, bits_read);
+    *k = known.result;
+    random_bits_drop(bits, known.bits_read);
     return RANDOM_BITS_OK;
 }
 

@@ -13,11 +13,10 @@
  *
  * Bits are read 32 at a time, in this order: for each CHUNK blocks the first digit of each u and,
  * block by block, more digits of u while they decide nothing; then a digit for each row that is in,
- * whose leading log2_block bits are used, and at last those that are drawn again.
+ * whose leading log2_block bits are used, and at last those that are drawn again. Blocks are so
+ * large that a few of their rows are in: time grows with the sample, not with the rows.
  */
 #include "random/sparse_sample.h"
-
-#include <string.h>
 
 #include "random/lazy_uniform.h"
 
@@ -73,82 +72,73 @@ static int draw_counts(struct random_bits *bits, const struct block_counts *law,
     return RANDOM_BITS_OK;
 }
 
-/* blocks[i]: the block of row i, for all rows of a chunk. Writes past the rows of a block and lets
- * the next block write over it: no loop whose length is random. */
-static void name_blocks(const uint32_t *counts, size_t n_blocks, uint16_t *blocks) {
-    for (size_t b = 0; b < n_blocks; b++) {
-        for (size_t i = 0; i < SPARSE_FIRST_COUNTS; i++)
-            blocks[i] = (uint16_t)b;
-        for (size_t i = SPARSE_FIRST_COUNTS; i < counts[b]; i++)
-            blocks[i] = (uint16_t)b;
-        blocks += counts[b];
+/* Puts a row among others that ascend, rows[0 .. count-1], with no branch that is random; whether
+ * it is one of them. */
+static bool put_row(int64_t *rows, size_t count, int64_t row) {
+    bool repeated = false;
+    for (size_t j = count; j > 0; j--) {
+        const int64_t other = rows[j - 1];
+        repeated |= other == row;
+        rows[j] = other < row ? row : other;
+        row = other < row ? other : row;
     }
+    rows[0] = row;
+    return repeated;
 }
 
-/* Set the bit of a row of a block; whether it was set before. */
-static inline bool put_row(uint64_t *rows, unsigned log2_block, uint16_t block, uint32_t digit) {
-    const uint32_t row = ((uint32_t)block << log2_block) + (digit >> (32 - log2_block));
-    const uint64_t bit = UINT64_C(1) << row % 64, before = rows[row / 64];
-    rows[row / 64] = before | bit;
-    return (before & bit) != 0;
-}
-
-/* rows: a bit for each row of a chunk, set for those that are in. */
-static int draw_rows(struct random_bits *bits, unsigned log2_block, size_t n_blocks,
-                     const uint32_t *counts, size_t total, uint64_t *rows) {
-    uint16_t blocks[MAX_DRAWN + SPARSE_FIRST_COUNTS], again[MAX_DRAWN];
-    uint32_t digits[MAX_DRAWN];
-    size_t n_again = 0;
-    memset(rows, 0, (n_blocks << log2_block) / 8);
-    name_blocks(counts, n_blocks, blocks);
-    RANDOM_BITS_TRY(random_bits_digits(bits, digits, total));
-    for (size_t i = 0; i < total; i++) {
-        again[n_again] = blocks[i];
-        n_again += put_row(rows, log2_block, blocks[i], digits[i]);
-    }
-    int rejections = 0;
-    for (size_t i = 0; i < n_again;) {
-        RANDOM_BITS_TRY(random_bits_digits(bits, digits, 1));
-        if (!put_row(rows, log2_block, again[i], digits[0]))
-            i++;
-        else if (++rejections > MAX_REJECTIONS)
+/* Draws rows of a block again that equal another, until all of rows[0 .. count-1] differ. */
+static int draw_again(struct random_bits *bits, unsigned log2_block, uint64_t first, int64_t *rows,
+                      size_t count) {
+    size_t distinct = 0, tries = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || rows[i] != rows[i - 1])
+            rows[distinct++] = rows[i];
+    while (distinct < count) {
+        uint32_t digit;
+        RANDOM_BITS_TRY(random_bits_digits(bits, &digit, 1));
+        const int64_t row = (int64_t)(first + (digit >> (32 - log2_block)));
+        bool repeated = false;
+        for (size_t i = 0; i < distinct; i++)
+            repeated |= rows[i] == row;
+        if (!repeated)
+            put_row(rows, distinct++, row);
+        else if (++tries > MAX_REJECTIONS)
             return RANDOM_BITS_STUCK;
     }
     return RANDOM_BITS_OK;
 }
 
-/* Appends first + i for every bit i that is set. Up to two bits a word, nearly always enough,
- * without a branch. */
-static size_t list_rows(const uint64_t *rows, size_t n_words, uint64_t first, int64_t *out) {
-    size_t count = 0;
-    for (size_t m = 0; m < n_words; m++) {
-        uint64_t rest = rows[m];
-        for (int i = 0; i < 2; i++) {
-            out[count] =
-                (int64_t)(first + 64 * m + (unsigned)__builtin_ctzll(rest | UINT64_C(1) << 63));
-            count += rest != 0;
-            rest &= rest - 1;
+/* rows: those that are in, ascending, of blocks that begin with row `first`. */
+static int draw_rows(struct random_bits *bits, unsigned log2_block, uint64_t first,
+                     const uint32_t *counts, size_t n_blocks, size_t total, int64_t *rows) {
+    uint32_t digits[MAX_DRAWN];
+    bool repeated = false;
+    RANDOM_BITS_TRY(random_bits_digits(bits, digits, total));
+    for (size_t b = 0, at = 0; b < n_blocks; at += counts[b++])
+        for (size_t i = 0; i < counts[b]; i++) {
+            const uint64_t begin = first + ((uint64_t)b << log2_block);
+            repeated |=
+                put_row(rows + at, i, (int64_t)(begin + (digits[at + i] >> (32 - log2_block))));
         }
-        for (; rest != 0; rest &= rest - 1)
-            out[count++] = (int64_t)(first + 64 * m + (unsigned)__builtin_ctzll(rest));
-    }
-    return count;
+    for (size_t b = 0, at = 0; repeated && b < n_blocks; at += counts[b++])
+        RANDOM_BITS_TRY(draw_again(bits, log2_block, first + ((uint64_t)b << log2_block), rows + at,
+                                   counts[b]));
+    return RANDOM_BITS_OK;
 }
 
 int sparse_sample(struct random_bits *bits, const struct block_counts *law,
                   struct sparse_progress *progress, int64_t *out, size_t capacity) {
     const unsigned log2_block = law->log2_block;
     uint32_t counts[CHUNK];
-    uint64_t rows[CHUNK << (SPARSE_MAX_LOG2_BLOCK - 6)];
     while (progress->next_row < progress->n_rows && capacity - progress->count >= SPARSE_ROOM) {
         const uint64_t left = progress->n_rows - progress->next_row;
         const uint64_t blocks_left = ((left - 1) >> log2_block) + 1;
         const size_t n_blocks = blocks_left < CHUNK ? (size_t)blocks_left : CHUNK;
         size_t total;
         RANDOM_BITS_TRY(draw_counts(bits, law, n_blocks, counts, &total));
-        RANDOM_BITS_TRY(draw_rows(bits, log2_block, n_blocks, counts, total, rows));
-        progress->count += list_rows(rows, n_blocks << (log2_block - 6), progress->next_row,
-                                     out + progress->count);
+        RANDOM_BITS_TRY(draw_rows(bits, log2_block, progress->next_row, counts, n_blocks, total,
+                                  out + progress->count));
+        progress->count += total;
         progress->next_row += (uint64_t)n_blocks << log2_block;
     }
     if (progress->next_row > progress->n_rows)

@@ -24,8 +24,8 @@ struct block_counts {
 enum {
     SPARSE_FIRST_COUNTS = 16,
     SPARSE_MAX_COUNTS = 256,
-    SPARSE_MAX_LOG2_BLOCK = 10,
-    SPARSE_ROOM = 32 * SPARSE_MAX_COUNTS + 2
+    SPARSE_MAX_LOG2_BLOCK = 32,
+    SPARSE_ROOM = 32 * SPARSE_MAX_COUNTS
 };
 
 /* How far the sample is, and where it goes. */

@@ -206,7 +206,7 @@ static int run_bulk(struct stream stream, size_t capacity, struct rounded_gaussi
     if (status == RANDOM_BITS_OK)
         status = draw_poisson(&bits, (stream.state << 47) | size << 40, 23 * size);
     if (status == RANDOM_BITS_OK)
-        status = draw_sparse(&bits, 6 + (unsigned)size % 5, 130 * size);
+        status = draw_sparse(&bits, 6 + (unsigned)size % 27, 130 * size << size % 27);
     if (status == RANDOM_BITS_OK)
         status = draw_orders(&bits, size);
     if (status == RANDOM_BITS_OK)

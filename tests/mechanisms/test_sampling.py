@@ -177,12 +177,16 @@ def test_a_sample_of_many_records():
 # --- Poisson at small rates: by blocks ---
 
 
-@pytest.mark.parametrize("threshold", [1 << 59, (1 << 59) - 1, (1 << 58) + 1, 3**36, 1 << 56])
+@pytest.mark.parametrize(
+    "threshold",
+    [1 << 59, (1 << 59) - 1, (1 << 58) + 1, 3**36, 1 << 56, 10**16, 1 << 53, 1 << 34, 1 << 30, 2, 1],
+)
 def test_law_of_a_block_is_binomial_to_every_digit(threshold):
     digits, log2_block = block_counts(threshold)
     block = 1 << log2_block
-    assert 2 << 64 < threshold * block <= 4 << 64
-    exact = [at_most << 1024 >> 64 * block for at_most in twin.binomial_at_most(threshold, block)]
+    assert threshold * block <= 4 << 64
+    assert threshold * block > 2 << 64 or log2_block == 32
+    exact = [at_most >> (twin.PRECISION - 1024) for at_most in twin.binomial_at_most(threshold, block)]
     for column, expected in itertools.zip_longest(digits.T.tolist(), exact):
         if column is None or expected is None:  # so near to 1 that no number drawn is above
             assert (column or [2**32 - 1] * 32) == [2**32 - 1] * 32
@@ -193,28 +197,41 @@ def test_law_of_a_block_is_binomial_to_every_digit(threshold):
     assert digits[:, -1].tolist() == [2**32 - 1] * 32
 
 
-@pytest.mark.parametrize("threshold", [1, 2, 1 << 30, 1 << 53, 10**16])
-def test_laws_at_the_smallest_rates(threshold):
-    digits, log2_block = block_counts(threshold)
-    none = sum(digit << 32 * (31 - k) for k, digit in enumerate(digits[:, 0].tolist()))
-    assert log2_block == 10
-    exact = (Fraction(2**64 - threshold, 2**64)) ** 1024
-    assert none == min(math.floor(exact * 2**1024), 2**1024 - 1)
-
-
 @settings(max_examples=60)
 @given(
     awkward_streams,
-    st.sampled_from([1 << 59, (1 << 59) - 1, 3**36, 1 << 55, 1 << 40]),
-    st.integers(0, 30_000),
+    st.sampled_from([1 << 59, (1 << 59) - 1, 3**36, 1 << 55, 1 << 50, 1 << 40, 1 << 34, 1]),
+    st.floats(0, 70),
 )
-def test_sparse_sample_equals_twin(source, threshold, n):
+def test_sparse_sample_equals_twin(source, threshold, blocks):
     law, log2_block = block_counts(threshold)
+    n = round(blocks * 2**log2_block)
     assert_equals_twin(
         source,
         lambda bits: samplers.sparse_sample(bits, law, log2_block, n, 0),
         lambda reader: twin.sparse_sample(reader, threshold, log2_block, n),
     )
+
+
+@pytest.mark.parametrize("q", [1 / 32, 1 / 50])
+def test_all_sets_of_a_few_rows_have_the_law_of_independent_draws(q):
+    n, samples, bits = 3, 60_000, random_bits(10)
+    sets = [sum(1 << row for row in poisson_sample(bits, q, n).tolist()) for _ in range(samples)]
+    sizes = np.array([p.bit_count() for p in range(1 << n)])
+    assert_fits(np.bincount(sets, minlength=1 << n), q**sizes * (1 - q) ** (n - sizes))
+
+
+@pytest.mark.parametrize(("q", "n"), [(1 / 40, 8_000_000), (1e-3, 200_000_000), (3e-6, 60_000_000_000)])
+def test_gaps_between_rows_are_geometric_and_independent(q, n):
+    """Which is the case for independent rows and for no others."""
+    rows = poisson_sample(11, q, n)
+    gaps = np.diff(rows, prepend=-1)
+    edges = np.ceil(np.log1p(-np.arange(1, 12) / 12) / math.log1p(-q))  # about the twelfths
+    cells = np.searchsorted(edges, gaps, side="left")
+    share = np.diff(-np.expm1(edges * math.log1p(-q)), prepend=0.0, append=1.0)
+    assert_fits(np.bincount(cells, minlength=12), share)
+    pairs = cells[: cells.size // 2 * 2].reshape(-1, 2) @ [12, 1]
+    assert_fits(np.bincount(pairs, minlength=144), np.outer(share, share).ravel())
 
 
 @pytest.mark.parametrize("ties", [1, 2, 5])
@@ -262,7 +279,7 @@ def test_a_source_of_ones_is_noticed():
 def test_laws_that_are_none(change):
     law, log2_block = block_counts(1 << 58)
     law = {"short": law[:-1], "few": law[:, -15:], "no end": law[:, :20]}.get(change, law)
-    log2_block = 11 if change == "large block" else log2_block
+    log2_block = 33 if change == "large block" else log2_block
     n = -1 if change == "negative" else 100
     with pytest.raises(ValueError, match="sample needs"):
         samplers.sparse_sample(random_bits(1), np.ascontiguousarray(law), log2_block, n, 0)

@@ -6,6 +6,8 @@ Bits are read in the order of the compiled samplers, so that both can be compare
 import functools
 import math
 
+import mpmath as mp
+
 POISSON_BLOCK = 2048
 SPARSE_CHUNK = 32
 PERMUTATION_BATCH = 128
@@ -26,32 +28,33 @@ def poisson_sample(reader, threshold, n):
     return chosen
 
 
+PRECISION = 1088  # bits of a probability: 64 more than the samplers have
+
+
 @functools.cache
 def binomial_at_most(threshold, block):
-    """``2^(64 block) P(at most j)`` for block trials of probability threshold / 2^64: exact integers."""
-    others, total, cumulative = (1 << 64) - threshold, 0, []
-    for j in range(block + 1):
-        total += math.comb(block, j) * threshold**j * others ** (block - j)
-        cumulative.append(total)
-        if j > 260:  # no number drawn gets here
-            break
+    """``floor(2^1088 P(at most j))`` for block trials of probability threshold / 2^64, j = 0 .. 260."""
+    with mp.workprec(PRECISION + 300):
+        rate, total, cumulative = mp.mpf(threshold) / 2**64, mp.mpf(0), []
+        for j in range(min(block, 260) + 1):
+            total += math.comb(block, j) * rate**j * (1 - rate) ** (block - j)
+            cumulative.append(int(mp.floor(min(total, 1) * 2**PRECISION)))
     return cumulative
 
 
 def block_count(reader, threshold, block, digits):
     """How many of a block are in: as many as probabilities are not above a uniform number."""
-    precision = 64 * block
     for j, at_most in enumerate(binomial_at_most(threshold, block)):
         known = 1
         while True:
             while len(digits) < known:
                 digits.append(reader.take(32))
             prefix = sum(digit << 32 * (known - 1 - i) for i, digit in enumerate(digits[:known]))
-            share = at_most << 32 * known
-            if prefix != share >> precision:
+            share = at_most >> (PRECISION - 32 * known)
+            if prefix != share:
                 break
             known += 1
-        if prefix < share >> precision:
+        if prefix < share:
             return j
     raise AssertionError("the probabilities end at 1")
 

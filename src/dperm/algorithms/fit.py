@@ -299,6 +299,8 @@ class Fit:
         self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
+        if sampling == "none" and steps is not None:
+            self.objective.expect_passes(steps)
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
         self._release = Releaser(
             self.epsilon,

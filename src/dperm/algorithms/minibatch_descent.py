@@ -207,17 +207,18 @@ class MinibatchRun:
             objective, batches, multiplier, clip=schedule.clip, steps=schedule.steps, radius=schedule.radius
         )
         w, rule = np.zeros(objective.shape), self.rule()
+        batch_size, radius = schedule.batch_size, schedule.radius
         count = schedule.steps + 1  # iterates, w_0 = 0 among them
         average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
         average.add(w)
         for t in range(1, schedule.steps + 1):
             # 1. noisy gradient of a secret batch, and of the ridge term
-            gradient = noisy_sum(w) / schedule.batch_size
+            gradient = noisy_sum(w) / batch_size
             if objective.l2 > 0.0:
                 gradient += objective.penalty_gradient(w)
             # 2. smoothing, step and projection: post-processing
             gradient = self.smooth(gradient)
-            w = project(w + rule.move(gradient), schedule.radius)
+            w = project(w + rule.move(gradient), radius)
             average.add(w)
             fit.report(t, w, gradient=gradient)
         return fit.result(

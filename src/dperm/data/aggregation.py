@@ -33,7 +33,9 @@ def aggregate(
     """Merge identical records: each distinct pair of a row and its target once, with its number.
 
     ``Objective(loss, X, y, counts=counts)`` on the result is ``Objective(loss, X, y)`` on the records: the
-    same private sums, bit for bit, under the same guarantee, in the time of the distinct ones.
+    same private sums, bit for bit, under the same guarantee, in the time of the distinct ones. An objective
+    does it by itself for many passes over records of which a good part are repeated; done before, it serves
+    any number of objectives, and saves memory.
 
     Parameters
     ----------

@@ -80,7 +80,9 @@ def dense_rows(X: ArrayLike, y: ArrayLike | None, settings: RowSettings) -> Dens
         value is NaN or infinite. Nothing is drawn or charged before this check.
     """
     matrix = as_matrix(X)
-    return matrix_rows(matrix, y, settings, matrix.__getitem__)
+    rows = matrix_rows(matrix, y, settings, matrix.__getitem__)
+    rows.stored = matrix
+    return rows
 
 
 def matrix_rows(

@@ -6,8 +6,9 @@ from numpy.typing import ArrayLike
 
 from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.dask.rows import DistributedRows
+from dperm.data.merging import MergedRows
 from dperm.data.readable import check_readable
-from dperm.data.rows import Rows, RowSettings, RowSource
+from dperm.data.rows import Rows, RowSettings, RowsInMemory, RowSource
 from dperm.data.sources import rows_of
 
 
@@ -22,4 +23,7 @@ def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSe
     check_readable(X=X, y=y)
     if is_dask_collection(X):
         return DistributedRows(blocks_of(X, y), settings)
-    return rows_of(X, y, settings)
+    rows = rows_of(X, y, settings)
+    if isinstance(rows, RowsInMemory) and rows.stored is not None and settings.multiplicity is None:
+        rows.merged = MergedRows(rows.stored, rows.y, settings, rows.n_entries)
+    return rows

@@ -64,6 +64,14 @@ class Pass:
     #: What cannot be had of wide sparse rows, as this pass makes rows dense; empty for a pass that does not.
     makes_rows_dense: ClassVar[str] = ""
 
+    @property
+    def multiplies_rows(self) -> bool:
+        """Whether it may read one row in place of several identical records, and takes that much less time.
+
+        Its sums count a row as often; what it finds for each row is for passes over the same rows.
+        """
+        return False
+
     @classmethod
     def arguments(cls) -> tuple[str, ...]:
         """Names of the kernel's arguments."""
@@ -108,6 +116,11 @@ class ClippedGradientSum(Pass):
     clip_norms: Any = None
     keep_predictions: bool = False
 
+    @property
+    def multiplies_rows(self) -> bool:
+        """Without a batch."""
+        return self.batch is None
+
     def over_part(self, here: slice) -> ClippedGradientSum:
         """The same over consecutive records, which do not live long enough to keep predictions."""
         batch = None if self.batch is None else share_of(self.batch, here)
@@ -126,6 +139,11 @@ class ClippedGradientSums(Pass):
     grids: Array
     folds: NDArray[np.int32] | None
     left_out: NDArray[np.int32]
+
+    @property
+    def multiplies_rows(self) -> bool:
+        """Without folds."""
+        return self.folds is None
 
     def over_part(self, here: slice) -> ClippedGradientSums:
         """The same over consecutive records."""
@@ -196,6 +214,7 @@ class ClippedLossSums(Pass):
     steps: Array
     clip: float
     grid: float
+    multiplies_rows = True
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -209,6 +228,7 @@ class CoordinateLossSums(Pass):
     stride: float
     clip: float
     grid: float
+    multiplies_rows = True
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -216,6 +236,11 @@ class RowsCountedOnce(Pass):
     """A pass whose kernel counts each row, or each of a batch, once, whatever its multiplicity."""
 
     batch: Integers | None = field(default=None, kw_only=True)
+
+    @property
+    def multiplies_rows(self) -> bool:
+        """By binary digits: no more rows are read than there are records."""
+        return self.batch is None
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
         """Sums over batches of rows, by the binary digits of their multiplicities."""
@@ -335,6 +360,7 @@ class ImageNorms(PerRow):
     displacement: float
     largest: float
     smallest: float
+    multiplies_rows = True
 
     @classmethod
     def arguments(cls) -> tuple[str, ...]:

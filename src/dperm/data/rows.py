@@ -123,6 +123,16 @@ def is_source(X: Any) -> TypeGuard[RowSource]:
     return callable(getattr(type(X), "rows", None))
 
 
+class Merged(Protocol):
+    """Identical records as one row; see `MergedRows`."""
+
+    def expect(self, passes: int) -> None:
+        """Let it know that so many passes are to come."""
+
+    def rows_for(self, pass_: Pass) -> RowsInMemory | None:
+        """The rows that a pass may read in place of all."""
+
+
 class RowsInMemory:
     """What `Rows` that hold all targets and norms have in common, beside the compiled kernels."""
 
@@ -133,6 +143,10 @@ class RowsInMemory:
     reads_whole_rows = True
     #: Whether there is a kernel for gradient sums at several weights.
     several_models_at_once = True
+    #: The matrix as it was given, where its rows can be taken one by one.
+    stored: Any = None
+    #: What may be read in place of these; None where each row may stand for several records already.
+    merged: Merged | None = None
     _multiplicity: Multiplicity | None = None
 
     def stand_for(self, multiplicity: Multiplicity | None) -> None:
@@ -151,7 +165,8 @@ class RowsInMemory:
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
         """Make a pass."""
-        return pass_.over_rows(self, n_threads)
+        merged = None if self.merged is None else self.merged.rows_for(pass_)
+        return pass_.over_rows(self, n_threads) if merged is None else merged.run(pass_, n_threads)
 
     def finite_targets(self) -> tuple[Integers, Integers]:
         """Targets of the finite rows, which are whole numbers, and how many records have them."""

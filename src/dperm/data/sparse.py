@@ -77,7 +77,9 @@ def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatr
     matrix = as_csr(X)
     source = _source(matrix)
     kinds = SparseMatrixRows, SparseSoftmaxRows
-    return matrix_rows(source, y, settings, lambda row: matrix[[row]].toarray()[0], kinds)
+    rows = matrix_rows(source, y, settings, lambda row: matrix[[row]].toarray()[0], kinds)
+    rows.stored = matrix
+    return rows
 
 
 def as_csr(X: Any, *, warn: bool = True) -> Any:

@@ -225,7 +225,9 @@ class TabularMatrix:
         source = TabularSource(
             self.numeric, self.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
         )
-        return matrix_rows(source, y, settings, lambda row: self[row : row + 1].to_dense()[0])
+        rows = matrix_rows(source, y, settings, lambda row: self[row : row + 1].to_dense()[0])
+        rows.stored = self
+        return rows
 
     def __matmul__(self, weights: ArrayLike) -> NDArray[np.float64]:
         """``to_dense() @ weights`` but for rounding; nothing of the dense matrix's size is made.

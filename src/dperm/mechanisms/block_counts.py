@@ -12,7 +12,7 @@ LARGEST_THRESHOLD = 1 << 59
 
 _DIGITS = 32  # of 32 bits each: LAZY_UNIFORM_DIGITS of the samplers
 _BITS = 32 * _DIGITS
-_LARGEST_LOG2_BLOCK = 10
+_LARGEST_LOG2_BLOCK = 32
 _FEWEST_COUNTS = 16  # that the sampler looks through at first
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,9 @@ from dperm.mechanisms.sampling import poisson_sample
 
 Indices = NDArray[np.int64]
 
-# Poisson samples are drawn for that many records at a time: 10 milliseconds.
-_RECORDS_PER_DRAW = 1 << 24
+# Poisson samples are drawn for several steps together, which may take that long: 10 milliseconds, in units of
+# the time of reading one entry of the matrix.
+_WORK_PER_DRAW = 1 << 23
 
 
 class UniformBatches:
@@ -38,11 +40,12 @@ class PoissonBatches:
 
     def __init__(self, bits: RandomBits, n: int, rate: float | Fraction) -> None:
         self._bits, self._n, self._rate = bits, n, rate
-        self.work_per_step = n // 2 + 1
+        # Bits for every record, or at small rates for those that are in; see `poisson_sample`.
+        self.work_per_step = math.ceil(n * min(0.5, 16.0 * rate)) + 1
 
     def take(self, steps: int) -> tuple[Indices, Indices]:
         """Return the next batches."""
-        per_draw = max(1, _RECORDS_PER_DRAW // self._n)
+        per_draw = max(1, min(_WORK_PER_DRAW // self.work_per_step, ((1 << 62) - 1) // self._n))
         orders, counts = [], []
         for first in range(0, steps, per_draw):
             count = min(per_draw, steps - first)

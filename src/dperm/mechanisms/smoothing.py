@@ -70,7 +70,7 @@ def laplacian_smoothing(
     if sigma == 0.0:
         return values.copy()
     for ring in axis if isinstance(axis, Sequence) else (axis,):
-        rows = np.ascontiguousarray(np.moveaxis(values, ring, -1))
+        rows = np.ascontiguousarray(values.swapaxes(ring, -1))
         flat = smooth_rows(rows.reshape(-1, rows.shape[-1]), sigma, threads_for(n_threads, rows.size))
-        values = np.moveaxis(flat.reshape(rows.shape), -1, ring)
+        values = flat.reshape(rows.shape).swapaxes(ring, -1)
     return np.ascontiguousarray(values)

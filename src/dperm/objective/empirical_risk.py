@@ -13,7 +13,7 @@ from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.data.inputs import rows_of_input
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import GradientSum, Pass
-from dperm.data.rows import RowSettings, RowSource
+from dperm.data.rows import RowSettings, RowsInMemory, RowSource
 from dperm.data.targets import Targets
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
@@ -172,6 +172,12 @@ class EmpiricalRisk:
         return gradient
 
     # -- passes --------------------------------------------------------------------------------------
+
+    def expect_passes(self, count: int) -> None:
+        """Tell that so many passes over all records are to come: it may pay to merge identical ones first."""
+        merged = self._rows.merged if isinstance(self._rows, RowsInMemory) else None
+        if merged is not None:
+            merged.expect(count)
 
     def _run(self, pass_: Pass, n_models: int = 1) -> Any:
         """Make a pass over all records."""

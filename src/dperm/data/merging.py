@@ -1,0 +1,77 @@
+"""Identical records merged on the way, once passes over them have taken as long as that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.data.aggregation import aggregate
+from dperm.data.multiplicity import Multiplicity
+from dperm.data.passes import Pass
+from dperm.data.rows import RowSettings, RowsInMemory
+from dperm.data.sources import rows_of
+
+# To merge takes about as long as so many passes: whoever waits for them first loses half at most.
+_PASSES_BEFORE = 16
+_PASSES_AHEAD = 4 * _PASSES_BEFORE  # for which nobody waits
+_LOOKED_AT = 1024  # records: the whole data repeat no less than a sample of them does
+_FEWEST_RECORDS = _PASSES_BEFORE * _LOOKED_AT
+_WORTH_WHILE = 0.25  # of the records, which passes then need not read
+_MOST_NUMBERS = 1 << 27  # of the copy: 1 GiB
+
+
+class MergedRows:
+    """Identical records as one row that is counted as often, as soon as it pays.
+
+    A pass over them gives the sums of a pass over the records, bit for bit. How long it takes tells how many
+    are identical, as the time of any fit tells how many there are.
+
+    Parameters
+    ----------
+    matrix : ndarray, TabularMatrix or CSR matrix
+    y : ndarray
+        Targets as the kernels take them.
+    settings : RowSettings
+        Of the records.
+    n_entries : int
+        Numbers that are kept of the matrix.
+    """
+
+    def __init__(self, matrix: Any, y: NDArray[Any], settings: RowSettings, n_entries: int) -> None:
+        self._matrix, self._y, self._settings, self._n_entries = matrix, y, settings, n_entries
+        self._passes_left = _PASSES_BEFORE if len(y) >= _FEWEST_RECORDS else -1
+        self._rows: RowsInMemory | None = None
+
+    def expect(self, passes: int) -> None:
+        """Do not wait, if many passes are to come."""
+        if self._passes_left > 0 and passes >= _PASSES_AHEAD:
+            self._passes_left = 0
+
+    def rows_for(self, pass_: Pass) -> RowsInMemory | None:
+        """None for a pass that is to read all records."""
+        if not pass_.multiplies_rows:
+            return None
+        if self._passes_left > 0:
+            self._passes_left -= 1
+        elif self._passes_left == 0:
+            self._passes_left = -1
+            self._rows = self._merged()
+        norms = getattr(pass_, "clip_norms", None)  # of the rows that were there when they were found
+        known_for_others = self._rows is not None and norms is not None and len(norms) != self._rows.n_stored
+        return None if known_for_others else self._rows
+
+    def _merged(self) -> RowsInMemory | None:
+        n = len(self._y)
+        sample = np.arange(0, n, n // _LOOKED_AT)
+        different = len(aggregate(self._matrix[sample], self._y[sample], n_threads=1)[1]) / sample.size
+        if different > 1.0 - _WORTH_WHILE or different * self._n_entries > _MOST_NUMBERS:
+            return None
+        try:
+            X, y, counts = aggregate(self._matrix, self._y, n_threads=self._settings.n_threads)
+            rows = rows_of(X, y, replace(self._settings, multiplicity=Multiplicity(counts)))
+        except MemoryError:  # the fit has been paid for, and can do without
+            return None
+        return cast(RowsInMemory, rows)

@@ -1,0 +1,191 @@
+"""Identical records that are merged on the way: when, and that no sum notices."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from dperm import Objective
+from dperm.algorithms import dp_sgd, noisy_gd, preconditioned_gd
+from dperm.data import merging
+from dperm.losses import Softmax
+from dperm.mechanisms.batches import SecretBatches
+from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.release import release_without_privacy
+from dperm.private_values.linear_map import LinearMap
+from reference.tabular_data import random_table
+
+N, KINDS, WIDTH, CLIP = 17_000, 300, 6, 0.5
+
+
+def records(kind, n=N, kinds=KINDS):
+    """`n` records, at most 2 * `kinds` different ones."""
+    rng = np.random.default_rng(0)
+    rows, y = rng.integers(0, kinds, n), rng.choice([-1.0, 1.0], n)
+    if kind == "table":
+        return random_table(kinds, [0, 3, 0, 5])[rows], y
+    x = rng.normal(size=(kinds, WIDTH)).astype("f4" if kind == "float32" else "f8")
+    if kind == "sparse":
+        return scipy.sparse.csr_array(np.maximum(x, 0.0))[rows], y
+    return x[rows], y
+
+
+def pair(kind, loss="logistic", **settings):
+    """The same objective twice: one whose records are merged at once, and one that reads them all."""
+    X, y = records(kind)
+    y = np.abs(y) if isinstance(loss, Softmax) else y
+    merged, plain = (Objective(loss, X, y, row_norm=2.0, fit_intercept=True, **settings) for _ in range(2))
+    merged.expect_passes(1000)
+    plain._rows.merged = None
+    return merged, plain
+
+
+def is_merged(objective):
+    return objective._rows.merged._rows is not None
+
+
+def assert_same(merged, plain, sums):
+    assert release_without_privacy(sums(merged)).tobytes() == release_without_privacy(sums(plain)).tobytes()
+
+
+def sums_of(objective):
+    """Every private sum over all records of an objective with one prediction."""
+    w = np.linspace(-1.0, 1.0, objective.dimension)
+    matrix = LinearMap.rounding(np.diag(np.linspace(0.5, 2.0, objective.dimension)))
+    return {
+        "gradients": lambda o: o.clipped_gradient_sum(w, CLIP),
+        "gradients, kept predictions": lambda o: o.clipped_gradient_sum(w, CLIP, keep_predictions=True),
+        "losses along a line": lambda o: o.clipped_loss_sums(w, w, [0.0, 0.1, 0.7], 1.5),
+        "gradients of two models": lambda o: o.clipped_gradient_sums([w, -w], CLIP),
+        "gradients of two models on folds": lambda o: o.clipped_gradient_sums(
+            [w, -w], CLIP, folds=np.arange(N) % 2, left_out=[0, 1]
+        ),
+        "losses along the axes": lambda o: o.coordinate_loss_sums(w, 0.1, 1.5),
+        "outer products": lambda o: o.gram_sum(),
+        "second derivatives": lambda o: o.hessian_sum(w, 0.3),
+        "moments": lambda o: o.moment_sums(1.0),
+        "gradients in other coordinates": lambda o: o.mapped_gradient_sum(w, CLIP, matrix),
+        "a batch": lambda o: o.clipped_gradient_sum(
+            w, CLIP, rows=next(SecretBatches("poisson", random_bits(1), 100, N))
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "table", "sparse"])
+def test_every_sum_is_the_same(kind):
+    merged, plain = pair(kind)
+    for name, sums in sums_of(plain).items():
+        assert_same(merged, plain, sums)
+        assert is_merged(merged), name
+    assert merged._rows.merged._rows.n_stored <= 2 * KINDS
+    assert merged._rows.n_rows == N
+
+
+def test_softmax_sums_are_the_same():
+    merged, plain = pair("float64", Softmax(2))
+    w = np.linspace(-1.0, 1.0, plain.dimension).reshape(plain.shape)
+    assert_same(merged, plain, lambda o: o.clipped_gradient_sum(w, CLIP))
+    assert_same(merged, plain, lambda o: o.clipped_loss_sums(w, w, [0.0, 0.3], 1.5))
+    assert is_merged(merged)
+
+
+def test_records_that_do_not_count_still_do_not():
+    X, y = records("float64")
+    X[::7] = np.nan
+    y[::5] = np.inf
+    objective = Objective("huber", X, y, row_norm=2.0, non_finite="zero")
+    before = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    objective.expect_passes(1000)
+    assert_same(objective, objective, lambda o: o.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    assert is_merged(objective)
+    after = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    assert before.tobytes() == after.tobytes()
+
+
+def test_norms_that_were_found_before_are_for_all_records():
+    """Of gradients in the coordinates of a matrix: the objective keeps them from sum to sum."""
+    merged, plain = pair("float64")
+    merged._rows.merged._passes_left = 3
+    in_other_coordinates = sums_of(plain)["gradients in other coordinates"]
+    for _ in range(5):
+        assert_same(merged, plain, in_other_coordinates)
+    assert is_merged(merged)
+    assert_same(merged, plain, sums_of(plain)["gradients"])
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd])
+def test_fits_are_the_same(algorithm):
+    merged, plain = pair("table")
+    merged._rows.merged._passes_left = 16
+    settings = {"steps": merging._PASSES_AHEAD, "random_state": 1}
+    with pytest.warns(UserWarning, match="random_state"):
+        coefs = [algorithm(each, 1.0, 1e-6, **settings).coef for each in (merged, plain)]
+    assert is_merged(merged)
+    assert coefs[0].tobytes() == coefs[1].tobytes()
+
+
+def make_passes(objective, count):
+    for _ in range(count):
+        objective.clipped_gradient_sum(np.zeros(objective.shape), CLIP)
+
+
+def test_merging_waits_for_passes_over_all_records():
+    objective = Objective("logistic", *records("float64"), row_norm=2.0)
+    objective.expect_passes(merging._PASSES_AHEAD - 1)
+    batches = SecretBatches("poisson", random_bits(1), 100, N)
+    for _ in range(2 * merging._PASSES_BEFORE):
+        objective.clipped_gradient_sum(np.zeros(WIDTH), CLIP, rows=next(batches))
+    make_passes(objective, merging._PASSES_BEFORE)
+    assert not is_merged(objective)
+    make_passes(objective, 1)
+    assert is_merged(objective)
+
+
+def test_steps_on_batches_are_no_passes():
+    objective = Objective("logistic", *records("float64"), row_norm=2.0)
+    dp_sgd(objective, 1.0, 1e-6, steps=200, batch_size=100)
+    make_passes(objective, 1)
+    assert not is_merged(objective)
+
+
+@pytest.mark.parametrize(
+    ("n", "kinds"),
+    [(N, 1_000_000_000), (merging._FEWEST_RECORDS - 1, 10)],
+    ids=["different records", "few records"],
+)
+def test_what_is_not_merged(n, kinds):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, kinds, (n, 1)).astype(float), rng.choice([-1.0, 1.0], n)
+    objective = Objective("logistic", X, y, row_norm=2.0)
+    objective.expect_passes(1000)
+    make_passes(objective, 1)
+    assert not is_merged(objective)
+
+
+def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
+    merged, plain = pair("float64")
+    asked = []
+
+    def no_memory(X, y, **options):
+        asked.append(len(y))
+        if len(y) == N:
+            raise MemoryError
+        return aggregate(X, y, **options)
+
+    aggregate = merging.aggregate
+    monkeypatch.setattr(merging, "aggregate", no_memory)
+    for _ in range(2):
+        assert_same(merged, plain, sums_of(plain)["gradients"])
+    assert not is_merged(merged)
+    assert asked[1:] == [N]  # once, after the look at a part
+
+
+def test_large_copies_are_not_made(monkeypatch):
+    monkeypatch.setattr(merging, "_MOST_NUMBERS", 1000)
+    merged, plain = pair("float64")
+    assert_same(merged, plain, sums_of(plain)["gradients"])
+    assert not is_merged(merged)
+
+
+def test_rows_that_stand_for_several_records_are_merged_already():
+    X, y = records("float64")
+    assert Objective("logistic", X, y, row_norm=2.0, counts=np.full(N, 2))._rows.merged is None
