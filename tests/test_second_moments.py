@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dperm import Objective
 from dperm.errors import DataError
 from dperm.losses import Huber, SquaredError
+from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
@@ -36,7 +37,20 @@ def all_sums(objective, w, linear_map):
         objective.hessian_sum(w, 0.1),
         objective.moment_sums(1.1),
         objective.mapped_gradient_sum(w, 0.6, linear_map),
+        objective.gram_sum(scaling=scaling(objective)),
+        objective.gram_sum(target_factor=0.7, scaling=scaling(objective)),
+        objective.moment_sums(0.3, scaling=scaling(objective)),
+        objective.norm_counts(16, scaling(objective)),
+        objective.magnitude_counts(8),
     ]
+
+
+def scaling(objective, seed=0):
+    """Columns of other scales, one of them left out, and a bound that many rows exceed."""
+    rng = np.random.default_rng([seed, objective.dimension])
+    scales = 2.0 ** rng.integers(-3, 9, objective.dimension)
+    scales[rng.integers(objective.dimension)] = 0.0
+    return RowScaling(scales, 0.9 * objective.row_norm * float(np.quantile(scales, 0.8) + 0.1))
 
 
 def random_map(dimension, spread=30.0, seed=0):
@@ -67,6 +81,50 @@ def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, wid
     expected = np.append(z.sum(axis=0), (factors[:, None] * squares).sum(axis=0)).astype(float)
     weight = mean_weight(clip, ROW_NORM, math.sqrt(sums.grid))
     np.testing.assert_allclose(opened(sums) / np.repeat([weight, 1.0], d), expected, atol=2 * step)
+
+
+@dtypes
+@pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sums_in_coordinates_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, width):
+    objective, z, y, _ = ordinary(width, dtype, intercept)
+    coordinates = scaling(objective)
+    t = z * coordinates.column_scales
+    lengths = np.linalg.norm(t.astype(float), axis=1)
+    bins = np.clip(np.floor(-2 * np.log2(np.maximum(lengths, 1e-99) / coordinates.row_norm)), 0, 15)
+    edges = np.abs(bins + 2 * np.log2(np.maximum(lengths, 1e-99) / coordinates.row_norm)) < 1e-6
+    counts = opened(objective.norm_counts(16, coordinates))
+    assert np.abs(counts - np.bincount(bins.astype(int), minlength=16)).sum() <= 2 * edges.sum()
+    t *= np.minimum(1.0, coordinates.row_norm / np.maximum(lengths, 1e-99))[:, None]
+    n, d = t.shape
+    step = 2.0**-18 * n * d * coordinates.row_norm
+    gram = symmetric_matrix(opened(objective.gram_sum(target_factor=2.0, scaling=coordinates)), target=True)
+    np.testing.assert_allclose(gram[:-1, :-1], (t.T @ t).astype(float), atol=2 * step * coordinates.row_norm)
+    np.testing.assert_allclose(gram[:-1, -1], (2 * t.T @ y).astype(float), atol=8 * max(step, 2.0**-16 * n))
+    sums = objective.moment_sums(1e9, scaling=coordinates)
+    expected = np.append(t.sum(axis=0), (t**2).sum(axis=0)).astype(float)
+    weight = mean_weight(coordinates.row_norm**2, coordinates.row_norm, math.sqrt(sums.grid))
+    tolerance = 2 * step * (1 + coordinates.row_norm)
+    np.testing.assert_allclose(opened(sums) / np.repeat([weight, 1.0], d), expected, atol=tolerance)
+
+
+@dtypes
+@pytest.mark.parametrize("width", WIDTHS)
+def test_magnitudes_are_counted_by_powers_of_4(instruction_set, dtype, width):
+    rng = np.random.default_rng(width)
+    x = (4.0 ** rng.uniform(-12, 0.5, (300, width)) * rng.choice([-1, 0, 1], (300, width))).astype(dtype)
+    x[0], x[1] = 0.25, 0.0  # on an edge, and nothing
+    row_norm = 2.0 * math.sqrt(width)
+    objective = Objective("logistic", x, np.ones(300, dtype), row_norm=row_norm, fit_intercept=True)
+    z = np.abs(numpy_kernels.scaled_rows(x, True, row_norm)[:, :width].astype(float)) / row_norm
+    with np.errstate(divide="ignore"):
+        places = np.where(z > 0, np.maximum(np.floor(-np.log2(z) / 2 + 1e-9), 0), 99)
+    counted = places < 8
+    weights = 1 / np.sqrt(np.maximum(counted.sum(axis=1), 1))
+    expected = np.array([(weights[:, None] * (places == k)).sum(axis=0) for k in range(8)]).T
+    counts = opened(objective.magnitude_counts(8))
+    assert (counts <= expected + 1e-9).all()  # rounded down
+    np.testing.assert_allclose(counts, expected, atol=300 * 2.0**-12)
 
 
 @dtypes
@@ -117,7 +175,7 @@ def test_instruction_sets_threads_and_order_do_not_change_a_bit(keep_instruction
     def sums_of(rows, labels, threads):
         keywords = {"fit_intercept": True, "n_threads": threads, "non_finite": "zero"}
         sums = all_sums(Objective("logistic", rows, labels, **keywords), w[: width + 1], linear_map)
-        return np.concatenate([each._integers for each in sums])
+        return np.concatenate([each._integers.ravel() for each in sums])
 
     ways = [(x, y, 1), (x, y, 3), (x[order], y[order], 2)]
     results = np.concatenate(on_each_instruction_set(lambda: [sums_of(*way) for way in ways]))
@@ -170,6 +228,12 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     share(objective.moment_sums(data.draw(st.sampled_from([0.1, 0.5, 1.0])) * row_norm**2))
     clip = data.draw(st.sampled_from([0.01, 1.0, 1e3])) * row_norm
     share(objective.mapped_gradient_sum(w, clip, linear_map))
+    coordinates = scaling(objective, data.draw(st.integers(0, 9)))
+    share(objective.gram_sum(scaling=coordinates))
+    share(objective.gram_sum(target_factor=row_norm, scaling=coordinates))
+    share(objective.moment_sums(0.1 * coordinates.row_norm**2, scaling=coordinates))
+    share(objective.norm_counts(16, coordinates))
+    share(objective.magnitude_counts(data.draw(st.sampled_from([1, 6, 40]))))
 
 
 @dtypes
@@ -206,6 +270,11 @@ def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(s
     w = rng.normal(size=6)
     share(difference(*(each.hessian_sum(w, 0.1) for each in pair)))
     share(difference(*(each.moment_sums(0.4) for each in pair)))
+    share(difference(*(each.gram_sum(scaling=scaling(each)) for each in pair)))
+    share(difference(*(each.norm_counts(16, scaling(each)) for each in pair)))
+    moved = share(difference(*(each.magnitude_counts(8) for each in pair)))
+    if seed >= 15:
+        assert moved > 1 - 1e-4
     opposite = Objective("logistic", rows[1][None], -np.ones(1))
     share(difference(pair[0].gram_sum(target_factor=1.0), opposite.gram_sum(target_factor=1.0)))
     share(difference(pair[0].mapped_gradient_sum(w, 0.2, random_map(6)), opposite.mapped_gradient_sum(

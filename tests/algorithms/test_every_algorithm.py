@@ -114,9 +114,10 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
     [
         ("noisy_gd", {"steps": 37}, 37),
         ("dp_newton", {"steps": 7}, 14),
-        ("preconditioned_gd", {"steps": 37, "moments": "gram"}, 38),
-        ("preconditioned_gd", {"steps": 37, "moments": "columns"}, 38),
-        ("preconditioned_gd", {"steps": 37, "moments": "none"}, 37),
+        ("preconditioned_gd", {"steps": 37, "moments": "gram", "learn_scales": False}, 38),
+        ("preconditioned_gd", {"steps": 37, "moments": "columns", "learn_scales": False}, 38),
+        ("preconditioned_gd", {"steps": 37, "moments": "none", "learn_scales": False}, 37),
+        ("preconditioned_gd", {"steps": 37, "moments": "gram", "learn_scales": True}, 41),
         ("sufficient_statistics", {}, 1),
     ],
 )

@@ -13,6 +13,7 @@ from dperm.data.columns import ColumnsMatrix
 from dperm.data.passes import Predictions
 from dperm.errors import DataError
 from dperm.losses import SquaredError
+from dperm.objective.row_scaling import RowScaling
 from dperm.private_values.linear_map import LinearMap
 from reference import clusters
 from reference.awkward_arrays import memory_mapped
@@ -104,6 +105,10 @@ def image(d):
     return LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
 
 
+def scaling(d):
+    return RowScaling(2.0 ** np.arange(-d // 2, d - d // 2).clip(-3, 6), 1.5)
+
+
 def mapped_gradient(o, w):
     return o.mapped_gradient_sum(w, 0.3, image(o.dimension))
 
@@ -125,6 +130,10 @@ OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "gram": lambda o, w: o.gram_sum(),
     "hessian": lambda o, w: o.hessian_sum(w),
     "moments": lambda o, w: o.moment_sums(0.7),
+    "gram in coordinates": lambda o, w: o.gram_sum(scaling=scaling(o.dimension)),
+    "moments in coordinates": lambda o, w: o.moment_sums(0.7, scaling=scaling(o.dimension)),
+    "norms": lambda o, w: o.norm_counts(8, scaling(o.dimension)),
+    "magnitudes": lambda o, w: o.magnitude_counts(6),
     "mapped gradient": mapped_gradient,
     "mapped gradient with kept lengths": mapped_gradient,
 }

@@ -144,6 +144,18 @@ static void run_moments(const struct passes *passes) {
     pass.kind = PASS_moment_sums;
     pass.clip = 0x1p30;
     run_one(passes, &rows, "moments", pass);
+    pass.column_scales = random_doubles(passes->program, d);
+    run_one(passes, &rows, "moments in coordinates", pass);
+    pass.kind = PASS_gram_sum;
+    run_one(passes, &rows, "products in coordinates", pass);
+    pass.kind = PASS_norm_counts;
+    pass.n_bins = 9;
+    run_one(passes, &rows, "norms counted", pass);
+    pass.kind = PASS_magnitude_counts;
+    pass.grid = 0x1p-12;
+    run_one(passes, &rows, "magnitudes counted", pass);
+    pass.grid = 0x1p-19;
+    pass.column_scales = NULL;
     pass.kind = PASS_norms_through;
     pass.matrix = matrix;
     pass.n_out = n_out;

@@ -249,8 +249,11 @@ class _Noise:
         """Before the charge, on a budget of its own."""
         whole, budget = fit.budget(), fit.budget()
         shares = (schedule.column_share, schedule.norm_share, schedule.label_share)
+        shares = (*shares, schedule.share if schedule.moments != "none" else 0.0)
+        if not sum(shares) < 1.0:
+            raise ValueError(f"the shares of scales and moments must leave some for gradients, got {shares}")
         multipliers = [0.0] * 4
-        for k, share in enumerate((*shares, schedule.share if schedule.moments != "none" else 0.0)):
+        for k, share in enumerate(shares):
             if share > 0.0:
                 multipliers[k] = gaussian_noise_multiplier(whole.share(1, share), "gdp")
                 budget.spend(GaussianRelease(multipliers[k]))

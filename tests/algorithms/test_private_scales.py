@@ -1,0 +1,112 @@
+"""Scales that a fit learns before it descends: which, from how much, and what they are good for."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dperm import Objective
+from dperm.accounting import Ledger, gdp_mu
+from dperm.accounting.neighbours import Neighbours
+from dperm.algorithms import nonprivate, preconditioned_gd
+from dperm.algorithms.private_scales import scale_shares
+from dperm.algorithms.problem import PublicProblem
+from dperm.losses import Hinge, Huber, Logistic, Pinball
+from dperm.mechanisms.hooks import watch_releases
+
+
+def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
+    """Rows of norm about 1, every third column shrunk, labels of a noisy rule."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) / math.sqrt(d)
+    margin = 6.0 * (X @ rng.normal(size=d))
+    margin += np.quantile(-margin, positives)
+    y = np.where(margin + rng.logistic(size=n) > 0.0, 1.0, -1.0)
+    X[:, ::3] /= shrunk
+    return Objective("logistic", X, y, row_norm=2.0 * loose, fit_intercept=True, n_threads=1)
+
+
+def excess(objective, **settings):
+    """Risk above the optimum, mean of three runs."""
+    risks = [
+        objective.value(preconditioned_gd(objective, 0.5, 1e-6, random_state=s, **settings).coef)
+        for s in range(3)
+    ]
+    return np.mean(risks) - objective.value(nonprivate(objective).coef)
+
+
+@pytest.mark.parametrize(
+    ("loss", "intercept", "n", "expected"),
+    [
+        (Logistic(), True, 10**5, (0.04, 0.02, 0.01)),
+        (Logistic(), False, 10**5, (0.04, 0.02, 0.0)),
+        (Hinge(), True, 10**5, (0.04, 0.02, 0.0)),
+        (Huber(target_bound=1.0), True, 10**5, (0.04, 0.02, 0.0)),
+        (Pinball(0.9, target_bound=1.0), True, 10**5, (0.0, 0.02, 0.0)),
+        (Logistic(), True, 600, (0.0, (1 / 3) ** 2, 0.0)),
+        (Logistic(), True, 100, (0.0, 0.15, 0.0)),
+    ],
+)
+def test_shares_follow_from_public_numbers(loss, intercept, n, expected):
+    problem = PublicProblem(n, 21, 0.1, loss, 1.0, intercept=intercept)
+    shares = scale_shares(problem)
+    assert (shares.column_share, shares.norm_share, shares.label_share) == pytest.approx(expected)
+    assert not any(scale_shares(problem, learn=False).chosen.values())
+    forced = scale_shares(problem, learn=True)
+    assert forced.column_share > 0.0
+    assert (forced.label_share > 0.0) == (intercept and loss.name == "logistic")
+
+
+def test_a_loose_row_norm_costs_little():
+    tight, loose = labelled(), labelled(loose=10.0)
+    assert excess(loose) < 1.5 * excess(tight) + 1e-4
+    assert excess(loose, learn_scales=False) > 3.0 * excess(loose)
+
+
+def test_columns_far_below_the_bound_are_learned():
+    objective = labelled(shrunk=30.0)
+    assert excess(objective) < 0.5 * excess(objective, learn_scales=False)
+
+
+def test_rare_labels_start_from_their_log_odds():
+    objective = labelled(positives=0.02)
+    first = preconditioned_gd(objective, 1.0, 1e-6, steps=1, step_size=1e-6, tail=0.5, random_state=0).coef[
+        -1
+    ]
+    assert first == pytest.approx(math.log(0.02 / 0.98), abs=0.7)
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+def test_what_is_released_has_the_noise_that_is_stated(neighbors):
+    """Sensitivities by hand, and noise in proportion to one over the root of a share."""
+    seen = []
+
+    def watch(releaser, method, private, multiplier, *args, **kwargs):
+        seen.append((private.sensitivity(neighbors), multiplier))
+        return method(releaser, private, multiplier, *args, **kwargs)
+
+    with watch_releases(watch):
+        preconditioned_gd(labelled(), 1.0, 1e-6, neighbors=neighbors, steps=5, random_state=0)
+    sensitivities, multipliers = np.array(seen[:3]).T
+    of_counts = math.sqrt(2.0) if neighbors == "replace_one" else 1.0
+    np.testing.assert_allclose(sensitivities, [of_counts, of_counts, of_counts**2])
+    np.testing.assert_allclose(multipliers**-2.0, gdp_mu(1.0, 1e-6) ** 2 * np.array([0.04, 0.02, 0.01]))
+
+
+def test_relations_and_settings_are_checked_before_the_charge():
+    ledger = Ledger(1.0, 1e-6)
+    objective = Objective("hinge", np.eye(3), np.ones(3), fit_intercept=True)
+    with pytest.raises(ValueError, match="label_share must be 0"):
+        preconditioned_gd(objective, 1.0, 1e-6, label_share=0.1, ledger=ledger)
+    for bad in ("yes", 1, 0.5):
+        with pytest.raises(ValueError, match="learn_scales must be"):
+            preconditioned_gd(objective, 1.0, 1e-6, learn_scales=bad, ledger=ledger)
+    with pytest.raises(ValueError, match="shares of scales"):
+        preconditioned_gd(objective, 1.0, 1e-6, column_share=0.6, norm_share=0.6, ledger=ledger)
+    assert ledger.spent == 0
+
+
+def test_replacing_a_record_halves_the_signal_of_scales():
+    one = PublicProblem(10**4, 20, 0.2, Logistic(), 1.0, neighbors=Neighbours.REPLACE_ONE).per_record()
+    other = PublicProblem(10**4, 20, 0.1, Logistic(), 1.0)
+    assert scale_shares(one) == scale_shares(other)
