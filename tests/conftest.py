@@ -1,3 +1,8 @@
+import os
+
+# Before anything loads OpenMP: the workers share the cores, which a thread that spins while it waits keeps.
+os.environ["OMP_WAIT_POLICY"] = "passive"
+
 import pytest
 from hypothesis import settings
 
