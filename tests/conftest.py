@@ -1,7 +1,8 @@
 import os
 
-# Before anything loads OpenMP: the workers share the cores, which a thread that spins while it waits keeps.
+# Before OpenMP and BLAS are loaded: threads that spin while they wait keep the cores from the other workers.
 os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import pytest
 from hypothesis import settings
