@@ -4,10 +4,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
 if [ -z "${DPERM_DATA:-}" ] && [ -d "$CI_ROOT/../shared/data" ]; then
     export DPERM_DATA="$CI_ROOT/../shared/data"
 fi
-# A compiler cache is used where there is one.
-if [ -d /usr/lib/ccache ]; then export PATH=/usr/lib/ccache:$PATH; fi
+# Found first where it is installed: the package is built several times.
+export PATH=/usr/lib/ccache:$PATH
 
 part() { printf -- '-- %s (%ss)\n' "$*" "$SECONDS"; }
+
+# A compiler cache, and a compiler and an emulator for ARM, on a machine of Debian's kind that lacks them.
+need_compilers() {
+    command -v ccache >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null &&
+        command -v qemu-aarch64 >/dev/null && return
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+    (apt-get update && apt-get install -y --no-install-recommends ccache gcc-aarch64-linux-gnu \
+        libc6-dev-arm64-cross qemu-user) >"$CI_WORK/apt.log" 2>&1 || tail -3 "$CI_WORK/apt.log"
+}
 
 # A command of the README as it stands: the block of code after the comment <!-- NAME -->.
 readme_command() { sed -n "/^<!-- $1 -->/,/^\`\`\`\$/p" README.md | sed '1,2d;$d'; }
@@ -17,6 +26,7 @@ python=$CI_WORK/tree/.venv/bin/python
 need_package() {
     [ -x "$python" ] && (cd / && "$python" -c 'import dperm, pytest, pandas' 2>/dev/null) && return
     part "build the package"
+    need_compilers
     python3 -m venv .venv
     "$python" -m pip install '.[test]'
 }
@@ -30,10 +40,11 @@ need_tools() {
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 # Run a function beside what follows; `finish` waits, prints what it said and fails if it failed.
-beside() { ("$1") >"$CI_WORK/$1.log" 2>&1 & eval "pid_$1=$!"; }
+declare -A running
+beside() { ("$@") >"$CI_WORK/${*//\//-}.log" 2>&1 & running[$*]=$!; }
 finish() {
-    local pid="pid_$1" status=0
-    wait "${!pid}" || status=$?
-    part "$1" && cat "$CI_WORK/$1.log"
+    local status=0
+    wait "${running[$*]}" || status=$?
+    part "$*" && cat "$CI_WORK/${*//\//-}.log"
     return "$status"
 }

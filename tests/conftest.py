@@ -1,3 +1,9 @@
+import os
+
+# Before OpenMP and BLAS are loaded: threads that spin while they wait keep the cores from the other workers.
+os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import pytest
 from hypothesis import settings
 

@@ -1,6 +1,7 @@
 """What adds up in a ledger: mu^2 or rho, slack and pure epsilon, of one neighbouring relation."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ def make(request, tmp_path):
     return lambda *budget, **terms: open_ledger(tmp_path / "budget.db", "data", *budget, **terms)
 
 
+@cache
 def sampled(slack):
     """Cost of a run of private gradient descent with secret batches."""
     mu = approximate_gdp(2.0, slack, batch_size=10, n_samples=1000, steps=100)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def splits():
     """Objective, test rows and labels of two random 80/20 splits."""
-    data = dperm.datasets.load("adult", dense=True)
+    data = dperm.datasets.load("adult")
     made = []
     for seed in range(2):
         X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=seed)

@@ -2,6 +2,7 @@
 
 import math
 import signal
+from functools import cache
 
 import numpy as np
 import pytest
@@ -218,6 +219,7 @@ DEFAULT_PROBLEMS = {
 }
 
 
+@cache
 def default_problem(loss, n=2000):
     """An objective, and its excess loss as a share of what there is to gain over w = 0."""
     rng = np.random.default_rng(0)

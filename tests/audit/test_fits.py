@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,7 +133,9 @@ def test_data_from_elsewhere_are_refused():
 class TestSampledSums:
     """The observer of a sum over a secret batch."""
 
-    def ratios(self, relation, own_first, runs=1500):
+    @staticmethod
+    @cache
+    def ratios(relation, own_first, runs=1500):
         """Log-likelihood ratios of one release with much signal."""
         pair = worst_case_neighbours(n=20, d=3, relation=relation)
         fit = fits.Transcript(

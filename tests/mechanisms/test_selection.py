@@ -105,7 +105,7 @@ def test_moving_one_of_many_tied_scores_for_a_pure_guarantee(name):
 @pytest.mark.parametrize("scores", [[0], [0, 0, 0], [3, 0, 1, 5], [0, 2, 2, 0, 7, 1]])
 def test_distribution_of_the_pure_mechanisms(name, scores, rate):
     bits = random_bits(4)
-    chosen = [PURE[name](bits, scores, rate) for _ in range(30_000)]
+    chosen = [PURE[name](bits, scores, rate) for _ in range(20_000)]
     expected = LAWS[name](scores, rate)
     assert sum(expected) == pytest.approx(1, abs=1e-12)
     assert_fits(np.bincount(chosen, minlength=len(scores)), expected)

@@ -18,9 +18,14 @@ def cluster_of_processes(n_workers=2, default=True):
     from distributed import Client, LocalCluster
 
     settings = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True}
-    # Else a worker that happens to be dead 15 seconds after it died before is given up.
+    options = {
+        # Else a worker that happens to be dead 15 seconds after it died before is given up.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+        # A worker that starts again finds Dask imported.
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        dask.config.set(options),
         LocalCluster(**settings, dashboard_address=None, silence_logs=50) as cluster,
         Client(cluster, set_as_default=default) as client,
     ):

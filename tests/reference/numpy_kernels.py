@@ -188,10 +188,10 @@ def clipped_loss_sums(loss, x, y, w, direction, steps, clip, *, intercept, row_n
 
 def coordinate_loss_sums(loss, x, y, w, stride, clip, *, intercept, row_norm):
     """Changes of loss at w + stride e_j, w - stride e_j and w, kept within clip/2, from -clip/2 on."""
-    keywords = {"intercept": intercept, "row_norm": row_norm}
-    base, counts = losses(loss, x, y, w, **keywords), _counts(x, y)
-    axes = stride * np.eye(len(w), dtype=WIDE)
-    points = [*(np.asarray(w, WIDE) + axes), *(np.asarray(w, WIDE) - axes), np.asarray(w, WIDE)]
+    rows, counts = scaled_rows(x, intercept, row_norm), _counts(x, y)
+    targets = np.where(np.isfinite(y), y, 0).astype(WIDE)[:, None]
+    here, moves = (rows @ np.asarray(w, WIDE))[:, None], WIDE(stride) * rows
+    at_each = VALUES[loss](np.hstack([here + moves, here - moves, here]), targets)
     half = WIDE(clip) / 2
-    changes = [np.clip(losses(loss, x, y, at, **keywords) - base, -half, half) + half for at in points]
-    return np.array([np.where(counts, change, 0).sum() for change in changes])
+    changes = np.clip(at_each - VALUES[loss](here, targets), -half, half) + half
+    return np.where(counts[:, None], changes, 0).sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class Schedule:
         dataclass(kw_only=True)(cls)
 
     @classmethod
+    @functools.cache
     def declared(cls) -> dict[str, Setting[Any]]:
         """The settings by name."""
         found = {own.name: getattr_static(cls, own.name, None) for own in fields(cls)}

@@ -99,7 +99,7 @@ def unweighted_symmetric_matrix(triangle: Array) -> Array:
     """The symmetric matrix with this upper triangle."""
     width = _width(triangle.size)
     matrix = np.zeros((width, width))
-    matrix[np.triu_indices(width)] = triangle
+    matrix[np.tri(width, dtype=bool).T] = triangle
     return matrix + np.triu(matrix, 1).T
 
 
@@ -149,8 +149,9 @@ def _width(size: int) -> int:
 
 
 def _on_diagonal(width: int) -> NDArray[np.bool_]:
-    rows, columns = np.triu_indices(width)
-    return np.asarray(rows == columns)
+    rows, marks = np.arange(width), np.zeros(width * (width + 1) // 2, dtype=np.bool_)
+    marks[rows * width - rows * (rows - 1) // 2] = True
+    return marks
 
 
 def denoised(matrix: Array, noise: float) -> Array:
