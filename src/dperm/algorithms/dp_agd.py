@@ -29,7 +29,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import longest_gradient, softmax_clip
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.mechanisms.release import Releaser
@@ -110,10 +110,11 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
     bound = loss.target_bound
     longest = longest_gradient(loss, row_norm, noisy=problem.private)
-    clip = longest * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
-    loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     if loss.n_classes is not None:
         clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
+    else:
+        clip = longest * clip_share(problem, longest, 0.05)
+        loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     if not problem.private:
         loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
