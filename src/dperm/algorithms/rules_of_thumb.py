@@ -70,6 +70,11 @@ def typical_loss_at_zero(loss: Loss) -> float:
     return at_zero if at_zero < math.inf else float(loss.value(0.0, 1.0))
 
 
+def usual_loss_at_zero(loss: Loss) -> float:
+    """What the weights 0 cost a record: of a label, or of a target half as far out as may be, at most 1."""
+    return float(loss.value(0.0, min(1.0, 0.5 * loss.target_bound)))
+
+
 def exact_clip(loss: Loss, row_norm: float) -> float:
     """A clip for runs without noise: none, or for a slope without limit 20 times the one at ``w = 0``.
 
@@ -111,9 +116,8 @@ def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
     loss at 0.
     """
     problem = problem.per_record()
-    loss = problem.loss
-    at_zero = float(loss.value(0.0, min(1.0, 0.5 * loss.target_bound)))
-    ridge = problem.signal * math.sqrt(8.0 * problem.l2 * _NOISE_UNDER_RIDGE * at_zero) / longest
+    cost = _NOISE_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
+    ridge = problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
     return min(1.0, max(math.sqrt(problem.signal / 4800.0), least, ridge))
 
 
