@@ -23,7 +23,7 @@ from dperm.algorithms.output_noise import (
     publish,
     published_noise,
 )
-from dperm.algorithms.rules_of_thumb import usual_loss_at_zero
+from dperm.algorithms.rules_of_thumb import output_reach
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
 from dperm.objective.objective import Objective
@@ -50,9 +50,6 @@ class OutputPerturbationSchedule(Schedule):
     output: Setting[str] = Setting(check.one_of("last", "average"), "last")
 
 
-# Predictions of the longest row at the optimum that the default schedule is made for: log-odds, or in the
-# unit of bounded targets.
-_REACH, _REACH_PER_TARGET = 20.0, 4.0
 _MOST_STEPS = 2000
 # Without noise: gradients of records, where they are more than that, and the most steps for them.
 _EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
@@ -84,11 +81,7 @@ def output_perturbation_schedule(
     """
     c = PublicConstants.of(objective, radius=radius)
     step = 1.8 / (c.l2 + c.beta)
-    bound = objective.loss.target_bound
-    reach = _REACH_PER_TARGET * bound if bound < math.inf else _REACH
-    distance = min(reach / c.row_norm, radius)
-    if c.strong > 0.0:
-        distance = min(distance, math.sqrt(2.0 * usual_loss_at_zero(objective.loss) / c.strong))
+    distance = min(output_reach(objective.loss, c.row_norm, c.strong), radius)
 
     def risk(steps: int, step_size: float) -> float:
         descent = GradientDescent(steps, step_size, radius=radius)

@@ -75,6 +75,16 @@ def usual_loss_at_zero(loss: Loss) -> float:
     return float(loss.value(0.0, min(1.0, 0.5 * loss.target_bound)))
 
 
+def output_reach(loss: Loss, row_norm: float, strong: float) -> float:
+    """How far the optimum is taken to be from 0 where noise is added to it: less far than for noisy steps.
+
+    Log-odds of 20 for the longest row, or 4 times the bound on the targets; no further than a ridge term of
+    strength `strong` allows that costs less than the weights 0.
+    """
+    reach = (20.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
+    return min(reach, math.sqrt(2.0 * usual_loss_at_zero(loss) / strong)) if strong > 0.0 else reach
+
+
 def exact_clip(loss: Loss, row_norm: float) -> float:
     """A clip for runs without noise: none, or for a slope without limit 20 times the one at ``w = 0``.
 
