@@ -107,6 +107,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
     codes are clipped at about twice the loss of a guess. Without noise the clips are out of reach.
     """
+    problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
     bound = loss.target_bound
     longest = longest_gradient(loss, row_norm, noisy=problem.private)
@@ -115,6 +116,8 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     else:
         clip = longest * clip_share(problem, longest, 0.05)
         loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
+    # With much signal labels can be told apart far from 0, and window by window a step grows by a tenth.
+    reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     if not problem.private:
         loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
@@ -122,7 +125,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         selection_share=0.1,
         clip=clip,
         loss_clip=loss_clip,
-        step_max=(4.0 if bound == math.inf else bound) / row_norm,
+        step_max=reach / row_norm,
         growth=0.02,
         momentum=0.9,
         shrink=0.9,

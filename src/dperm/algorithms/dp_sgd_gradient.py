@@ -142,7 +142,8 @@ def _default_step_size(fit: Fit, given: DPSGDGradientArguments, batches: NoisyBa
     # Without noise the clip is far above the gradients that are met.
     met = min(longest, rules.usual_gradient(loss, row_norm)) if fit.mu == math.inf else longest
     if loss.kink_jump == 0.0:
-        met /= math.sqrt(batches.size)
+        # Records differ by less than their longest gradient allows, however far from it they are clipped.
+        met = min(met, 0.25 * rules.longest_gradient(loss, row_norm, noisy=True)) / math.sqrt(batches.size)
     reach = rules.typical_reach(loss, row_norm, given.radius, l2)
     if loss.classification and fit.mu < math.inf:
         reach = min(reach, given.radius, _NOISY_REACH / row_norm)
