@@ -119,6 +119,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     # With much signal labels can be told apart far from 0, and window by window a step grows by a tenth.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     if not problem.private:
+        reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
         splits=round(min(max(signal, 40), 1000)),
