@@ -29,7 +29,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import longest_gradient, softmax_clip
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.mechanisms.release import Releaser
@@ -107,21 +107,26 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
     codes are clipped at about twice the loss of a guess. Without noise the clips are out of reach.
     """
+    problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
     bound = loss.target_bound
     longest = longest_gradient(loss, row_norm, noisy=problem.private)
-    clip = longest * min(1.0, max(math.sqrt(signal / 4800.0), 0.05))
-    loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     if loss.n_classes is not None:
         clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
+    else:
+        clip = longest * clip_share(problem, longest, 0.05)
+        loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
+    # With much signal labels can be told apart far from 0, and window by window a step grows by a tenth.
+    reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     if not problem.private:
+        reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
         splits=round(min(max(signal, 40), 1000)),
         selection_share=0.1,
         clip=clip,
         loss_clip=loss_clip,
-        step_max=(4.0 if bound == math.inf else bound) / row_norm,
+        step_max=reach / row_norm,
         growth=0.02,
         momentum=0.9,
         shrink=0.9,

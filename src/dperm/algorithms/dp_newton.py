@@ -24,8 +24,9 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import longest_gradient
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array
 
@@ -46,6 +47,8 @@ class DPNewtonSchedule(Schedule):
     hessian : {"upper_bound", "exact"}
         The paper's QU and Hess: that of parabolas above the losses, with which no step overshoots, or the
         Hessian itself, which is faster close to the optimum and may diverge far from it.
+    tail : float
+        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
 
     steps: Setting[int] = Setting(check.step_count)
@@ -53,6 +56,10 @@ class DPNewtonSchedule(Schedule):
     shift: Setting[float] = Setting(check.positive)
     gradient_share: Setting[float] = Setting(check.share)
     hessian: Setting[str] = Setting(check.one_of("upper_bound", "exact"))
+    tail: Setting[float] = Setting(check.fraction)
+
+
+_LAST = 1e-9  # of the iterates: one
 
 
 def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
@@ -68,23 +75,25 @@ def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     signal ``k = n mu / sqrt(dimension)`` it grows further, like ``k^-2``: in steps of full length the noise
     of the gradients would carry the weights far from 0. That noise is proportional to the clip, which for
     residuals is well below the longest gradient unless there is much signal: few are that long once weights
-    fit.
+    fit. Averaged iterates have no more noise in many steps than in few, and directions of less curvature than
+    the shift need many: a third of k, from 20 to 200.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
     smoothness = loss.smoothness(row_norm)
-    steps = round(min(max(signal / 20.0, 20.0), 40.0)) if problem.private else 200
+    steps = round(min(max(signal / 3.0, 20.0), 200.0))
     gradient_share = 0.7
-    clip_share = 1.0 if loss.classification else min(1.0, max(math.sqrt(signal / 4800.0), 0.3))
+    longest = longest_gradient(loss, row_norm, noisy=problem.private)
     relative_noise = (
         math.sqrt(steps / (1.0 - gradient_share)) / signal
     )  # of a direction, times smoothness / shift
     return DPNewtonSchedule(
         steps=steps,
-        clip=longest_gradient(loss, row_norm, noisy=problem.private) * clip_share,
+        clip=longest if loss.classification else longest * clip_share(problem, longest, 0.3),
         shift=smoothness * max(0.45 * math.sqrt(relative_noise), 0.02, 150.0 / signal**2),
         gradient_share=gradient_share,
         hessian="upper_bound",
+        tail=0.5 if problem.private else _LAST,
     )
 
 
@@ -124,7 +133,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     fit.check_published("dp_newton")
     default = dp_newton_schedule(fit.problem)
     if fit.as_published:
-        default = replace(default, steps=_PUBLISHED_STEPS)
+        default = replace(default, steps=_PUBLISHED_STEPS, tail=_LAST)
     schedule = given.completed(default)
     by_trace = fit.as_published and "shift" not in given.chosen
     costs = _published_costs(fit, schedule) if fit.as_published else _costs(fit, schedule)
@@ -135,6 +144,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
 
     upper = schedule.hessian == "upper_bound"
     w = np.zeros(objective.dimension)
+    average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient
         gradient_sum = objective.clipped_gradient_sum(w, schedule.clip)
@@ -143,9 +153,10 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
         shift_of_step = _published_shift(fit, release, w, costs, upper) if by_trace else schedule.shift
         direction = objective.newton_direction(w, gradient, shift_of_step, upper=upper)
         w = w - release.gaussian_sum(direction, costs.direction)
+        average.add(w)
         fit.report(t, w, gradient=gradient, shift=shift_of_step)
     mechanism = "Newton's method, Gaussian noise on each clipped gradient sum and on each direction"
-    return fit.result(w, mechanism, n_iter=schedule.steps)
+    return fit.result(average.mean(), mechanism, n_iter=schedule.steps)
 
 
 _PUBLISHED_STEPS = 15  # with these shares, what the authors' experiments use

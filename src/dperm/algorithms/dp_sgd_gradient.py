@@ -29,11 +29,13 @@ from dperm.mechanisms.random_source import random_bits
 from dperm.objective.bounded_descent import gradient_bound
 
 # Gradient evaluations of the default schedule, in passes over the records.
-_PASSES = 20
+_PASSES = 50
 # The same without noise, where it is more: for that they are batches of 16.
 _EXACT_GRADIENTS = 2e7
-# The fewest steps that a default batch size leaves, where there are records enough.
-_LEAST_STEPS = 400
+# How far noisy steps on labels are made to go, over 1/row_norm: more, and noise costs more than it gains.
+_NOISY_REACH = 30.0
+# The most steps that a default batch size leads to.
+_MOST_STEPS = 100_000
 
 
 class DPSGDGradientArguments(NoisyDescentArguments):
@@ -42,7 +44,7 @@ class DPSGDGradientArguments(NoisyDescentArguments):
     Attributes
     ----------
     steps : int
-        T; by default 20 passes over the records, and without noise at least ``2e7`` gradients of records.
+        T; by default 50 passes over the records, and without noise at least ``2e7`` gradients of records.
     output : {"average", "last"}
         Mean of the iterates ``w_1 .. w_T`` or ``w_(T+1)``.
     """
@@ -80,9 +82,9 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     objective : Objective
         With a convex loss of a linear prediction, smooth or not.
     batch_size : int, optional
-        Records per step, a fresh set of them each time; 1 in the paper. By default the one of a few powers of
-        2 for which a bound on the risk is smallest, from public numbers, and not so many that fewer than 400
-        steps are left.
+        Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 for which a
+        bound on the risk is smallest, from public numbers, and not so few that there are more than 100,000
+        steps.
     step_size : float, optional
         eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
         bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
@@ -107,9 +109,10 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     clip = given.completed(clip=_default_clip(fit, radius)).clip
     longest = gradient_bound(loss, row_norm, radius, clip)
     fit.check_published("dp_sgd_gradient", neighbors=None)
+    given = replace(given, clip=longest)
     batches = (_published_batches if fit.as_published else _calibrated_batches)(fit, given)
-    schedule = replace(given, clip=longest, batch_size=batches.size, steps=batches.steps)
-    schedule = schedule.completed(step_size=_default_step_size(fit, batches, longest, radius))
+    schedule = replace(given, batch_size=batches.size, steps=batches.steps)
+    schedule = schedule.completed(step_size=_default_step_size(fit, given, batches)[0])
     coef = noisy_descent(
         fit,
         "dp_sgd_gradient",
@@ -127,66 +130,72 @@ def _default_clip(fit: Fit, radius: float) -> float:
     return math.inf if fit.as_published or radius < math.inf else rules.typical_clip(fit.problem)
 
 
-def _default_step_size(fit: Fit, batches: NoisyBatches, longest: float, radius: float) -> float:
-    """The step that minimises a bound on the risk, where neither curvature nor noise asks for less."""
-    problem = fit.problem
+def _default_step_size(fit: Fit, given: DPSGDGradientArguments, batches: NoisyBatches) -> tuple[float, float]:
+    """The step that minimises a bound on the risk, or less for curvature or noise, and the bound there.
+
+    The bound is ``R^2/(2 eta T) + eta V/2``. For a smooth loss V is the variance of a noisy mean gradient:
+    what many records agree on costs nothing while steps are below ``1/beta`` (Dekel et al. 2012).
+    """
+    problem, steps, longest = fit.problem, batches.steps, given.clip
     loss, row_norm, l2, dimension = problem.loss, problem.row_norm, problem.l2, problem.dimension
     sigma = batches.sigma(fit.neighbors.sum_factor * longest)
     # Without noise the clip is far above the gradients that are met.
     met = min(longest, rules.usual_gradient(loss, row_norm)) if fit.mu == math.inf else longest
-    reach = rules.typical_reach(loss, row_norm, radius, l2)
+    if loss.kink_jump == 0.0:
+        # Records differ by less than their longest gradient allows, however far from it they are clipped.
+        met = min(met, 0.25 * rules.longest_gradient(loss, row_norm, noisy=True)) / math.sqrt(batches.size)
+    reach = rules.typical_reach(loss, row_norm, given.radius, l2)
+    if loss.classification and fit.mu < math.inf:
+        reach = min(reach, given.radius, _NOISY_REACH / row_norm)
     step_size = min(
-        gradient_step_size(reach, batches.steps, met, sigma, dimension),
+        gradient_step_size(reach, steps, met, sigma, dimension),
         rules.typical_step_limit(loss, row_norm, l2),
     )
+    variance = met**2 + dimension * sigma**2
     if sigma > 0.0:
-        # Noise costs eta d sigma^2/2 at most, by the bound that the step minimises.
-        step_size = min(step_size, 2.0 * rules.affordable_noise(problem) / (dimension * sigma**2))
-    return step_size
+        step_size = min(step_size, 2.0 * rules.affordable_noise(problem) / variance)
+    return step_size, reach**2 / (2.0 * step_size * steps) + step_size * variance / 2.0
 
 
 def _calibrated_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
-    """Batches, steps and noise; of the batch sizes tried, the one with the smallest predicted risk."""
-    factor, dimension, steps = fit.neighbors.sum_factor, fit.objective.dimension, given.chosen.get("steps")
-
-    def of_size(size: int) -> NoisyBatches:
-        gradients = _PASSES * fit.n
-        if fit.epsilon == math.inf:
-            gradients = max(gradients, int(_EXACT_GRADIENTS))
-        count = min(max(1, gradients // size), check.MAX_STEPS - 1) if steps is None else steps
-        check_calibration(fit, size, count)
-        over_clip = noise_multiplier(
-            fit.epsilon,
-            fit.delta,
-            batch_size=size,
-            n_samples=fit.n,
-            steps=count,
-            sampling=sampling_name(fit.neighbors),
-            neighbors=fit.neighbors,
-        )
-        return NoisyBatches(size, count, over_clip / factor)
-
-    if given.batch_size is not None:
-        return of_size(given.batch_size)
-    # R sqrt((G^2 + d sigma^2)/T) in units of R G
-    return min(
-        (of_size(size) for size in _batch_sizes(fit.epsilon, fit.n, steps)),
-        key=lambda batches: (1.0 + dimension * batches.sigma(factor) ** 2) / batches.steps,
+    """Batches, steps and noise, for the batch size with the smallest bound on the risk."""
+    size = _default_batch_size(fit, given) if given.batch_size is None else given.batch_size
+    steps = _steps(fit, given, size)
+    check_calibration(fit, size, steps)
+    over_clip = noise_multiplier(
+        fit.epsilon,
+        fit.delta,
+        batch_size=size,
+        n_samples=fit.n,
+        steps=steps,
+        sampling=sampling_name(fit.neighbors),
+        neighbors=fit.neighbors,
     )
+    return NoisyBatches(size, steps, over_clip / fit.neighbors.sum_factor)
 
 
-def _batch_sizes(epsilon: float, n: int, steps: int | None) -> list[int]:
-    """Powers of 2 around ``n sqrt(epsilon/(4 T))``, where amplification ends (Bassily et al. 2019).
+def _steps(fit: Fit, given: DPSGDGradientArguments, size: int) -> int:
+    if given.steps is not None:
+        return given.steps
+    gradients = _PASSES * fit.n if fit.epsilon < math.inf else max(_PASSES * fit.n, int(_EXACT_GRADIENTS))
+    return min(max(1, gradients // size), check.MAX_STEPS - 1)
 
-    Unless T is given, none is so large that it leaves few steps: less noise does not make up for them.
+
+def _default_batch_size(fit: Fit, given: DPSGDGradientArguments) -> int:
+    """A power of 2, by the noise that the central limit theorem for subsampled releases predicts.
+
+    ``mu = m/n sqrt(T (exp(1/z^2) - 1))``, z the noise multiplier (Dong, Roth and Su 2022, Corollary 5.4).
     """
-    if epsilon == math.inf:
-        return [min(16, n)]
-    # With T = 20 n/m this is m = n epsilon/80.
-    centre = n * epsilon / (4.0 * _PASSES) if steps is None else n * math.sqrt(epsilon / (4.0 * steps))
-    most = max(1, n * _PASSES // _LEAST_STEPS) if steps is None else n
-    exponent = round(math.log2(min(max(centre, 1.0), most)))
-    return sorted({min(2 ** max(0, exponent + by), most) for by in (-2, 0, 2)})
+    if fit.epsilon == math.inf:
+        return min(16, fit.n)
+
+    def risk(size: int) -> float:
+        steps = _steps(fit, given, size)
+        multiplier = math.log1p((fit.mu * fit.n / size) ** 2 / steps) ** -0.5
+        return _default_step_size(fit, given, NoisyBatches(size, steps, multiplier))[1]
+
+    least = 1 if given.steps is not None else -(-_PASSES * fit.n // _MOST_STEPS)
+    return min((size for k in range(63) if least <= (size := 2**k) <= max(fit.n, least)), key=risk)
 
 
 def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:

@@ -138,7 +138,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     settings = given.completed(
         passes=1,
         step_size=1.0,
-        clip=rules.typical_clip(fit.problem) if clipped else math.inf,
+        clip=rules.typical_clip(replace(fit.problem, l2=0.0)) if clipped else math.inf,
         output="last" if given.decreasing else "average",
         sampling="uniform" if fit.as_published else "permutation",
         smooth_kink=not fit.as_published,

@@ -23,6 +23,7 @@ from dperm.algorithms.output_noise import (
     publish,
     published_noise,
 )
+from dperm.algorithms.rules_of_thumb import output_reach
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
 from dperm.objective.objective import Objective
@@ -49,9 +50,6 @@ class OutputPerturbationSchedule(Schedule):
     output: Setting[str] = Setting(check.one_of("last", "average"), "last")
 
 
-# Predictions of the longest row at the optimum that the default schedule is made for: log-odds, or in the
-# unit of bounded targets.
-_REACH, _REACH_PER_TARGET = 20.0, 4.0
 _MOST_STEPS = 2000
 # Without noise: gradients of records, where they are more than that, and the most steps for them.
 _EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
@@ -75,20 +73,23 @@ def output_perturbation_schedule(
     -----
     The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: what gradient descent
     leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under a
-    Hessian of trace at most beta. D is 20, or 4 times the bound on the targets, in units of ``1/row_norm``.
+    Hessian of trace at most beta. With a ridge term on every weight no direction has a curvature h below l2,
+    so that less is left: ``e D^2 h (1 - step_size h)^(2 steps)`` for the worst h, which without one comes to
+    the same. D is 20, or 4 times the bound on the targets, in units of ``1/row_norm``, and no longer than a
+    ridge term lets it be.
     The step is 0.9 of the largest one that contracts, and shorter where a single one would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)
     step = 1.8 / (c.l2 + c.beta)
-    bound = objective.loss.target_bound
-    reach = _REACH_PER_TARGET * bound if bound < math.inf else _REACH
-    distance = min(reach / c.row_norm, radius)
+    distance = min(output_reach(objective.loss, c.row_norm, c.strong), radius)
 
     def risk(steps: int, step_size: float) -> float:
         descent = GradientDescent(steps, step_size, radius=radius)
         moved = descent.sensitivity(objective, Neighbours.REPLACE_ONE, refined=False)
         noise = gaussian_or_norm_laplace(epsilon, delta, c.dimension, moved).mean_square(c.dimension)
-        return distance**2 / (2.0 * steps * step_size) + c.beta * noise / (2.0 * c.dimension)
+        curvature = max(c.strong, 1.0 / (step_size * (2 * steps + 1)))  # of the direction with most left
+        left = math.e * distance**2 * curvature * (1.0 - step_size * curvature) ** (2 * steps)
+        return left + 0.5 * (c.beta / c.dimension + c.strong) * noise
 
     shorter = [(1, step * 2.0**-k) for k in range(8)]
     longer = [(steps, step) for steps in sorted({round(1.1**k) for k in range(81)}) if steps <= _MOST_STEPS]

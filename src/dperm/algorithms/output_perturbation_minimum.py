@@ -6,7 +6,10 @@ Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise a
 
 from __future__ import annotations
 
-from dperm.accounting import paper
+import math
+
+from dperm.accounting import Neighbours, gaussian_or_norm_laplace, paper
+from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
@@ -17,7 +20,10 @@ from dperm.algorithms.output_noise import (
     output_noise,
     publish,
 )
+from dperm.algorithms.rules_of_thumb import output_reach
+from dperm.algorithms.settings import Schedule, Setting
 from dperm.objective.bounded_training import Minimisation, PublicConstants, released_sensitivity
+from dperm.objective.objective import Objective
 
 EXACT_MINIMISER = (
     "The published noise is for an exact minimiser. This one is certified to lie close to it, and is "
@@ -25,22 +31,54 @@ EXACT_MINIMISER = (
 )
 
 
+class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
+    """Arguments of :func:`output_perturbation_minimum`.
+
+    Attributes
+    ----------
+    extra_l2 : float
+        Strength of a further ridge term on every weight, at least 0. By default from public numbers: see
+        :func:`default_extra_l2`; 0 is the published algorithm.
+    """
+
+    extra_l2: Setting[float] = Setting(check.non_negative)
+
+
+def default_extra_l2(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
+    """The further ridge term that minimises ``extra D^2/2 + (beta/d + l2 + extra) E||z||^2/2``.
+
+    That is what it costs an optimum at distance D and what noise z costs under a Hessian of trace ``beta``
+    beside the ridge terms, to which its length is inversely proportional.
+    """
+    c = PublicConstants.of(objective)
+    distance = output_reach(objective.loss, c.row_norm, c.strong)
+    if epsilon == math.inf:
+        return 0.0
+
+    def risk(extra: float) -> float:
+        moved = relation.sum_factor * c.lipschitz / (c.n * (c.strong + extra))
+        noise = gaussian_or_norm_laplace(epsilon, delta, c.dimension, moved).mean_square(c.dimension)
+        return 0.5 * (extra * distance**2 + (c.beta / c.dimension + c.strong + extra) * noise)
+
+    return min([0.0, *(c.beta * 2.0**-k for k in range(-10, 40))], key=risk)
+
+
 @algorithm(
-    SecretTrainingTerms,
+    OutputPerturbationMinimumArguments,
     convex=True,
     smooth=True,
     lipschitz=True,
     strongly_convex=True,
     linear_prediction=True,
 )
-def output_perturbation_minimum(fit: Fit, given: SecretTrainingTerms) -> FitResult:
+def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult:
     """Find the minimiser in secret and publish it with noise.
 
     Parameters
     ----------
     objective : Objective
         Convex, smooth, of bounded slope, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The
-        noise is inversely proportional to ``l2``.
+        noise is inversely proportional to ``l2 + extra_l2``.
     calibration : {"tight", "paper"}
         "paper": noise of the published scale ``2 L/(n l2 epsilon)``, L the Lipschitz constant of the
         loss, for ``delta=0``, ``replace_one`` and a finite epsilon. What an approximate minimiser and
@@ -61,7 +99,11 @@ def output_perturbation_minimum(fit: Fit, given: SecretTrainingTerms) -> FitResu
     number of steps.
     """
     c = PublicConstants.of(fit.objective)
-    training = Minimisation.with_tolerance(fit.objective, 2.0**-10 * c.lipschitz / c.n)
+    rule = 0.0 if fit.as_published else default_extra_l2(fit.objective, fit.epsilon, fit.delta, fit.neighbors)
+    extra_l2 = given.completed(extra_l2=rule).extra_l2
+    if fit.as_published and extra_l2 > 0.0:
+        raise ValueError("calibration='paper' of output_perturbation_minimum has no extra_l2")
+    training = Minimisation.with_tolerance(fit.objective, 2.0**-10 * c.lipschitz / c.n, extra_l2=extra_l2)
     noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
     return publish(
         fit,
@@ -71,6 +113,7 @@ def output_perturbation_minimum(fit: Fit, given: SecretTrainingTerms) -> FitResu
         words="exact minimisation",
         steps=None,
         notes=(EXACT_MINIMISER,) if fit.as_published else (),
+        extra_l2=extra_l2,
         tolerance=training.tolerance,
     )
 

@@ -57,5 +57,9 @@ class PublicProblem:
         return self.mu < math.inf
 
     def per_record(self) -> Self:
-        """The same with mu halved where records are replaced: twice the noise for the same sums."""
-        return replace(self, mu=self.mu / self.neighbors.sum_factor)
+        """The same with mu halved where records are replaced: twice the noise for the same sums.
+
+        Where it is already so, nothing changes.
+        """
+        mu = self.mu / self.neighbors.sum_factor
+        return replace(self, mu=mu, neighbors=Neighbours.ADD_OR_REMOVE)

@@ -70,6 +70,21 @@ def typical_loss_at_zero(loss: Loss) -> float:
     return at_zero if at_zero < math.inf else float(loss.value(0.0, 1.0))
 
 
+def usual_loss_at_zero(loss: Loss) -> float:
+    """What the weights 0 cost a record: of a label, or of a target half as far out as may be, at most 1."""
+    return float(loss.value(0.0, min(1.0, 0.5 * loss.target_bound)))
+
+
+def output_reach(loss: Loss, row_norm: float, strong: float) -> float:
+    """How far the optimum is taken to be from 0 where noise is added to it: less far than for noisy steps.
+
+    Log-odds of 20 for the longest row, or 4 times the bound on the targets; no further than a ridge term of
+    strength `strong` allows that costs less than the weights 0.
+    """
+    reach = (20.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
+    return min(reach, math.sqrt(2.0 * usual_loss_at_zero(loss) / strong)) if strong > 0.0 else reach
+
+
 def exact_clip(loss: Loss, row_norm: float) -> float:
     """A clip for runs without noise: none, or for a slope without limit 20 times the one at ``w = 0``.
 
@@ -89,25 +104,41 @@ def usual_gradient(loss: Loss, row_norm: float) -> float:
 def affordable_noise(problem: PublicProblem) -> float:
     """What noise may cost, by a bound on the risk that a default step size keeps to.
 
-    A quarter of what the weights 0 cost, so that a fit is not worse than no fit. The bound is far above the
-    real cost where there is much signal; margins, which may grow long, are then worth more noise.
+    A share of what the weights 0 cost, so that a fit is not worse than no fit. Margins may grow long, which
+    is worth more noise where there is much signal.
     """
     signal = problem.per_record().signal
-    share = 0.25 * max(1.0, math.sqrt(signal / 125.0)) if problem.loss.classification else 0.25
+    share = 0.0625 * min(max(1.0, math.sqrt(signal / 125.0)), 4.0) if problem.loss.classification else 0.25
     return share * typical_loss_at_zero(problem.loss)
 
 
-def typical_clip(problem: PublicProblem) -> float:
-    """A clip from public numbers: below the longest gradient where there is little signal.
+# What noise may cost under a ridge term for which gradients are clipped less, in units of the loss at 0.
+_NOISE_UNDER_RIDGE = 0.003
 
-    Clipping trades bias for noise; a slope without limit is clipped like one of 1. Without noise see
-    :func:`exact_clip`.
+
+def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
+    """A default clip over the longest gradient: well below 1 where there is little signal.
+
+    Clipping trades bias for noise. A ridge term shifts the balance. It keeps the optimum so close to 0 that
+    gradients there are about as long as at 0, and to clip them is to weaken all of them against it; and it
+    forgets noise: perfectly averaged, that of a run with clip C costs ``d (C / (n mu))^2 / (8 l2)`` at most,
+    the curvature of each direction being what makes it worst. C may be what makes that a small share of the
+    loss at 0.
+    """
+    problem = problem.per_record()
+    cost = _NOISE_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
+    ridge = problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
+    return min(1.0, max(math.sqrt(problem.signal / 4800.0), least, ridge))
+
+
+def typical_clip(problem: PublicProblem) -> float:
+    """A clip from public numbers; a slope without limit is clipped like one of 1.
+
+    See :func:`clip_share`; without noise :func:`exact_clip`.
     """
     loss, row_norm = problem.loss, problem.row_norm
     if not problem.private:
         return exact_clip(loss, row_norm)
-    longest = loss.lipschitz(row_norm)
-    share = max(0.25, math.sqrt(problem.signal / 4800.0))
-    if longest == math.inf:
-        return row_norm * min(1.0, share)
-    return longest * share if share < 1.0 else math.inf
+    longest = longest_gradient(loss, row_norm, noisy=True)
+    share = clip_share(problem, longest, 0.25)
+    return longest * share if share < 1.0 or loss.lipschitz(row_norm) == math.inf else math.inf
