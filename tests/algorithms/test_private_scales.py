@@ -29,7 +29,7 @@ def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
 def excess(objective, **settings):
     """Risk above the optimum, mean of three runs."""
     risks = [
-        objective.value(preconditioned_gd(objective, 0.5, 1e-6, random_state=s, **settings).coef)
+        objective.value(preconditioned_gd(objective, 0.1, 1e-6, random_state=s, **settings).coef)
         for s in range(3)
     ]
     return np.mean(risks) - objective.value(nonprivate(objective).coef)

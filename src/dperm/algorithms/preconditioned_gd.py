@@ -248,8 +248,8 @@ class _Noise:
     def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:
         """Before the charge, on a budget of its own."""
         whole, budget = fit.budget(), fit.budget()
-        shares = (schedule.column_share, schedule.norm_share, schedule.label_share)
-        shares = (*shares, schedule.share if schedule.moments != "none" else 0.0)
+        of_moments = schedule.share if schedule.moments != "none" else 0.0
+        shares = (schedule.column_share, schedule.norm_share, schedule.label_share, of_moments)
         if not sum(shares) < 1.0:
             raise ValueError(f"the shares of scales and moments must leave some for gradients, got {shares}")
         multipliers = [0.0] * 4

@@ -82,6 +82,7 @@ class HuberRegressor(PrivateLinearRegressor):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        n_public: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

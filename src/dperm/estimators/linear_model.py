@@ -60,6 +60,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     n_threads: int | None
     random_state: RandomState
     non_finite: str
+    n_public: int | None
     verbose: int
 
     n_features_in_: int
@@ -128,6 +129,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             penalize_intercept=self.penalize_intercept,
             n_threads=self.n_threads,
             non_finite=self.non_finite,
+            n_public=self.n_public,
             counts=counts,
         )
         result = run_solver(

@@ -75,6 +75,7 @@ class LogisticRegression(PrivateLinearClassifier):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        n_public: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

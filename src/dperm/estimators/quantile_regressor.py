@@ -78,6 +78,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        n_public: int | None = None,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
