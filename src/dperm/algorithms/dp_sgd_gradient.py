@@ -195,8 +195,8 @@ def _default_batch_size(fit: Fit, given: DPSGDGradientArguments) -> int:
         return _default_step_size(fit, given, NoisyBatches(size, steps, multiplier))[1]
 
     least = 1 if given.steps is not None else -(-_PASSES * fit.n // _MOST_STEPS)
-    sizes = (1 << k for k in range(63))
-    return min((size for size in sizes if least <= size <= max(fit.n, least)), key=risk)
+    powers = [1 << k for k in range(fit.n.bit_length())]  # none above n
+    return min((size for size in powers if size >= min(least, powers[-1])), key=risk)
 
 
 def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
