@@ -330,11 +330,11 @@ def _slope(loss: Loss) -> float:
 
 
 def _smoothness(loss: Loss) -> float:
-    """Largest second derivative; a kink bends like the logistic loss, or within a tenth of the targets."""
+    """Largest second derivative; a kink bends like the logistic loss, or within a third of the targets."""
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
-    return 0.25 if loss.target_bound == math.inf else 10.0 * _slope(loss) / loss.target_bound
+    return 0.25 if loss.target_bound == math.inf else 3.0 * _slope(loss) / loss.target_bound
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:

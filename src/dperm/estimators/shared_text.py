@@ -52,8 +52,8 @@ random_state : None, int, Generator or RandomState, default=None
 non_finite : {"raise", "zero"}, default="raise"
     A record with NaN or infinity is an error, or counts for nothing.
 n_public : int, optional
-    Public number of records, which sums are divided by. By default that of the data, which is thereby declared
-    public; for a part of a split ledger ``share * n``, since how many records it has is secret.
+    Public number of records, which sums are divided by. By default that of the data, which is thereby
+    declared public; for a part of a split ledger ``share * n``, since how many records it has is secret.
 verbose : int, default=0
     Print progress (released values only) to standard error.""",
     "fitted": """\

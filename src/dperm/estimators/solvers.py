@@ -84,7 +84,7 @@ def choose_solver(
     this rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
     `preconditioned_gd` wins mostly with labels and with the squared error; with a smooth
     loss of bounded slope, such as Huber's, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
-    above `MIN_SIGNAL`; with a kink it does not. Beyond `MAX_WHITENED` weights its square matrices cost
+    above `MIN_SIGNAL`. Beyond `MAX_WHITENED` weights its square matrices cost
     more than the passes over the data. delta = 0 leaves noise in the manner of Laplace: on the linear term
     (above `MIN_PURE_SIGNAL`), the weights or the choices.
     """
@@ -103,9 +103,8 @@ def choose_solver(
 
 def _whitens_targets(loss: Loss, signal: float) -> bool:
     """Whether whitening pays for real targets."""
-    if not loss.convex or loss.smoothness(1.0) == math.inf:
-        return False
-    return loss.lipschitz(1.0) == math.inf or signal > MIN_SIGNAL
+    kink = loss.smoothness(1.0) == math.inf
+    return loss.convex and (kink or loss.lipschitz(1.0) == math.inf or signal > MIN_SIGNAL)
 
 
 def pure_solvers(loss: Loss) -> list[str]:
