@@ -30,6 +30,7 @@ from dperm.algorithms.private_scales import (
     scale_shares,
 )
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
@@ -85,7 +86,7 @@ def preconditioned_gd_schedule(
     """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
     A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; one
-    with a kink steps as it does for :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule`.
+    with a kink steps as if it bent.
 
     Notes
     -----
@@ -112,6 +113,7 @@ def preconditioned_gd_schedule(
         moments, missed = "columns", 1.0 + dimension / 8.0
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
+    longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
     reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
     step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
     return PreconditionedGDSchedule(
@@ -119,7 +121,7 @@ def preconditioned_gd_schedule(
         moments=moments,
         share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
-        clip=min(max(0.35, math.sqrt(signal / 1200.0)), 1e6),
+        clip=min(max(0.35, math.sqrt(signal / 1200.0), clip_share(problem, longest, 0.0)), 1e6),
         step_size=step_size,
         momentum=0.9,
         threshold=0.5,
