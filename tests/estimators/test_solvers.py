@@ -45,7 +45,7 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
         (Huber(), {}, "noisy_gd"),
         (Huber(), {"n": 50_000, "epsilon": 1.0}, "preconditioned_gd"),
         (Huber(), {"n": 50_000, "epsilon": 1.0, "dimension": 5000}, "noisy_gd"),
-        (Absolute(), {"n": 50_000, "epsilon": 1.0}, "noisy_gd"),
+        (Absolute(), {"n": 50_000, "epsilon": 1.0}, "preconditioned_gd"),
         (Welsch(), {"n": 50_000, "epsilon": 1.0}, "noisy_gd"),
         (SquaredError(1.0), {}, "preconditioned_gd"),
         (Logistic(), {"delta": 0.0}, "objective_perturbation"),
