@@ -99,7 +99,7 @@ def preconditioned_gd_schedule(
     below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
     them.
     """
-    scales = scale_shares(problem.per_record(), learn_scales)
+    given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.column_share + scales.norm_share + scales.label_share
     plain = replace(problem, mu=problem.mu * math.sqrt(1.0 - learned))
     problem = plain.per_record()
@@ -111,6 +111,9 @@ def preconditioned_gd_schedule(
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
+    elif learned > 0.0 and learn_scales == "auto" and not loss.classification:
+        # So little signal that a constant is hard to learn: real targets forgive no noise.
+        return preconditioned_gd_schedule(given, learn_scales=False)
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
