@@ -17,8 +17,7 @@ ALWAYS_INLINE void NAME(put_row)(const REAL *restrict x, int64_t n_columns, int 
     }
 }
 
-/* Column of the panel = t_j = factor * (x, 1)_j * scales[j], not rounded; returns ||t||. Without
- * scales each is 1. */
+/* Column of the panel = t_j = factor * (x, 1)_j * scales[j], not rounded; returns ||t||. */
 ALWAYS_INLINE double NAME(put_scaled_row)(const REAL *restrict x, int64_t n_columns, int intercept,
                                           double factor, const double *restrict scales,
                                           double *restrict place) {
@@ -26,7 +25,7 @@ ALWAYS_INLINE double NAME(put_scaled_row)(const REAL *restrict x, int64_t n_colu
     double partial[PANEL_LANES] = {0.0}, total = 0.0;
     for (int64_t j = 0; j < width; j++) {
         const double entry = j < n_columns ? (double)x[j] : 1.0;
-        const double value = factor * entry * (scales ? scales[j] : 1.0);
+        const double value = factor * entry * scales[j];
         place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
         partial[j % PANEL_LANES] += value * value;
     }

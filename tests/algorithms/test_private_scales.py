@@ -68,6 +68,22 @@ def test_columns_far_below_the_bound_are_learned():
     assert excess(objective) < 0.5 * excess(objective, learn_scales=False)
 
 
+@pytest.mark.parametrize("moments", ["gram", "columns", "none"])
+@pytest.mark.parametrize("learn", [True, False])
+@pytest.mark.parametrize("unit", [2.0**-250, 2.0**-40, 2.0**40, 2.0**490])
+def test_the_unit_of_the_data_does_not_matter(unit, learn, moments):
+    """Sums of squares of extreme ones are refused, which must not happen after the charge."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)) * [1.0, 1.0, 1.0, 1e-4, 1.0], rng.choice([-1.0, 1.0], 2000)
+
+    def fit(unit):
+        objective = Objective("logistic", X * unit, y, row_norm=20.0 * unit)
+        settings = {"moments": moments, "learn_scales": learn, "steps": 9, "random_state": 0}
+        return preconditioned_gd(objective, 1.0, 1e-6, **settings).coef
+
+    np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
+
+
 def test_rare_labels_start_from_their_log_odds():
     objective = labelled(positives=0.02)
     first = preconditioned_gd(objective, 1.0, 1e-6, steps=1, step_size=1e-6, tail=0.5, random_state=0).coef[

@@ -268,12 +268,10 @@ class _Noise:
 
 
 def _whitening(
-    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: RowScaling | None
+    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: RowScaling
 ) -> tuple[Array, float]:
     """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, and the norm of a typical ``A z``."""
-    d, row_norm = fit.objective.dimension, fit.objective.row_norm
-    if scaling is not None:
-        row_norm = scaling.row_norm
+    d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
     if moments == "none":
         matrix, row_length = math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
     else:
@@ -284,8 +282,9 @@ def _whitening(
         floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
         matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
         row_length = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
-    if scaling is not None:
-        matrix = _with_smaller_condition(matrix * scaling.column_scales, fit.objective.largest_condition)
+    matrix *= scales
+    if np.ptp(scales) > 0.0:
+        matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
     return matrix, row_length
 
 
@@ -298,7 +297,7 @@ def _with_smaller_condition(matrix: Array, largest: float) -> Array:
 
 
 def _noisy_gram(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling | None
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
     gram = objective.gram_sum(scaling=scaling)
@@ -308,15 +307,14 @@ def _noisy_gram(
 
 
 def _noisy_columns(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling | None
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
 
     Squares of a row are clipped on the assumption that a row is neither spread evenly over its
     entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
     """
-    d, n = objective.dimension, objective.n_public
-    row_norm = objective.row_norm if scaling is None else scaling.row_norm
+    d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
     clip = row_norm**2 / d**0.25
     sums = objective.moment_sums(clip, scaling=scaling)
     noise = multiplier * sums.sensitivity(release.neighbors) / n

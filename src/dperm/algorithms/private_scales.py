@@ -21,7 +21,6 @@ from dperm.objective.row_scaling import RowScaling
 
 _NORM_BINS = 16  # half octaves
 _MAGNITUDE_BINS = 6  # pairs of octaves below the entries of a row all of whose entries are equal
-_WIDEST_NORM = 2.0**499  # of rows whose squares are doubles
 
 
 class ScaleShares(Schedule):
@@ -45,10 +44,8 @@ class ScaleShares(Schedule):
 
 def learn_scales_choice(name: str, value: object) -> bool | str:
     """True, False or "auto"."""
-    return value if isinstance(value, str) and value == "auto" else _flag(name, value)
-
-
-def _flag(name: str, value: object) -> bool:
+    if isinstance(value, str) and value == "auto":
+        return value
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
     return bool(value)
@@ -99,13 +96,13 @@ class Coordinates:
 
     Attributes
     ----------
-    scaling : RowScaling or None
-        Of the rows; None: as they are.
+    scaling : RowScaling
+        Of the rows, whose norm is about 1 there: what follows does not depend on the unit of the data.
     start : ndarray
-        Weights to start from.
+        Weights to start from, in the coordinates of the data.
     """
 
-    scaling: RowScaling | None
+    scaling: RowScaling
     start: Array
 
 
@@ -114,21 +111,20 @@ def learned_coordinates(
 ) -> Coordinates:
     """Release what there is a noise multiplier for; 0 for what is not learned."""
     objective = fit.objective
-    scales, start = np.ones(objective.dimension), np.zeros(objective.dimension)
-    row_norm = objective.row_norm
+    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
+    scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
+    start = np.zeros(objective.dimension)
     if columns:
-        scales[: objective.n_columns] = _column_scales(fit, release, columns)
-        if (scales > 1.0).any():
-            row_norm = min(2.0 * row_norm, _WIDEST_NORM)
+        scales[: objective.n_columns] *= _column_scales(fit, release, columns)
+        if (scales > unit).any():
+            row_norm *= 2.0
     if norms:
         row_norm = _row_norm(fit, release, norms, scales, row_norm)
     if labels:
         mean = release.gaussian_sum(objective.label_sum(), labels)[0] / fit.n
         mean = min(max(mean, -0.99), 0.99)
         start[-1] = math.log((1.0 + mean) / (1.0 - mean))
-    if columns or norms:
-        return Coordinates(RowScaling(scales, row_norm), start)
-    return Coordinates(None, start)
+    return Coordinates(RowScaling(scales, row_norm), start)
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
@@ -159,15 +155,17 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
 def _row_norm(fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float) -> float:
     """A norm that few rows exceed in these coordinates; shrinks the factor of the intercept with it."""
     objective, bound, features = fit.objective, row_norm, scales.copy()
-    if objective.fit_intercept:
-        bound, features[-1] = math.sqrt(max(row_norm**2 - 1.0, 0.25 * row_norm**2)), 0.0
+    intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most
+    if intercept:
+        bound, features[-1] = math.sqrt(max(row_norm**2 - intercept**2, 0.25 * row_norm**2)), 0.0
     counts = objective.norm_counts(_NORM_BINS, RowScaling(features, bound))
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
     detected = reach > np.maximum(0.02 * fit.n, 3.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
     if detected.any():
         bound *= 2.0 ** (-0.5 * float(detected.argmax()))
-    if objective.fit_intercept:
-        scales[-1] = min(1.0, 0.5 * bound)
-        bound = math.hypot(bound, scales[-1])
+    if intercept:
+        shorter = min(intercept, 0.5 * bound)
+        scales[-1] *= shorter / intercept
+        bound = math.hypot(bound, shorter)
     return bound

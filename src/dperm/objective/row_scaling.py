@@ -15,7 +15,7 @@ class RowScaling:
     Attributes
     ----------
     column_scales : ndarray
-        ``s``, of the weights' shape; from 2^-64 to 2^64, or 0.
+        ``s``, of the weights' shape; from 2^-600 to 2^600, or 0.
     row_norm : float
     """
 

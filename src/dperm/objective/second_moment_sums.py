@@ -251,11 +251,12 @@ class SecondMomentSums(EmpiricalRisk):
             return self.row_norm, None
         scales = real_array("column_scales", scaling.column_scales)
         sizes = np.abs(scales[scales != 0.0])
-        if scales.shape != self.shape or not ((sizes >= 2.0**-64) & (sizes <= 2.0**64)).all():
+        if scales.shape != self.shape or not ((sizes >= 2.0**-600) & (sizes <= 2.0**600)).all():
             raise ValueError(
-                f"column_scales must be numbers from 2^-64 to 2^64, or 0, of shape {self.shape}; got {scales}"
+                f"column_scales must be from 2^-600 to 2^600, or 0, and of shape {self.shape}; got {scales}"
             )
-        return number_from("row_norm", scaling.row_norm, 2.0**-256, _MAX_ROW_NORM, "at most 2^500"), scales
+        expected = "from 2^-256 to 2^500"
+        return number_from("row_norm", scaling.row_norm, 2.0**-256, _MAX_ROW_NORM, expected), scales
 
     def _moment_bounds(self, clip: float, row_norm: float) -> tuple[float, float, float, float]:
         """Clip, grid of the rows, and bounds before rounding of a row and of its squares."""
