@@ -66,6 +66,7 @@ struct loss {
     PASS(coordinate_loss_sums)                                                                     \
     PASS(gram_sum)                                                                                 \
     PASS(moment_sums)                                                                              \
+    PASS(norms_scaled)                                                                             \
     PASS(norms_through)                                                                            \
     PASS(norm_counts)                                                                              \
     PASS(magnitude_counts)
@@ -190,6 +191,9 @@ struct dense_rows {
  * moment_sums: out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
  * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before
  * rounding. clip is at most 2^44.
+ *
+ * norms_scaled: out[i - begin] = ||t_i|| for t_i with column_scales, relative error below
+ * (n_columns + 16) 2^-52 where no square of an entry is subnormal or infinite.
  *
  * norms_through: out[i - begin] = ||matrix^T V_i||, relative error below 2^-48. `matrix` has
  * n_columns + intercept rows of n_out integers, n_out a multiple of 16; magnitudes of a column

@@ -86,9 +86,10 @@ def skipped_clip(honest, self, w, clip, **kwargs):
 
 
 @fault_in(Objective, "mapped_gradient_sum")
-def skipped_mapped_clip(honest, self, w, clip, linear_map):
+def skipped_mapped_clip(honest, self, w, clip, linear_map, **kwargs):
     """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
-    return restated(honest(self, w, 100 * clip, linear_map), honest(self, w, clip, linear_map).add_or_remove)
+    bound = honest(self, w, clip, linear_map).add_or_remove
+    return restated(honest(self, w, 100 * clip, linear_map, **kwargs), bound)
 
 
 @fault_in(Objective, "_descent")

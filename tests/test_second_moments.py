@@ -14,7 +14,7 @@ from dperm.losses import Huber, SquaredError
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import dtypes, one_row, opened, share
 from reference.kernel_calls import on_each_instruction_set
@@ -51,6 +51,10 @@ def scaling(objective, seed=0):
     scales = 2.0 ** rng.integers(-3, 9, objective.dimension)
     scales[rng.integers(objective.dimension)] = 0.0
     return RowScaling(scales, 0.9 * objective.row_norm * float(np.quantile(scales, 0.8) + 0.1))
+
+
+def random_diagonal(d, seed=0):
+    return DiagonalMap.rounding(2.0 ** np.random.default_rng(seed).integers(-3, 9, d), 2.0**10)
 
 
 def random_map(dimension, spread=30.0, seed=0):
@@ -152,9 +156,14 @@ def test_hessians_are_those_of_the_numpy_twin(instruction_set, dtype, loss, widt
 @pytest.mark.parametrize("width", [1, 7, 8, 33])
 def test_mapped_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width):
     objective, _z, y, w = ordinary(width, dtype, True)
-    linear_map = random_map(objective.dimension)
+    for linear_map in (random_map(objective.dimension), random_diagonal(objective.dimension)):
+        check_mapped_sums(objective, y, w, linear_map, dtype)
+
+
+def check_mapped_sums(objective, y, w, linear_map, dtype):
     each = numpy_kernels.gradients("logistic", objective._rows.x, y, w, intercept=True, row_norm=ROW_NORM)
-    images = each.astype(float) @ linear_map.matrix.T
+    images = each.astype(float) @ linear_map.matrix.T if isinstance(linear_map, LinearMap) else (
+        each.astype(float) * linear_map.factors)  # fmt: skip
     norms = np.maximum(np.linalg.norm(images, axis=1), 1e-300)
     for clip in (0.3, 1e9):
         expected = (images * np.minimum(1.0, clip / norms)[:, None]).sum(axis=0)
@@ -228,6 +237,7 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     share(objective.moment_sums(data.draw(st.sampled_from([0.1, 0.5, 1.0])) * row_norm**2))
     clip = data.draw(st.sampled_from([0.01, 1.0, 1e3])) * row_norm
     share(objective.mapped_gradient_sum(w, clip, linear_map))
+    share(objective.mapped_gradient_sum(w, clip, random_diagonal(d, data.draw(st.integers(0, 9)))))
     coordinates = scaling(objective, data.draw(st.integers(0, 9)))
     share(objective.gram_sum(scaling=coordinates))
     share(objective.gram_sum(target_factor=row_norm, scaling=coordinates))
@@ -277,8 +287,8 @@ def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(s
         assert moved > 1 - 1e-4
     opposite = Objective("logistic", rows[1][None], -np.ones(1))
     share(difference(pair[0].gram_sum(target_factor=1.0), opposite.gram_sum(target_factor=1.0)))
-    share(difference(pair[0].mapped_gradient_sum(w, 0.2, random_map(6)), opposite.mapped_gradient_sum(
-        w, 0.2, pair_map(pair[0]))))  # fmt: skip
+    for linear_map in (random_map(6), random_diagonal(6)):
+        share(difference(*(each.mapped_gradient_sum(w, 0.2, linear_map) for each in (pair[0], opposite))))
     if seed >= 15:
         assert attained > 1 - 1e-4
 
@@ -303,11 +313,6 @@ def test_exchanging_a_record_and_its_target_attains_the_bound_and_no_search_pass
         moved(rows / np.linalg.norm(rows, axis=1, keepdims=True), rng.choice([-1.0, 1.0, 0.3], 2))
 
 
-def pair_map(objective):
-    """The matrix that an objective has seen last."""
-    return objective._mapped.map
-
-
 @dtypes
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
 def test_the_mapped_clip_is_attained(dtype, spread):
@@ -315,6 +320,9 @@ def test_the_mapped_clip_is_attained(dtype, spread):
     linear_map = random_map(8, spread)
     right = np.linalg.svd(linear_map.matrix)[2]
     shares = []
+    diagonal = DiagonalMap.rounding(np.geomspace(1.0 / spread, 1.0, 8), 1e6)
+    one = Objective("hinge", 3.0 * np.eye(8)[-1:].astype(dtype), -np.ones(1, dtype))
+    assert share(one.mapped_gradient_sum(np.zeros(8), 0.49, diagonal)) > 1.0 - 1e-4 * spread
     for direction in (right[0], right[-1], right.sum(axis=0)):
         objective = Objective("hinge", 3.0 * direction[None].astype(dtype), -np.ones(1, dtype))
         # half of the gradient's image: it is clipped, and rounds far from a whole number of steps
@@ -331,7 +339,8 @@ def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
             objective = Objective("squared_hinge", [[0.0, size, 0.0]], [1.0], row_norm=row_norm)
             w = -min(slope / row_norm, 1e307) * np.ones(3)
             for seed in range(3):
-                share(objective.mapped_gradient_sum(w, 0.5, random_map(3, 30.0, seed)))
+                for linear_map in (random_map(3, 30.0, seed), random_diagonal(3, seed)):
+                    share(objective.mapped_gradient_sum(w, 0.5, linear_map))
 
 
 def test_understated_lengths_would_be_seen(monkeypatch):
@@ -339,7 +348,7 @@ def test_understated_lengths_would_be_seen(monkeypatch):
     from dperm.objective.mapped_gradients import MappedGradients
 
     honest = MappedGradients._lengths
-    monkeypatch.setattr(MappedGradients, "_lengths", lambda self: 0.999 * honest(self))
+    monkeypatch.setattr(MappedGradients, "_lengths", lambda self, **which: 0.999 * honest(self, **which))
     with pytest.raises(AssertionError):
         test_the_mapped_clip_is_attained(np.float64, 30.0)
 

@@ -173,6 +173,7 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_DENSE(coordinate_loss_sums),
             OVER_PANELS(gram_sum),
             OVER_PANELS(moment_sums),
+            OVER_PANELS(norms_scaled),
             OVER_PANELS(norms_through),
             OVER_PANELS(norm_counts),
             OVER_PANELS(magnitude_counts),

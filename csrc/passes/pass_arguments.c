@@ -85,7 +85,7 @@ struct result result_of_pass(const struct dense_rows *rows, const struct pass *p
         return integers(pass->n_bins);
     case PASS_magnitude_counts:
         return (struct result){ADD_INTEGERS, 2, {rows->n_columns, pass->n_bins}, 0};
-    default: /* row_norms, norms_through */
+    default: /* row_norms, norms_scaled, norms_through */
         return number_of_each_row(rows);
     }
 }

@@ -112,7 +112,9 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
 @pytest.mark.parametrize(
     ("name", "settings", "count"),
     [
-        ("noisy_gd", {"steps": 37}, 37),
+        ("noisy_gd", {"steps": 37, "learn_scales": False}, 37),
+        ("noisy_gd", {"steps": 37, "learn_scales": True}, 40),
+        ("dp_sgd", {"steps": 37, "learn_scales": True}, 40),
         ("dp_newton", {"steps": 7}, 14),
         ("preconditioned_gd", {"steps": 37, "moments": "gram", "learn_scales": False}, 38),
         ("preconditioned_gd", {"steps": 37, "moments": "columns", "learn_scales": False}, 38),

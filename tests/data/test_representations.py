@@ -14,7 +14,7 @@ from dperm.data.passes import Predictions
 from dperm.errors import DataError
 from dperm.losses import SquaredError
 from dperm.objective.row_scaling import RowScaling
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from reference import clusters
 from reference.awkward_arrays import memory_mapped
 from reference.exact import same
@@ -105,6 +105,11 @@ def image(d):
     return LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
 
 
+@cache
+def diagonal(d):
+    return DiagonalMap.rounding(2.0 ** np.random.default_rng(8).integers(-3, 5, d), 1e6)
+
+
 def scaling(d):
     return RowScaling(2.0 ** np.arange(-d // 2, d - d // 2).clip(-3, 6), 1.5)
 
@@ -136,6 +141,7 @@ OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "magnitudes": lambda o, w: o.magnitude_counts(6),
     "mapped gradient": mapped_gradient,
     "mapped gradient with kept lengths": mapped_gradient,
+    "gradient in scaled coordinates": lambda o, w: o.mapped_gradient_sum(w, 0.3, diagonal(o.dimension)),
 }
 OF_LABELS = OF_ONE_PREDICTION | {
     "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),

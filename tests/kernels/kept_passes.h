@@ -148,6 +148,8 @@ static void run_moments(const struct passes *passes) {
     run_one(passes, &rows, "moments in coordinates", pass);
     pass.kind = PASS_gram_sum;
     run_one(passes, &rows, "products in coordinates", pass);
+    pass.kind = PASS_norms_scaled;
+    run_one(passes, &rows, "norms of scaled rows", pass);
     pass.kind = PASS_norm_counts;
     pass.n_bins = 9;
     run_one(passes, &rows, "norms counted", pass);

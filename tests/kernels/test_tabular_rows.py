@@ -180,6 +180,7 @@ def test_second_moments(instruction_set, parts):
             "gram": run(rows, "gram_sum", 2, loss="logistic", **plain, **common),
             "hessian": run(rows, "gram_sum", 2, loss="logistic", **hessian, **common),
             "norms through a matrix": run(rows, "norms_through", 2, matrix=matrix, **common),
+            "scaled norms": run(rows, "norms_scaled", 2, column_scales=np.arange(1.0, len(w) + 1.0)),
         }
 
     assert_same_passes(*both(table, targets(700)), passes=moments)

@@ -26,6 +26,7 @@ from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
 from dperm.mechanisms.random_source import SeededSource, random_bits
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import poisson_draw
+from dperm.private_values.linear_map import DiagonalMap
 
 N, D, STEPS = 3000, 40, 7
 KINDS = ["float32", "float64", "softmax", "sparse", "table", "counts", "mapped"]
@@ -75,14 +76,18 @@ def pass_on(releaser, method, private, *args, **kwargs):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("n_public", [N, N + 500])
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "permutation"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_they_are_those_of_separate_releases(kind, sampling, n_public, threads, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "scaled"), [*((kind, False) for kind in KINDS), ("table", True), ("float32", True)]
+)
+def test_they_are_those_of_separate_releases(kind, scaled, sampling, n_public, threads, tmp_path):
     obj = objective(kind, threads, n_public, tmp_path)
+    factors = 2.0 ** np.random.default_rng(0).integers(-3, 5, obj.dimension)
+    through = {"linear_map": DiagonalMap.rounding(factors, 1e6)} if scaled else {}
     neighbors = "add_or_remove" if sampling == "poisson" else "replace_one"
     one, other = door(neighbors=neighbors), door(neighbors=neighbors)
-    together = at_some_weights(sums_of(obj, one, sampling), obj.shape)
+    together = at_some_weights(sums_of(obj, one, sampling, **through), obj.shape)
     with watch_releases(pass_on):
-        apart = at_some_weights(sums_of(obj, other, sampling), obj.shape)
+        apart = at_some_weights(sums_of(obj, other, sampling, **through), obj.shape)
     np.testing.assert_array_equal(together, apart)
     assert one.budget.spent_units == other.budget.spent_units == STEPS
     assert together.shape == (STEPS, *obj.shape)

@@ -7,8 +7,7 @@ cdef class NoisyBatchSums:
     Whoever makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by
     the threads of the pass.
 
-    sums: an object with the attributes loss_spec, inner_clip, grid, noise (integers in the shape of the
-    weights), steps, and longest (of weights). samples: two `PoissonDraw` that take turns, or an iterator of
+    sums: an object with the attributes of dperm.data.passes.NoisyBatches. samples: two `PoissonDraw` that take turns, or an iterator of
     ascending indices. Indices of rows that are not there, at the end, are left out.
     """
 
@@ -21,10 +20,14 @@ cdef class NoisyBatchSums:
     cdef object batches, shape
     cdef GaussianDraw noise
     cdef int64_t[::1] sums
+    cdef const double[::1] clip_norms
+    cdef const int64_t[::1] exponents
     cdef bint busy
 
     def __init__(self, DenseRows rows not None, sums, int n_threads, samples):
-        self.rows, self.n_threads, self.grid = rows, n_threads, sums.grid
+        self.rows, self.n_threads = rows, n_threads
+        self.grid = sums.grid if sums.result_grid is None else sums.result_grid
+        self.clip_norms, self.exponents = sums.clip_norms, sums.exponents
         self.noise, self.steps_left, self.longest = sums.noise, sums.steps, sums.longest
         self.shape = self.noise.out.shape
         fill_pass(&self.value, SimpleNamespace(kernel="clipped_gradient_sum", loss_spec=sums.loss_spec,
@@ -78,9 +81,14 @@ cdef class NoisyBatchSums:
             self.sample._result()
             rows = self.rows.batch_of(self.sample.work.out, self.rows_in(self.sample))
         self.steps_left -= 1
+        if self.clip_norms is not None:
+            rows.clip_norms = &self.clip_norms[0]
         self.add_up(&rows, w)
         self.noise._result()
         cdef const int64_t *noise = self.noise.work.out
+        if self.exponents is not None:
+            for j in range(out.shape[0]):
+                self.sums[j] *= <int64_t>1 << self.exponents[j]
         for j in range(out.shape[0]):
             out[j] = <double>(self.sums[j] + noise[j]) * self.grid
         self.noise.restart()

@@ -15,9 +15,19 @@ _UP = 1.0 + 2.0**-48
 
 
 def sampled_gaussian_cost(
-    noise_multiplier: float, *, batch_size: float, n_samples: int, steps: int, sampling: str, neighbors: str
+    noise_multiplier: float,
+    *,
+    batch_size: float,
+    n_samples: int,
+    steps: int,
+    sampling: str,
+    neighbors: str,
+    beside: float = 0.0,
 ) -> Callable[[float], FitCost]:
-    """Cost of noisy gradient descent with secret batches, given a slack; see `approximate_gdp`."""
+    """Cost of noisy gradient descent with secret batches, given a slack; see `approximate_gdp`.
+
+    `beside` is the mu of Gaussian releases that come before.
+    """
 
     def cost(slack: float) -> FitCost:
         mu = approximate_gdp(
@@ -29,7 +39,7 @@ def sampled_gaussian_cost(
             sampling=sampling,
             neighbors=neighbors,
         )
-        return FitCost(mu=mu, slack=slack)
+        return FitCost(mu=math.hypot(mu, beside) * _UP if beside else mu, slack=slack)
 
     return cost
 

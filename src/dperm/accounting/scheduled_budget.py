@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from dperm.accounting._checks import check_steps
 from dperm.accounting.events import PrivacyEvent
@@ -19,7 +20,7 @@ from dperm.errors import BudgetExceededError
 
 
 class ScheduledBudget:
-    """`count` releases of one kind, which together meet the guarantee of the fit.
+    """`count` releases of one kind, after single others, which together meet the guarantee of the fit.
 
     Parameters
     ----------
@@ -33,6 +34,8 @@ class ScheduledBudget:
     cost : FitCost or callable, optional
         What the whole schedule costs a ledger, see `PrivacyLedger.charge`; by default what the guarantee and
         the accountant say.
+    before : sequence of PrivacyEvent
+        Releases of other kinds, each of which happens once.
 
     Examples
     --------
@@ -49,27 +52,29 @@ class ScheduledBudget:
         count: int,
         accountant: str,
         cost: FitCost | Callable[[float], FitCost] | None = None,
+        before: Sequence[PrivacyEvent] = (),
     ) -> None:
         self.event = event
         self.accountant = accountant
         self.cost = cost
-        self._count = check_steps(count, "count")
-        self._spent = 0
+        self._left: Counter[PrivacyEvent | Units] = Counter({event: check_steps(count, "count")})
+        self._left.update(before)
+        self._total = self._left.total()
         self._lock = threading.Lock()
 
     @property
     def total_units(self) -> Units:
         """Number of scheduled releases."""
-        return self._count
+        return self._total
 
     @property
     def spent_units(self) -> Units:
         """Number of releases made."""
-        return self._spent
+        return self._total - self._left.total()
 
     def fits(self, cost: PrivacyEvent | Units, count: int = 1) -> bool:
         """Return whether `count` releases of this kind are scheduled and left."""
-        return cost == self.event and self._spent + count <= self._count
+        return count <= self._left[cost]
 
     def spend(self, cost: PrivacyEvent | Units, count: int = 1) -> None:
         """Make `count` releases. Call it before the data are touched.
@@ -81,15 +86,16 @@ class ScheduledBudget:
         """
         with self._lock:
             if not self.fits(cost, count):
+                known = cost in self._left
                 raise BudgetExceededError(
-                    total=self._count,
-                    spent=self._spent,
-                    remaining=self._count - self._spent if cost == self.event else 0,
-                    requested=count if cost == self.event else math.inf,
+                    total=self._total,
+                    spent=self.spent_units,
+                    remaining=self._left[cost],
+                    requested=count if known else math.inf,
                     unit="scheduled releases",
                 )
-            self._spent += count
+            self._left[cost] -= count
 
     def __repr__(self) -> str:
         """Show how much of the schedule was used."""
-        return f"ScheduledBudget({self.event!r}, {self._spent} of {self._count}, {self.accountant!r})"
+        return f"ScheduledBudget({self.event!r}, {self.spent_units} of {self._total}, {self.accountant!r})"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from scipy.optimize import brentq
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon
-from dperm.accounting.gaussian import gaussian_sigma
+from dperm.accounting.approximate_gdp import approximate_gdp
+from dperm.accounting.gaussian import gaussian_sigma, gdp_epsilon, gdp_mu
 from dperm.accounting.pld import refinement
 from dperm.accounting.pure_composition import sgd_advanced_noise
 from dperm.accounting.subsampling import (
@@ -78,6 +81,40 @@ def noise_multiplier(
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
     kind = parse_accountant(accountant, plan)
     return plan_noise(plan, epsilon, delta, kind, check_moments(max_moment))
+
+
+def noise_multiplier_after(
+    mu: float, epsilon: float, delta: float, *, batch_size: float, n_samples: int, steps: int, **sampling: str
+) -> float:
+    """Noise for which stochastic gradient descent, after Gaussian releases, is (epsilon, delta)-DP with them.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian privacy of the releases together; below ``gdp_mu(epsilon, 0.9 delta)``.
+    epsilon, delta : float
+        Of everything.
+    batch_size, n_samples, steps, sampling, neighbors
+        As in `sgd_epsilon`.
+
+    Returns
+    -------
+    float
+        ``sigma / C``, at most about 0.2 % above the least for which `approximate_gdp` with a tenth of delta
+        for its slack adds up with ``mu``.
+    """
+    if epsilon == math.inf:
+        return 0.0
+    slack = 0.1 * delta
+    target = math.sqrt(gdp_mu(epsilon, delta - slack) ** 2 - mu**2) * (1.0 - 1e-12)
+    plan: dict[str, Any] = {"batch_size": batch_size, "n_samples": n_samples, "steps": steps, **sampling}
+    noise = noise_multiplier(gdp_epsilon(target, delta), delta, **plan)
+    for attempt in itertools.count():
+        ratio = approximate_gdp(noise, slack, **plan) / target
+        if ratio <= 1.0 and (ratio >= 0.998 or attempt >= 20):
+            break
+        noise *= ratio * (1.0 + 5e-4 * (attempt + 1)) if ratio > 1.0 else math.sqrt(ratio)
+    return noise
 
 
 @lru_cache(maxsize=4096)

@@ -28,6 +28,7 @@ from dperm.accounting.units import floor_units
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip
 from dperm.algorithms.settings import Schedule, Setting
@@ -137,7 +138,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     )
 
 
-class DPAGDArguments(DPAGDSchedule, PublishedTerms):
+class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
     """Arguments of :func:`dp_agd`.
 
     Attributes
@@ -178,23 +179,27 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
     Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020).
     """
-    schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(fit.problem))
+    scales = scales_to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
+    schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(problem))
     if fit.as_published:
         for name in ("selection_share", "accountant"):
             if (value := getattr(given, name)) is not None:
                 raise ValueError(
                     f"calibration='paper' of dp_agd has a {name} of its own: leave it out, got {value!r}"
                 )
-    plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule)
+    plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
     plan.check(fit, schedule)
-    release = fit.open("dp_agd", plan.budget, schedule, selection_share=plan.selection_share)
-    run = _Run(fit, release, plan, schedule)
-    run.descend()
-    return fit.result(
-        run.released(),
-        f"adaptive gradient descent: Gaussian noise on gradients, {plan.selection_name}",
-        n_iter=len(fit.history),
+    release = fit.open(
+        "dp_agd", plan.budget, schedule, selection_share=plan.selection_share, **scales.stated()
     )
+    frame = Frame.learned(fit, release, plan.scales, problem)
+    if frame.linear_map is not None:
+        schedule = given.completed(dp_agd_schedule(frame.problem))
+    run = _Run(fit, release, plan, schedule, frame)
+    run.descend()
+    mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {plan.selection_name}"
+    return fit.result(run.released(), frame.in_words(mechanism), n_iter=len(fit.history), clip=schedule.clip)
 
 
 @dataclass(frozen=True)
@@ -206,6 +211,7 @@ class _Plan:
     selection_units: Units  # cost of a line search
     selection_share: float  # of the two together
     laplace: bool
+    scales: ScaleNoise
 
     @property
     def selection_name(self) -> str:
@@ -216,22 +222,26 @@ class _Plan:
         fit.objective.check_sums(loss_clip=schedule.loss_clip)
         units = _further_units(schedule, self.gradient_units)
         for cost in (self.gradient_units, units):
-            fit.check_gradient_noise(schedule.clip, gaussian_noise_multiplier(cost, self.budget.accountant))
+            multiplier = gaussian_noise_multiplier(cost, self.budget.accountant)
+            fit.check_gradient_noise(schedule.clip, multiplier)
+            self.scales.check(fit, schedule.clip, multiplier)
 
 
-def _plan(fit: Fit, schedule: DPAGDArguments) -> _Plan:
+def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
     accountant = schedule.accountant
     if accountant is None:
         by_share = "zcdp" if schedule.selection_share > 0.2 else "gdp"
         accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
-    budget = fit.budget(accountant)
+    budget, rest = fit.budget(accountant), fit.budget(accountant)
+    noise_of_scales = ScaleNoise.of(scales, budget, rest)
     share_of_selections = Fraction(schedule.selection_share)
     return _Plan(
         budget=budget,
-        gradient_units=budget.share(schedule.splits, 1 - share_of_selections),
-        selection_units=budget.share(schedule.splits, share_of_selections),
+        gradient_units=rest.share(schedule.splits, 1 - share_of_selections),
+        selection_units=rest.share(schedule.splits, share_of_selections),
         selection_share=schedule.selection_share,
         laplace=False,
+        scales=noise_of_scales,
     )
 
 
@@ -251,6 +261,7 @@ def _published_plan(fit: Fit, splits: int) -> _Plan:
         selection_units=selection_units,
         selection_share=float(Fraction(selection_units) / Fraction(gradient_units + selection_units)),
         laplace=True,
+        scales=ScaleNoise(),
     )
 
 
@@ -262,10 +273,12 @@ def _further_units(schedule: DPAGDSchedule, spent: Units) -> Units:
 class _Run:
     """State of one run; every attribute is released or public."""
 
-    def __init__(self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDSchedule) -> None:
+    def __init__(
+        self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDSchedule, frame: Frame
+    ) -> None:
         self.fit, self.release, self.plan, self.schedule = fit, release, plan, schedule
-        self.objective, self.budget = fit.objective, plan.budget
-        self.w = np.zeros(self.objective.shape)
+        self.objective, self.budget, self.frame = fit.objective, plan.budget, frame
+        self.w = frame.start
         self.velocity = np.zeros(self.objective.shape)
         self.average = DoublingSuffixAverage()
         self.step_max = schedule.step_max
@@ -277,8 +290,7 @@ class _Run:
         while len(history) < schedule.max_iter and self.budget.fits(
             self.gradient_units + self.plan.selection_units
         ):
-            gradient_sum = self.objective.clipped_gradient_sum(self.w, schedule.clip, keep_predictions=True)
-            chosen = self._search(gradient_sum)
+            chosen = self._search(self._gradient_sum())
             if chosen is None:
                 return
             direction, step = chosen
@@ -289,22 +301,31 @@ class _Run:
             if len(history) % schedule.step_window == 0:
                 self.step_max = 1.1 * max(entry["step"] for entry in history[-schedule.step_window :])
 
+    def _gradient_sum(self) -> Bounded:
+        clip, through = self.schedule.clip, self.frame.linear_map
+        if through is None:
+            return self.objective.clipped_gradient_sum(self.w, clip, keep_predictions=True)
+        return self.objective.mapped_gradient_sum(self.w, clip, through, keep_predictions=True)
+
     def released(self) -> Array:
         """What the run returns."""
         return self.average.mean() if self.schedule.average and self.fit.history else self.w
 
     def _search(self, gradient_sum: Bounded) -> tuple[Array, float] | None:
-        """Direction and positive step, measuring again while 0 wins; None when the budget is used up."""
+        """Direction and positive step, measuring again while 0 wins; None when the budget is used up.
+
+        The direction is that of the weights; in the frame its length is 1.
+        """
         budget, selection_units, schedule = self.budget, self.plan.selection_units, self.schedule
         spent = self.gradient_units
         measured = self._measure(gradient_sum, spent)
         while True:
-            gradient = measured / self.fit.n + self.objective.penalty_gradient(self.w)
+            gradient = measured / self.fit.n + self.frame.factors * self.objective.penalty_gradient(self.w)
             towards = schedule.momentum * self.velocity + gradient
             length = float(np.linalg.norm(towards))
             if length == 0.0 or not budget.fits(selection_units):
                 return None
-            direction = towards / length
+            direction = self.frame.factors * (towards / length)
             steps = self.step_max * np.arange(schedule.n_candidates + 1) / schedule.n_candidates
             chosen = self._select(direction, steps)
             if chosen > 0:

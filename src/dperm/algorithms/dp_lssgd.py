@@ -79,7 +79,7 @@ def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
 
 def _smoothed_descent(name: str, fit: Fit, given: SmoothedArguments, optimizer: str) -> FitResult:
     smooth = _smoother(fit.objective, given.smoothing, given.image_shape)
-    run = MinibatchRun.of(fit, given, optimizer, smooth=smooth)
+    run = MinibatchRun(fit, given, optimizer, smooth)
     sigma_over_clip = _published_noise(name, run) if fit.as_published else run.noise_multiplier()
     shape = None if given.image_shape is None else tuple(given.image_shape)
     return run.descend(name, sigma_over_clip, image_shape=shape)

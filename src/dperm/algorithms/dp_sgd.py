@@ -13,10 +13,11 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.minibatch_descent import OPTIMIZERS, MinibatchArguments, MinibatchRun
+from dperm.algorithms.private_scales import LearnedScales, ScaleShares, no_scales, scales_to_learn
 from dperm.algorithms.settings import Setting
 
 
-class DPSGDArguments(MinibatchArguments):
+class DPSGDArguments(LearnedScales, MinibatchArguments):
     """Arguments of :func:`dp_sgd`.
 
     Attributes
@@ -49,8 +50,17 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
     see :func:`dperm.accounting.sgd_epsilon` for the theorems. Sums are divided by the public batch size,
     never by the number of records in the batch.
     """
-    run = MinibatchRun.of(fit, given, given.optimizer)
+    run = MinibatchRun(fit, given, given.optimizer, scales=_scales_to_learn(fit, given))
     return run.descend("dp_sgd", _published_noise(run) if fit.as_published else run.noise_multiplier())
+
+
+def _scales_to_learn(fit: Fit, given: DPSGDArguments) -> ScaleShares:
+    """Noise multipliers of scales and batches are added up by privacy loss distributions alone."""
+    if given.accountant == "pld":
+        return scales_to_learn(fit, given)
+    if given.learn_scales is True:
+        raise ValueError(f"learn_scales=True needs accountant='pld', got {given.accountant!r}")
+    return no_scales()
 
 
 def _published_noise(run: MinibatchRun) -> float:

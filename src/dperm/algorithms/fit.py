@@ -284,7 +284,8 @@ class Fit:
         sampling : str
             How the records of a step are drawn.
         **facts
-            Further public settings; those of the schedule by the same name are replaced.
+            Further public settings; those of the schedule by the same name are replaced, or left out for a
+            value of None.
 
         Returns
         -------
@@ -296,6 +297,7 @@ class Fit:
             If the ledger cannot afford the fit. Nothing was charged or drawn.
         """
         settings = ({} if schedule is None else schedule.stated()) | facts
+        settings = {fact: value for fact, value in settings.items() if value is not None}
         self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts

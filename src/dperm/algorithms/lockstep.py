@@ -16,14 +16,22 @@ from numpy.typing import NDArray
 from dperm.algorithms.fit import FitResult
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import DiagonalMap
 
 
 class GradientRequest(NamedTuple):
-    """Arguments of :meth:`dperm.Objective.clipped_gradient_sum`."""
+    """Arguments of :meth:`dperm.Objective.clipped_gradient_sum`, or of its `mapped_gradient_sum`."""
 
     w: NDArray[np.float64]
     clip: float
     radius: float
+    linear_map: DiagonalMap | None = None
+
+    def sum_of(self, objective: Objective) -> Bounded:
+        """The sum that is asked for."""
+        if self.linear_map is None:
+            return objective.clipped_gradient_sum(self.w, self.clip, radius=self.radius)
+        return objective.mapped_gradient_sum(self.w, self.clip, self.linear_map)
 
 
 Steps = Generator[GradientRequest, Bounded, FitResult]
@@ -34,8 +42,7 @@ def alone(objective: Objective, fit: Steps) -> FitResult:
     try:
         request = next(fit)
         while True:
-            w, clip, radius = request
-            request = fit.send(objective.clipped_gradient_sum(w, clip, radius=radius))
+            request = fit.send(request.sum_of(objective))
     except StopIteration as end:
         result: FitResult = end.value
         return result
@@ -47,7 +54,7 @@ def in_lockstep(
     folds: NDArray[np.int32] | None = None,
     left_out: Sequence[int] | None = None,
 ) -> list[FitResult]:
-    """Run fits on the same objective to their ends; results in the order of `fits`.
+    """Run fits on the same objective to their ends; results in the order of `fits`. None has a map.
 
     With `folds`, fit k does not see the records of fold ``left_out[k]``: see
     :meth:`dperm.Objective.separate_gradient_sums`.
@@ -63,7 +70,7 @@ def in_lockstep(
                 results[k] = end.value
         sums = {}
         if requests:
-            weights, clips, radii = zip(*requests.values(), strict=True)
+            weights, clips, radii, _ = zip(*requests.values(), strict=True)
             unseen = None if folds is None or left_out is None else [left_out[k] for k in requests]
             made = objective.separate_gradient_sums(
                 np.stack(weights), clips, radius=radii, folds=folds, left_out=unseen

@@ -14,18 +14,19 @@ other. `rule` and `smooth` see released values only.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
 from dperm.accounting.fit_costs import sampled_gaussian_cost
+from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
+from dperm.algorithms.private_scales import Frame, ScaleNoise, ScaleShares, no_scales
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import Adam, HeavyBall, project
@@ -86,7 +87,7 @@ def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
 _SOFTMAX_PASSES = 15
 
 
-def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None) -> MinibatchSchedule:
+def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None = None) -> MinibatchSchedule:
     """`minibatch_schedule` for an optimizer, and for `steps` if that many were asked for.
 
     Softmax runs go as far in more and shorter steps. A few small batches out of many records need a noise
@@ -131,52 +132,73 @@ class MinibatchRun:
     Attributes
     ----------
     fit : Fit
-    schedule : MinibatchArguments
+    given : MinibatchArguments
+        Its settings; a rule chooses those that were not given.
     optimizer : {"momentum", "adam"}
         What is made of the noisy gradients.
     smooth : callable
         Applied to the noisy gradients.
+    scales : ScaleShares
+        Of the budget, for what is learned before.
     """
 
     fit: Fit
-    schedule: MinibatchArguments
+    given: MinibatchArguments
     optimizer: str = "momentum"
     smooth: Callable[[Array], Array] = lambda gradient: gradient
+    scales: ScaleShares = field(default_factory=no_scales)
 
-    @classmethod
-    def of(
-        cls, fit: Fit, given: MinibatchArguments, optimizer: str, **smooth: Callable[[Array], Array]
-    ) -> Self:
-        """The run with default settings where none were given.
+    @property
+    def problem(self) -> PublicProblem:
+        """What is public, with the budget that descending has."""
+        return self.fit.problem.without(self.scales.together)
+
+    @functools.cached_property
+    def schedule(self) -> MinibatchArguments:
+        """All settings.
 
         Raises
         ------
         ValueError
             For batches larger than the data set.
         """
-        schedule = given.completed(default_schedule(fit.problem, optimizer, given.chosen.get("steps")))
-        if schedule.batch_size > fit.n:
-            raise ValueError(f"batch_size must be at most n_public = {fit.n}, got {schedule.batch_size!r}")
-        return cls(fit, schedule, optimizer, **smooth)
+        schedule = self.schedule_for(self.problem)
+        if schedule.batch_size > self.fit.n:
+            raise ValueError(
+                f"batch_size must be at most n_public = {self.fit.n}, got {schedule.batch_size!r}"
+            )
+        return schedule
+
+    def schedule_for(self, problem: PublicProblem) -> MinibatchArguments:
+        """Those that were given, and default ones for this problem."""
+        steps = self.given.chosen.get("steps")
+        return self.given.completed(default_schedule(problem, self.optimizer, steps))
 
     def noise_multiplier(self) -> float:
         """``sigma / clip`` of each noisy sum, by the accountant."""
-        return noise_multiplier(
-            self.fit.epsilon,
-            self.fit.delta,
-            batch_size=self.schedule.batch_size,
-            n_samples=self.fit.n,
-            steps=self.schedule.steps,
-            sampling=self.schedule.sampling,
-            neighbors=self.fit.neighbors,
-            accountant=self.schedule.accountant,
-        )
+        fit, plan = self.fit, self._plan()
+        if self.scales.together:
+            return noise_multiplier_after(self._scale_noise().mu, fit.epsilon, fit.delta, **plan)
+        return noise_multiplier(fit.epsilon, fit.delta, **plan, accountant=self.schedule.accountant)
 
-    def rule(self) -> HeavyBall | Adam:
+    def _plan(self) -> dict[str, Any]:
+        return {
+            "batch_size": self.schedule.batch_size,
+            "n_samples": self.fit.n,
+            "steps": self.schedule.steps,
+            "sampling": self.schedule.sampling,
+            "neighbors": self.fit.neighbors,
+        }
+
+    def _scale_noise(self) -> ScaleNoise:
+        return ScaleNoise.of(self.scales, self.fit.budget(), self.fit.budget())
+
+    def _rule(self, schedule: MinibatchSchedule, frame: Frame) -> HeavyBall | Adam:
         """What a step makes of a gradient."""
-        if self.optimizer == "momentum":
-            return HeavyBall(self.schedule.step_size, self.schedule.momentum)
-        return Adam(self.schedule.step_size, self.schedule.momentum)
+        if self.optimizer == "adam":
+            return Adam(schedule.step_size, schedule.momentum)
+        step_size = frame.step_size(schedule.step_size, schedule.momentum, self.fit.objective.l2)
+        return HeavyBall(step_size, schedule.momentum)
 
     def descend(self, name: str, sigma_over_clip: float, **facts: Any) -> FitResult:
         """Charge, run the loop with noise of so many clips, state what was done."""
@@ -191,39 +213,47 @@ class MinibatchRun:
             momentum = 0.0 if self.optimizer == "adam" else schedule.momentum
             fit.check_growth(schedule.step_size, momentum, schedule.steps, schedule.clip)
         accountant = "gdp" if gaussian else schedule.accountant
-        cost = sampled_gaussian_cost(
-            sigma_over_clip,
-            batch_size=schedule.batch_size,
-            n_samples=fit.n,
-            steps=schedule.steps,
-            sampling=schedule.sampling,
-            neighbors=fit.neighbors,
+        noise = self._scale_noise()
+        noise.check(fit, schedule.clip, multiplier)
+        cost = sampled_gaussian_cost(sigma_over_clip, **self._plan(), beside=noise.mu)
+        budget = ScheduledBudget(
+            GaussianRelease(multiplier), schedule.steps, accountant, cost, before=noise.releases
         )
-        budget = ScheduledBudget(GaussianRelease(multiplier), schedule.steps, accountant, cost)
-        release = fit.open(name, budget, schedule, sampling=str(sampling), **facts)
+        release = fit.open(name, budget, schedule, sampling=str(sampling), **self.scales.stated(), **facts)
 
+        frame = Frame.learned(fit, release, noise, self.problem)
+        schedule = self.schedule_for(frame.problem)
         batches = SecretBatches(sampling, release.sampling_bits(), schedule.batch_size, fit.n)
         noisy_sum = release.noisy_batch_sums(
-            objective, batches, multiplier, clip=schedule.clip, steps=schedule.steps, radius=schedule.radius
+            objective,
+            batches,
+            multiplier,
+            clip=schedule.clip,
+            steps=schedule.steps,
+            radius=schedule.radius,
+            linear_map=frame.linear_map,
         )
-        w, rule = np.zeros(objective.shape), self.rule()
+        w, rule = frame.start, self._rule(schedule, frame)
         batch_size, radius = schedule.batch_size, schedule.radius
-        count = schedule.steps + 1  # iterates, w_0 = 0 among them
+        count = schedule.steps + 1  # iterates, the start among them
         average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
         average.add(w)
         for t in range(1, schedule.steps + 1):
             # 1. noisy gradient of a secret batch, and of the ridge term
             gradient = noisy_sum(w) / batch_size
             if objective.l2 > 0.0:
-                gradient += objective.penalty_gradient(w)
+                gradient += frame.factors * objective.penalty_gradient(w)
             # 2. smoothing, step and projection: post-processing
             gradient = self.smooth(gradient)
-            w = project(w + rule.move(gradient), radius)
+            w = project(w + frame.factors * rule.move(gradient), radius)
             average.add(w)
             fit.report(t, w, gradient=gradient)
         return fit.result(
             average.mean(),
-            "stochastic gradient descent, Gaussian noise on the clipped gradient sum of each batch",
+            frame.in_words(
+                "stochastic gradient descent, Gaussian noise on the clipped gradient sum of each batch"
+            ),
             n_iter=schedule.steps,
+            clip=schedule.clip,
             notes=() if gaussian else ("Which records were in which batch stays secret.",),
         )

@@ -20,6 +20,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.lockstep import GradientRequest, Steps, alone, in_lockstep
+from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
@@ -90,6 +91,8 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     # With less signal noise alone would carry the weights far from 0, which labels forgive longer.
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
+    if problem.attained and not loss.classification and not loss.kink_jump:
+        reach *= _REACH_WHERE_ATTAINED
     if l2 > 0.0:
         reach = min(reach, 0.5 / math.sqrt(l2 * (plain + l2)))
     if loss.kink_jump > 0.0 and l2 > 0.0:
@@ -99,6 +102,9 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
         steps=steps, clip=clip, step_size=step_size, momentum=1.0 - step_size / reach, tail=0.5
     )
 
+
+# Of what suits bounds on rows that few attain; real targets lie less far out than margins.
+_REACH_WHERE_ATTAINED = 0.3
 
 # Length of a run on a loss with kinks, in times in which the ridge term forgets the start.
 _FORGETTING_TIMES = 20.0
@@ -119,7 +125,7 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
     )
 
 
-class NoisyGDArguments(NoisyGDSchedule, PublishedTerms):
+class NoisyGDArguments(NoisyGDSchedule, LearnedScales, PublishedTerms):
     """Arguments of :func:`noisy_gd`.
 
     Attributes
@@ -143,7 +149,8 @@ def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     calibration : {"tight", "paper"}
         "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
     callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        learned coordinates, if there are any.
 
     Notes
     -----
@@ -155,33 +162,41 @@ def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
 
 
 def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
-    objective, schedule = fit.objective, given.completed(noisy_gd_schedule(fit.problem))
+    scales = scales_to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
+    objective, schedule = fit.objective, given.completed(noisy_gd_schedule(problem))
     fit.check_published("noisy_gd")
-    budget = fit.budget()
+    rest = fit.budget()
+    noise_of_scales = ScaleNoise.of(scales, fit.budget(), rest)
     multiplier = fit.noise_multiplier(
-        budget, schedule.steps, published=lambda: _published_multiplier(fit, schedule.steps)
+        rest, schedule.steps, published=lambda: _published_multiplier(fit, schedule.steps)
     )
     if fit.as_published and fit.epsilon >= 1.0:
         fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
     fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
     if schedule.radius == math.inf:
         fit.check_growth(schedule.step_size, schedule.momentum, schedule.steps, schedule.clip)
-    release = fit.open("noisy_gd", budget, schedule)
+    noise_of_scales.check(fit, schedule.clip, multiplier)
+    release = fit.open("noisy_gd", fit.budget(), schedule, **scales.stated())
 
-    w = velocity = np.zeros(objective.shape)
+    frame = Frame.learned(fit, release, noise_of_scales, problem)
+    schedule = given.completed(noisy_gd_schedule(frame.problem))
+    step_size = frame.step_size(schedule.step_size, schedule.momentum, objective.l2)
+    w, velocity = frame.start, np.zeros(objective.shape)
     average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
     average.add(w)
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sum = yield GradientRequest(w, schedule.clip, schedule.radius)
-        gradient = release.gaussian_sum(gradient_sum, multiplier) / fit.n + objective.penalty_gradient(w)
+        gradient_sum = yield GradientRequest(w, schedule.clip, schedule.radius, frame.linear_map)
+        noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
+        gradient = noisy_sum / fit.n + frame.factors * objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
-        velocity = schedule.momentum * velocity - schedule.step_size * gradient
-        w = project(w + velocity, schedule.radius)
+        velocity = schedule.momentum * velocity - step_size * gradient
+        w = project(w + frame.factors * velocity, schedule.radius)
         average.add(w)
         fit.report(t, w, gradient=gradient)
     mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
-    return fit.result(average.mean(), mechanism, n_iter=schedule.steps)
+    return fit.result(average.mean(), frame.in_words(mechanism), n_iter=schedule.steps, clip=schedule.clip)
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:
@@ -195,8 +210,8 @@ def noisy_gd_many(
     """Several fits of `noisy_gd` on the same records, which are read once for a step of all of them.
 
     For repetitions: seeds, budgets, settings, folds of a cross-validation. Fits with fewer steps end earlier.
-    Every fit charges its own ledger, and its result is that of ``noisy_gd(objective, **settings)``, bit for
-    bit for the same seed.
+    Every fit charges its own ledger, and its result is that of ``noisy_gd(objective, learn_scales=False,
+    **settings)``, bit for bit for the same seed.
 
     Parameters
     ----------
@@ -204,7 +219,8 @@ def noisy_gd_many(
         Any loss. Dense rows and tables under a loss of one prediction profit, and for any loss files and
         Dask collections (these without folds).
     fits : iterable of mappings
-        The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least. With
+        The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least;
+        ``learn_scales`` is False, as coordinates of their own would part the fits. With
         `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.
     folds : (n_samples,) array_like of int, optional
         The fold of each record, drawn independently of the data, and public; -1 for none. They go by
@@ -241,7 +257,7 @@ def noisy_gd_many(
     >>> crossed = [own | {"fold": fold} for own in settings for fold in range(5)]
     >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
     """
-    settings = [dict(own) for own in fits]
+    settings = [{"learn_scales": False} | dict(own) for own in fits]
     public_folds = None if folds is None else objective.public_folds(folds)
     known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
@@ -263,6 +279,10 @@ def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
 
 def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
     facts = {} if fold == -1 else {"left_out_fold": fold}
+    if settings["learn_scales"] is not False:
+        raise ValueError(
+            "learn_scales must be False for fits in lockstep: coordinates of their own part them"
+        )
     given = NoisyGDArguments(objective, **settings)
     return (yield from _descent(Fit(given, facts), given))
 

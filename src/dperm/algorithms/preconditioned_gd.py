@@ -13,21 +13,24 @@ a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
+from dperm.accounting import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
+    ScaleNoise,
     ScaleShares,
     can_start_from_labels,
     learn_scales_choice,
     learned_coordinates,
+    ridge_as_norm,
     scale_shares,
+    share_of_budget,
 )
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
@@ -100,8 +103,8 @@ def preconditioned_gd_schedule(
     them.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
-    learned = scales.column_share + scales.norm_share + scales.label_share
-    plain = replace(problem, mu=problem.mu * math.sqrt(1.0 - learned))
+    learned = scales.together
+    plain = problem.without(learned)
     problem = plain.per_record()
     signal, loss, dimension = problem.signal, problem.loss, problem.dimension
     share_of_moments = 0.14
@@ -203,9 +206,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    coordinates = learned_coordinates(
-        fit, release, columns=noise.columns, norms=noise.norms, labels=noise.labels
-    )
+    coordinates = learned_coordinates(fit, release, noise.scales)
     whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
@@ -243,28 +244,21 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
 class _Noise:
     """Noise multipliers that use up the budget; 0 for what is not released."""
 
-    columns: float
-    norms: float
-    labels: float
+    scales: ScaleNoise
     moments: float
     gradient: float
 
     @classmethod
     def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:
         """Before the charge, on a budget of its own."""
-        whole, budget = fit.budget(), fit.budget()
+        whole, rest = fit.budget(), fit.budget()
         of_moments = schedule.share if schedule.moments != "none" else 0.0
         shares = (schedule.column_share, schedule.norm_share, schedule.label_share, of_moments)
         if not sum(shares) < 1.0:
             raise ValueError(f"the shares of scales and moments must leave some for gradients, got {shares}")
-        multipliers = [0.0] * 4
-        for k, share in enumerate(shares):
-            if share > 0.0:
-                multipliers[k] = gaussian_noise_multiplier(whole.share(1, share), "gdp")
-                budget.spend(GaussianRelease(multipliers[k]))
-        columns, norms, labels, moments = multipliers
-        gradient = gaussian_noise_multiplier(budget.share(schedule.steps), "gdp")
-        return cls(columns, norms, labels, moments, gradient)
+        scales = ScaleNoise.of(schedule, whole, rest)
+        moments = share_of_budget(of_moments, whole, rest) if of_moments else 0.0
+        return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
 
 def _whitening(
@@ -280,6 +274,11 @@ def _whitening(
         values, vectors = np.linalg.eigh(second_moments)
         values = np.maximum(values, 0.0)
         floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
+        if fit.objective.l2 > 0.0:
+            moments_of_rows = (vectors * values) @ vectors.T
+            penalized = scales * fit.objective.penalty_gradient(np.ones(d)) / fit.objective.l2
+            ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
+            values, vectors = np.linalg.eigh(moments_of_rows + ridge)
         matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
         row_length = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
     matrix *= scales

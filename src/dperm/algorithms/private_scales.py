@@ -7,17 +7,21 @@ budget: noise is in proportion to the bound. A few counts, released first, tell 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
+from dperm.accounting import Budget, GaussianRelease, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Array
+from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
+from dperm.private_values.linear_map import DiagonalMap
 
 _NORM_BINS = 16  # half octaves
 _MAGNITUDE_BINS = 6  # pairs of octaves below the entries of a row all of whose entries are equal
@@ -41,6 +45,23 @@ class ScaleShares(Schedule):
     norm_share: Setting[float] = Setting(check.portion)
     label_share: Setting[float] = Setting(check.portion)
 
+    @property
+    def together(self) -> float:
+        """What is spent before a descent."""
+        return self.column_share + self.norm_share + self.label_share
+
+    def stated(self) -> dict[str, Any]:
+        """What ledger and statement name; settings that follow from what is learned have no value yet."""
+        return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if self.together else {})
+
+
+_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max")
+
+
+def no_scales() -> ScaleShares:
+    """Nothing is learned."""
+    return ScaleShares(column_share=0.0, norm_share=0.0, label_share=0.0)
+
 
 def learn_scales_choice(name: str, value: object) -> bool | str:
     """True, False or "auto"."""
@@ -49,6 +70,65 @@ def learn_scales_choice(name: str, value: object) -> bool | str:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
     return bool(value)
+
+
+class LearnedScales(Schedule):
+    """What an algorithm says of scales that it learns.
+
+    Attributes
+    ----------
+    learn_scales : {"auto", True, False}
+        Whether a part of the budget releases scales of the columns, the norm of the rows and the mean label
+        first. Steps are then taken in coordinates in which columns are of one size, and clip and step size
+        follow from how long rows are there. "auto": what pays by
+        :func:`dperm.algorithms.private_scales.scale_shares`, for a loss of one prediction, where no setting
+        in the units of the data was given.
+    """
+
+    learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
+
+
+@dataclass(frozen=True)
+class ScaleNoise:
+    """Noise multipliers of what is learned before a descent; 0 for what is not."""
+
+    columns: float = 0.0
+    norms: float = 0.0
+    labels: float = 0.0
+
+    @classmethod
+    def of(cls, shares: ScaleShares, whole: Budget, rest: Budget) -> Self:
+        """Those that the shares of the whole pay for; the rest is what they leave."""
+        multipliers = []
+        for share in (shares.column_share, shares.norm_share, shares.label_share):
+            learned = share > 0.0
+            multipliers.append(share_of_budget(share, whole, rest) if learned else 0.0)
+        return cls(*multipliers)
+
+    @property
+    def releases(self) -> list[GaussianRelease]:
+        """What they are noise of."""
+        return [GaussianRelease(each) for each in (self.columns, self.norms, self.labels) if each]
+
+    @property
+    def mu(self) -> float:
+        """Gaussian differential privacy of the releases, rounded up."""
+        return math.hypot(*(1.0 / each.noise_multiplier for each in self.releases)) * (1.0 + 2.0**-48)
+
+    def check(self, fit: Fit, clip: float, multiplier: float) -> None:
+        """Raise ValueError unless gradients with that clip and noise can be summed in any learned frame."""
+        if self == ScaleNoise():
+            return
+        for row_norm in (2.0**-10, 2.0):
+            there = check.clip_norm("clip", clip * (row_norm / fit.objective.row_norm))
+            fit.check_gradient_noise(there, multiplier)
+
+
+def share_of_budget(share: float, whole: Budget, rest: Budget) -> float:
+    """Noise multiplier of a release that costs this share of the whole, which is taken off the rest."""
+    multiplier = gaussian_noise_multiplier(whole.share(1, share), whole.accountant)
+    rest.spend(GaussianRelease(multiplier))
+    return multiplier
 
 
 def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleShares:
@@ -69,7 +149,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     there is some signal, and weights have a long way to go for a constant.
     """
     if learn is False or not problem.private:
-        return ScaleShares(column_share=0.0, norm_share=0.0, label_share=0.0)
+        return no_scales()
     signal, loss = problem.n * problem.mu, problem.loss
     smooth = loss.smoothness(1.0) < math.inf
     stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
@@ -106,25 +186,99 @@ class Coordinates:
     start: Array
 
 
-def learned_coordinates(
-    fit: Fit, release: Releaser, *, columns: float, norms: float, labels: float
-) -> Coordinates:
-    """Release what there is a noise multiplier for; 0 for what is not learned."""
+def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coordinates:
+    """Release what there is noise for."""
     objective = fit.objective
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
+    ridge = unit * ridge_as_norm(objective)
     scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
     start = np.zeros(objective.dimension)
-    if columns:
-        scales[: objective.n_columns] *= _column_scales(fit, release, columns)
+    if noise.columns:
+        largest = max(1.0, 1.0 / ridge) if ridge else math.inf
+        scales[: objective.n_columns] *= np.minimum(_column_scales(fit, release, noise.columns), largest)
         if (scales > unit).any():
             row_norm *= 2.0
-    if norms:
-        row_norm = _row_norm(fit, release, norms, scales, row_norm)
-    if labels:
-        mean = release.gaussian_sum(objective.label_sum(), labels)[0] / fit.n
+    if noise.norms:
+        row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge)
+    if noise.labels:
+        mean = release.gaussian_sum(objective.label_sum(), noise.labels)[0] / fit.n
         mean = min(max(mean, -0.99), 0.99)
         start[-1] = math.log((1.0 + mean) / (1.0 - mean))
     return Coordinates(RowScaling(scales, row_norm), start)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates ``u`` of the weights ``w = start + factors u``, in which a descent takes its steps.
+
+    Attributes
+    ----------
+    start : ndarray
+        Of the weights' shape.
+    problem : PublicProblem
+        What settings may depend on there: the norm of the rows and the ridge term are those of the frame.
+    factors : ndarray or float
+    linear_map : DiagonalMap or None
+        The factors, where they are not 1.
+    """
+
+    start: Array
+    problem: PublicProblem
+    factors: Array | float = 1.0
+    linear_map: DiagonalMap | None = None
+
+    @classmethod
+    def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
+        """The coordinates of the data, or what is better by :func:`learned_coordinates`."""
+        objective = fit.objective
+        if noise == ScaleNoise():
+            return cls(np.zeros(objective.shape), problem)
+        found = learned_coordinates(fit, release, noise)
+        rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
+        typical = float(np.median(rounded.factors[: objective.n_columns]))
+        there = replace(problem, row_norm=found.scaling.row_norm, l2=problem.l2 * typical**2, attained=True)
+        return cls(found.start, there, rounded.factors, rounded)
+
+    def step_size(self, step_size: float, momentum: float, l2: float) -> float:
+        """A step short enough for the ridge term along every axis."""
+        steepest = l2 * float(np.max(self.factors)) ** 2
+        if self.linear_map is None or not steepest:
+            return step_size
+        return min(step_size, 1.5 * (1.0 + momentum) / steepest)
+
+    def in_words(self, mechanism: str) -> str:
+        """The mechanism, and what came before it."""
+        if self.linear_map is None:
+            return mechanism
+        return f"Gaussian noise on counts that tell the scales of columns and rows; then {mechanism}"
+
+
+def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
+    """For descents without whitening: what is asked for, or pays; see `LearnedScales`.
+
+    Raises
+    ------
+    ValueError
+        Where ``learn_scales=True`` asks for what cannot be had.
+    """
+    learn, objective = given.learn_scales, fit.objective
+    settings = given.chosen
+    in_units = [
+        name for name in (*_IN_UNITS_OF_THE_DATA, "radius") if settings.get(name, math.inf) < math.inf
+    ]
+    possible = len(objective.shape) == 1 and objective.reads_whole_rows and not fit.as_published
+    if learn is True and not possible:
+        raise ValueError(
+            "learn_scales=True needs a loss of one linear prediction, rows that can be made dense and "
+            "calibration='tight': leave learn_scales out"
+        )
+    if learn is True and in_units:
+        raise ValueError(
+            f"{in_units[0]} is in units of the data, which learn_scales=True changes: give one of the two"
+        )
+    if learn == "auto" and (in_units or not possible):
+        learn = False
+    return scale_shares(fit.problem.per_record(), learn)
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
@@ -152,8 +306,19 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
 
 
-def _row_norm(fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float) -> float:
-    """A norm that few rows exceed in these coordinates; shrinks the factor of the intercept with it."""
+def ridge_as_norm(objective: Objective) -> float:
+    """Norm of rows along which the loss bends as much as the ridge term."""
+    return math.sqrt(objective.l2 / typical_curvature(objective.loss, 1.0))
+
+
+def _row_norm(
+    fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float, ridge: float
+) -> float:
+    """A norm that few rows exceed in these coordinates; shrinks the factor of the intercept with it.
+
+    The more signal there is, the fewer rows are worth being clipped for less noise. The intercept is as steep
+    as the other columns, to which the ridge term adds.
+    """
     objective, bound, features = fit.objective, row_norm, scales.copy()
     intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most
     if intercept:
@@ -161,11 +326,12 @@ def _row_norm(fit: Fit, release: Releaser, multiplier: float, scales: Array, row
     counts = objective.norm_counts(_NORM_BINS, RowScaling(features, bound))
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
-    detected = reach > np.maximum(0.02 * fit.n, 3.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
+    few = min(0.02, 2.0 / fit.problem.per_record().signal)
+    detected = reach > np.maximum(few * fit.n, 3.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
     if detected.any():
         bound *= 2.0 ** (-0.5 * float(detected.argmax()))
     if intercept:
-        shorter = min(intercept, 0.5 * bound)
+        shorter = min(intercept, 0.5 * math.hypot(bound, ridge))
         scales[-1] *= shorter / intercept
         bound = math.hypot(bound, shorter)
     return bound

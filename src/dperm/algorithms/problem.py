@@ -32,6 +32,8 @@ class PublicProblem:
         Neighbouring relation.
     intercept : bool
         Whether one of the weights is an intercept.
+    attained : bool
+        Whether many rows are known to be about as long as the bound says.
     """
 
     n: int
@@ -42,6 +44,7 @@ class PublicProblem:
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
     intercept: bool = False
+    attained: bool = False
 
     @property
     def signal(self) -> float:
@@ -63,3 +66,7 @@ class PublicProblem:
         """
         mu = self.mu / self.neighbors.sum_factor
         return replace(self, mu=mu, neighbors=Neighbours.ADD_OR_REMOVE)
+
+    def without(self, share: float) -> Self:
+        """The same with a share of the budget, in mu^2, spent."""
+        return replace(self, mu=self.mu * math.sqrt(1.0 - share))

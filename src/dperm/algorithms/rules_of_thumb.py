@@ -128,7 +128,8 @@ def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
     problem = problem.per_record()
     cost = _NOISE_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
     ridge = problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
-    return min(1.0, max(math.sqrt(problem.signal / 4800.0), least, ridge))
+    typical = 1200.0 if problem.attained and not problem.loss.classification else 4800.0
+    return min(1.0, max(math.sqrt(problem.signal / typical), least, ridge))
 
 
 def typical_clip(problem: PublicProblem) -> float:

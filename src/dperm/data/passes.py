@@ -385,6 +385,49 @@ class ImageNorms(PerRow):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class ScaledNorms(PerRow):
+    """At least ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private.
+
+    Attributes
+    ----------
+    column_scales : ndarray
+        ``s``, positive.
+    row_norm : float
+    for_batches : bool
+        Whether passes over batches are to use them, which tell identical records apart.
+    """
+
+    kernel = "norms_scaled"
+    makes_rows_dense = "gradients in scaled coordinates"
+    stays_with_records = True
+    column_scales: Array
+    row_norm: float
+    for_batches: bool
+
+    @property
+    def multiplies_rows(self) -> bool:
+        """Unless passes over batches follow."""
+        return not self.for_batches
+
+    @classmethod
+    def arguments(cls) -> tuple[str, ...]:
+        """Names of the kernel's arguments."""
+        return ("column_scales",)
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
+        """Norms of the scaled rows, enlarged by what scaling and rounding may have taken off."""
+        norms: Array = rows.call(self, n_threads)
+        smallest, largest = float(self.column_scales.min()), float(self.column_scales.max())
+        norms *= 1.0 + (len(self.column_scales) + 32) * 2.0**-51
+        # Rows so long that the factor that scales them loses digits: the bound that needs none.
+        norms[rows.norms > self.row_norm * 2.0**900] = largest * self.row_norm * (1.0 + 2.0**-20)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite do not count
+            norms *= np.maximum(1.0, rows.norms / self.row_norm)
+            np.maximum(norms, smallest * rows.norms, out=norms)
+        return norms
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class LabelSum(Pass):
     """Sum of the labels of the finite records, shape ``(1,)``."""
 
@@ -472,6 +515,11 @@ class NoisyBatches:
         Number of sums.
     longest : float
         Bound on the norm of weights.
+    clip_norms : what the pass `ScaledNorms` returned, in place of the norms of the rows; or None.
+    exponents : ndarray of int64 or None
+        Sums are multiplied by these powers of two, entry by entry, before noise is added.
+    result_grid : float or None
+        Of what comes of it; by default that of the sums.
     """
 
     loss_spec: LossSpec
@@ -482,6 +530,9 @@ class NoisyBatches:
     noise: GaussianDraw
     steps: int
     longest: float
+    clip_norms: Any = None
+    exponents: Integers | None = None
+    result_grid: float | None = None
 
 
 def share_of(indices: Integers, here: slice) -> Integers:

@@ -55,6 +55,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     schema: Schema | None
     neighbors: str | None
     calibration: str
+    learn_scales: bool | str
     solver_options: Mapping[str, Any] | None
     ledger: PrivacyLedger | None
     n_threads: int | None
@@ -140,6 +141,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             common={
                 "neighbors": relation_of(self.neighbors, self.ledger),
                 "calibration": self.calibration,
+                "learn_scales": self.learn_scales,
                 "ledger": self.ledger,
                 "random_state": self.random_state,
             },

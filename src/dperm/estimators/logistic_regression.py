@@ -70,6 +70,7 @@ class LogisticRegression(PrivateLinearClassifier):
         classes: Sequence[Any] | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",
+        learn_scales: bool | str = "auto",
         solver_options: Mapping[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,
         n_threads: int | None = None,

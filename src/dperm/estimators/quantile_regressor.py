@@ -73,6 +73,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         target_bound: float | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",
+        learn_scales: bool | str = "auto",
         solver_options: Mapping[str, Any] | None = None,
         ledger: PrivacyLedger | None = None,
         n_threads: int | None = None,

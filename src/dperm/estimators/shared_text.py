@@ -39,6 +39,10 @@ neighbors : {"add_or_remove", "replace_one"}, optional
     and "add_or_remove" without one.
 calibration : {"tight", "paper"}, default="tight"
     "paper" uses the noise that the algorithm's authors published.
+learn_scales : {"auto", True, False}, default="auto"
+    Whether a part of the budget tells the scales of the columns, the norm of the rows and the mean label
+    before the weights are sought, so that a loose `row_norm` costs little. "auto": where public numbers say
+    that it pays. True: with a solver that can; see :func:`dperm.algorithms.noisy_gd`.
 solver_options : dict, optional
     Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
 ledger : PrivacyLedger, optional

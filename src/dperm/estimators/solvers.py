@@ -12,6 +12,7 @@ from dperm import algorithms
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit import Callback, FitResult
+from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
@@ -166,7 +167,7 @@ def run_solver(
     objective : Objective
     epsilon, delta : float
     common : mapping
-        neighbors, calibration, ledger and random_state; the last two may be None.
+        neighbors, calibration, learn_scales, ledger and random_state; the last two may be None.
     options : mapping, optional
         Further keyword arguments of the solver.
     verbose : int
@@ -225,9 +226,19 @@ def _refusal(name: str, objective: Objective) -> str | None:
 def _accepted(name: str, solver: Solver, common: Mapping[str, Any]) -> dict[str, Any]:
     """The common keywords that the solver takes; the others must have their default."""
     known = inspect.signature(solver).parameters
+    learn_scales = learn_scales_choice("learn_scales", common["learn_scales"])
+    if "learn_scales" not in known and learn_scales is True:
+        able = ", ".join(repr(each) for each in SOLVERS if "learn_scales" in _parameters(each))
+        raise ValueError(
+            f"solver={name!r} learns no scales: leave learn_scales='auto', or take one of {able}"
+        )
     if "calibration" not in known and common["calibration"] != "tight":
         raise ValueError(f"solver={name!r} has one calibration only: leave calibration='tight'")
     return {keyword: value for keyword, value in common.items() if keyword in known}
+
+
+def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(SOLVERS[name]).parameters
 
 
 def _printer(name: str) -> Callback:

@@ -34,6 +34,7 @@ from dperm.mechanisms.selection import dyadic_rate
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
 from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import DiagonalMap
 
 Array = NDArray[np.float64]
 
@@ -174,6 +175,7 @@ class Releaser:
         clip: float,
         steps: int,
         radius: float = math.inf,
+        linear_map: DiagonalMap | None = None,
     ) -> Callable[[Array], Array]:
         """Release sums of clipped gradients over one secret batch after the other, with noise.
 
@@ -193,6 +195,8 @@ class Releaser:
             See :meth:`dperm.Objective.clipped_gradient_sum`.
         steps : int
             Number of sums.
+        linear_map : DiagonalMap, optional
+            For sums as by :meth:`dperm.Objective.mapped_gradient_sum`.
 
         Raises
         ------
@@ -200,11 +204,11 @@ class Releaser:
             If the cost does not fit; nothing is drawn.
         """
         if draws_ahead():
-            contribution, grid = objective.batch_sum_bounds(clip, radius)
+            contribution, grid = objective.batch_sum_bounds(clip, radius, linear_map)
             sensitivity = contribution * self.neighbors.sum_factor
             sigma = noise_multiplier * sensitivity
             noise = samplers().gaussian_ahead(self._bits, sigma, _grid_exponent(grid), objective.shape)
-            noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius)
+            noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius, linear_map)
             if noisy_sum is not None:
                 event = _gaussian_release(noise_multiplier)
                 self._spend(ReleaseRecord(event, sensitivity, sigma, grid, count=steps))
@@ -212,7 +216,11 @@ class Releaser:
         samples = iter(batches)
 
         def one_by_one(w: Array) -> Array:
-            private = objective.clipped_gradient_sum(w, clip, radius=radius, rows=next(samples))
+            rows = next(samples)
+            if linear_map is None:
+                private = objective.clipped_gradient_sum(w, clip, radius=radius, rows=rows)
+            else:
+                private = objective.mapped_gradient_sum(w, clip, linear_map, rows=rows)
             return self.gaussian_sum(private, noise_multiplier)
 
         return one_by_one

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.passes import ClippedGradientSum, ImageNorms
+from dperm.data.passes import ClippedGradientSum, ImageNorms, NoisyBatches, ScaledNorms
 from dperm.objective.empirical_risk import EmpiricalRisk
+from dperm.objective.exact_sums import SumBounds
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
+from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -27,7 +31,7 @@ class MappedGradients:
     ----------
     objective : EmpiricalRisk
         Its loss must have one linear prediction.
-    linear_map : LinearMap
+    linear_map : LinearMap or DiagonalMap
         The matrix ``A``: square, public and invertible.
 
     Raises
@@ -36,28 +40,40 @@ class MappedGradients:
         If the matrix has the wrong shape, or is too close to a singular one.
     """
 
-    def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap) -> None:
+    def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap | DiagonalMap) -> None:
         if len(objective.shape) != 1:
             raise ValueError(f"the {objective.loss.name} loss has more than one linear prediction")
-        if not isinstance(linear_map, LinearMap):
-            raise TypeError(f"linear_map must be a LinearMap, got {type(linear_map).__name__}")
+        if not isinstance(linear_map, LinearMap | DiagonalMap):
+            raise TypeError(f"linear_map must be a LinearMap or DiagonalMap, got {type(linear_map).__name__}")
         d = objective.dimension
-        if linear_map.integers.shape != (d, d):
-            raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.integers.shape}")
+        if linear_map.shape != (d, d):
+            raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.shape}")
         self.map = linear_map
         self._objective = objective
         self._largest, self._smallest = self.map.singular_values()
         if not self._smallest > 2.0**-20 * self._largest:
             raise ValueError("linear_map is too close to a singular one: its singular values span over 2^20")
-        self._clip_norms = self._lengths()
 
-    def _lengths(self) -> Any:
+    @functools.cached_property
+    def _clip_norms(self) -> Any:
+        return self._lengths(for_batches=False)
+
+    @functools.cached_property
+    def _clip_norms_of_batches(self) -> Any:
+        return self._lengths(for_batches=True)
+
+    def _lengths(self, for_batches: bool) -> Any:
         """At least ``||A (x_i, 1)||`` for the unscaled rows; private.
 
-        ``z_i`` is rounded to integers of up to 21 bits, so that its product with the integer matrix is exact;
-        that rounding moves the product by at most ``||A|| grid/2 sqrt(d)``, which is added.
+        For a matrix that is not diagonal ``z_i`` is rounded to integers of up to 21 bits, so that its product
+        with the integer matrix is exact; that rounding moves the product by at most ``||A|| grid/2 sqrt(d)``,
+        which is added.
         """
         objective, d = self._objective, self._objective.dimension
+        if isinstance(self.map, DiagonalMap):
+            return objective._run(ScaledNorms(self.map.factors, objective.row_norm, for_batches))
+        if for_batches:
+            raise TypeError("sums over batches are mapped by a DiagonalMap only")
         grid = math.ldexp(1.0, math.frexp(objective.row_norm)[1] - 20)
         columns = np.zeros((d, -(-d // 16) * 16))
         columns[:, :d] = self.map.integers.T
@@ -73,19 +89,45 @@ class MappedGradients:
             )
         )
 
-    def clipped_sum(self, weights: Array, clip: float) -> Bounded:
+    def bounds(self, clip: float) -> tuple[SumBounds, float]:
+        """Bounds of sums of gradients clipped by their images, and of a record's own gradient."""
+        return self._objective._exact.mapped_gradients(clip, self._largest, self._smallest)
+
+    def clipped_sum(
+        self, weights: Array, clip: float, rows: SecretRows | None = None, *, keep_predictions: bool = False
+    ) -> Bounded:
         """See :meth:`dperm.Objective.mapped_gradient_sum`."""
-        objective = self._objective
-        bounds, longest = objective._exact.mapped_gradients(clip, self._largest, self._smallest)
+        objective, kernel = self._objective, self._objective.loss.kernel
+        bounds, longest = self.bounds(clip)
         objective._check_overflow(objective._exact.finest)
-        integers = objective._run(
-            ClippedGradientSum(
-                objective.loss.kernel, weights, bounds.inner_clip, bounds.grid, clip_norms=self._clip_norms
-            )
-        )
+        sums = ClippedGradientSum(kernel, weights, bounds.inner_clip, bounds.grid)
+        if rows is None:
+            sums = replace(sums, clip_norms=self._clip_norms, keep_predictions=keep_predictions)
+            integers = objective._run(sums)
+        else:
+            batch = objective._rows.drawn(rows, objective.n_public)
+            sums = replace(sums, clip_norms=self._clip_norms_of_batches, batch=batch)
+            integers = objective._rows.run(sums, objective._threads_of_sample(rows.rate))
         mapped = Bounded(integers, grid=bounds.grid, add_or_remove=longest).mapped(
             self.map, add_or_remove=bounds.clip
         )
-        if objective._n_rows * (bounds.clip / mapped.grid) > 2.0**62:
-            raise objective._far_more_records()
+        self._check_overflow(bounds.clip / mapped.grid)
         return mapped
+
+    def noisy_batches(self, batches: NoisyBatches, clip: float) -> NoisyBatches:
+        """Batches whose gradients are clipped by their images; noise is added to images of the sums."""
+        assert isinstance(self.map, DiagonalMap)
+        bounds, _ = self.bounds(clip)
+        self._check_overflow(bounds.clip / (bounds.grid * self.map.grid))
+        return replace(
+            batches,
+            inner_clip=bounds.inner_clip,
+            grid=bounds.grid,
+            clip_norms=self._clip_norms_of_batches,
+            exponents=self.map.exponents,
+            result_grid=bounds.grid * self.map.grid,
+        )
+
+    def _check_overflow(self, steps_of_record: float) -> None:
+        if self._objective._n_rows * steps_of_record > 2.0**62:
+            raise self._objective._far_more_records()

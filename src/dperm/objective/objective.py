@@ -27,7 +27,7 @@ from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.objective.mapped_gradients import MappedGradients
 from dperm.objective.second_moment_sums import SecondMomentSums
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.secret_rows import SecretRows, SecretSamples
 
 Array = NDArray[np.float64]
@@ -193,18 +193,32 @@ class Objective(SecondMomentSums, Descents):
         integers = self._rows.run(sums, self._threads_of_sample(rows.rate))
         return Bounded(integers, grid=bounds.grid, add_or_remove=bounds.clip)
 
-    def batch_sum_bounds(self, clip: float, radius: float = math.inf) -> tuple[float, float]:
-        """Largest norm of a record's part in :meth:`clipped_gradient_sum`, and its grid: public numbers."""
-        bounds = self._bounds(clip, radius)
-        return bounds.clip, bounds.grid
+    def batch_sum_bounds(
+        self, clip: float, radius: float = math.inf, linear_map: DiagonalMap | None = None
+    ) -> tuple[float, float]:
+        """Largest norm of a record's part in :meth:`clipped_gradient_sum`, and its grid: public numbers.
+
+        With a map, those of :meth:`mapped_gradient_sum`.
+        """
+        if linear_map is None:
+            bounds = self._bounds(clip, radius)
+            return bounds.clip, bounds.grid
+        bounds, _ = self._seen_through(linear_map).bounds(clip)
+        return bounds.clip, bounds.grid * linear_map.grid
 
     def _noisy_batch_sums(
-        self, batches: SecretSamples, noise: GaussianDraw, steps: int, clip: float, radius: float
+        self,
+        batches: SecretSamples,
+        noise: GaussianDraw,
+        steps: int,
+        clip: float,
+        radius: float,
+        linear_map: DiagonalMap | None,
     ) -> Callable[[Array], Array] | None:
         """`noise` made again and again, added to :meth:`clipped_gradient_sum` over one batch after the other.
 
-        Called with the weights, `steps` times. For mechanisms, which have charged for it. None for records
-        that this process does not hold together.
+        With a map, to :meth:`mapped_gradient_sum`. Called with the weights, `steps` times. For mechanisms,
+        which have charged for it. None for records that this process does not hold together.
         """
         bounds = self._bounds(clip, radius)
         sums = NoisyBatches(
@@ -217,6 +231,8 @@ class Objective(SecondMomentSums, Descents):
             steps,
             longest=float(radius) * INSIDE_BALL,
         )
+        if linear_map is not None:
+            sums = self._seen_through(linear_map).noisy_batches(sums, clip)
         return self._rows.noisy_batch_sums(sums, self._threads_of_sample(batches.rate))
 
     def clipped_gradient_sums(
@@ -327,7 +343,15 @@ class Objective(SecondMomentSums, Descents):
             )
         return np.ascontiguousarray(np.clip(numbers, -1, 2**31 - 1), dtype=np.int32)
 
-    def mapped_gradient_sum(self, w: ArrayLike, clip: float, linear_map: LinearMap) -> Bounded:
+    def mapped_gradient_sum(
+        self,
+        w: ArrayLike,
+        clip: float,
+        linear_map: LinearMap | DiagonalMap,
+        *,
+        rows: SecretRows | None = None,
+        keep_predictions: bool = False,
+    ) -> Bounded:
         """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
         image.
 
@@ -340,8 +364,12 @@ class Objective(SecondMomentSums, Descents):
             Finite weights, in the coordinates of the data.
         clip : float
             Positive bound on the norm of the image of one record's gradient.
-        linear_map : LinearMap
+        linear_map : LinearMap or DiagonalMap
             Public and invertible, of shape ``(dimension, dimension)``.
+        rows : SecretRows, optional
+            As for `clipped_gradient_sum`, under a diagonal matrix.
+        keep_predictions : bool
+            As for `clipped_gradient_sum`.
 
         Returns
         -------
@@ -349,10 +377,13 @@ class Objective(SecondMomentSums, Descents):
             Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, plus the
             rounding of the image.
         """
-        clip = clip_bound(clip)
+        clip, seen = clip_bound(clip), self._seen_through(linear_map)
+        return seen.clipped_sum(self._weights(w, "w"), clip, rows, keep_predictions=keep_predictions)
+
+    def _seen_through(self, linear_map: LinearMap | DiagonalMap) -> MappedGradients:
         if self._mapped is None or self._mapped.map is not linear_map:
             self._mapped = MappedGradients(self, linear_map)
-        return self._mapped.clipped_sum(self._weights(w, "w"), clip)
+        return self._mapped
 
     @property
     def largest_condition(self) -> float:

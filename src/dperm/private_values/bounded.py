@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.opaque import Unchangeable
 
 _MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
@@ -92,12 +92,12 @@ class Bounded(Unchangeable):
             replace_one=replace_one + rounding,
         )
 
-    def mapped(self, linear_map: LinearMap, *, add_or_remove: float | None = None) -> "Bounded":
-        """The image of a vector sum under a public matrix, exact but for one rounding at the end.
+    def mapped(self, linear_map: LinearMap | DiagonalMap, *, add_or_remove: float | None = None) -> "Bounded":
+        """The image of a vector sum under a public matrix, exact but for one rounding at the end, if any.
 
         Parameters
         ----------
-        linear_map : LinearMap
+        linear_map : LinearMap or DiagonalMap
             Has a column for every entry of the sum.
         add_or_remove : float, optional
             Largest norm of one record's image, where that is known better than from the norm of the
@@ -109,7 +109,9 @@ class Bounded(Unchangeable):
         grid = math.ldexp(self.grid * linear_map.grid, shift)
         if add_or_remove is None:
             add_or_remove = linear_map.singular_values()[0] * self.add_or_remove
-        rounding = grid * math.sqrt(len(integers))  # each of two results moves by half of it
+        rounding = (
+            grid * math.sqrt(len(integers)) if shift else 0.0
+        )  # each of two results moves by half of it
         return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
     @classmethod

@@ -50,6 +50,11 @@ class LinearMap:
         """The rounded matrix."""
         return self.integers * self.grid
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the matrix."""
+        return self.integers.shape
+
     def singular_values(self) -> tuple[float, float]:
         """Upper bound of the largest and lower bound of the smallest singular value."""
         values = np.linalg.svd(self.matrix, compute_uv=False)
@@ -73,3 +78,53 @@ class LinearMap:
             result += (self.integers @ limb).astype(np.int64) << place
             rest, place = rest >> limb_bits, place + limb_bits
         return result, limb_bits
+
+
+@dataclass(frozen=True)
+class DiagonalMap:
+    """A public diagonal matrix of powers of two, a factor for each coordinate; products are exact.
+
+    Attributes
+    ----------
+    exponents : (d,) ndarray of int64
+        Of the factors, the smallest being 0.
+    grid : float
+        Power of two, the smallest factor.
+    """
+
+    exponents: Integers
+    grid: float
+
+    @classmethod
+    def rounding(cls, factors: ArrayLike, largest_ratio: float) -> "DiagonalMap":
+        """The nearest powers of two, none more than `largest_ratio` times the smallest.
+
+        Raises
+        ------
+        ValueError
+            For factors that are not positive and finite.
+        """
+        values = np.asarray(factors, dtype=np.float64)
+        if values.ndim != 1 or not (values > 0.0).all() or not np.isfinite(values).all():
+            raise ValueError("the factors of a diagonal map must be positive and finite")
+        exponents = np.rint(np.log2(values)).astype(np.int64)
+        above = np.minimum(exponents - exponents.min(), math.frexp(largest_ratio)[1] - 1)
+        return cls(above, math.ldexp(1.0, int(exponents.min())))
+
+    @property
+    def factors(self) -> Array:
+        """The diagonal."""
+        return np.ldexp(self.grid, self.exponents)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the matrix."""
+        return (len(self.exponents),) * 2
+
+    def singular_values(self) -> tuple[float, float]:
+        """The largest and the smallest factor."""
+        return float(self.factors.max()), self.grid
+
+    def exact_product(self, vector: Integers) -> tuple[Integers, int]:
+        """The vector times the factors over the grid, and a shift of 0."""
+        return vector << self.exponents, 0
