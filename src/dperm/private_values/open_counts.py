@@ -78,6 +78,14 @@ class OpenCounts(Unchangeable):
         shown = [{value: count for value, count in each.items() if count >= threshold} for each in noisy]
         return self._bins + drawn[: self._bins.size], shown
 
+    def _every_count(self) -> dict[Any, int]:
+        """All counts by what they count: for audits of releases."""
+        bins = enumerate(self._bins.tolist())
+        return {
+            **{("bin", place): count for place, count in bins},
+            **{(j, value): count for j, each in enumerate(self._values) for value, count in each.items()},
+        }
+
     def __repr__(self) -> str:
         return f"<OpenCounts, {self._bins.size} bins, {len(self._values)} columns, not released>"
 

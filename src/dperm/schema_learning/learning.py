@@ -41,7 +41,7 @@ def learn_schema(
 ) -> Schema:
     """See `dperm.Schema.learn`."""
     source = source_of(frame, kinds)
-    known = kinds_of(source.types(), kinds, label if label is not None else getattr(frame, "label", None))
+    known = kinds_of(source.types(), kinds, source.label if label is None else label)
     terms = terms_of(epsilon, delta, categories=bool(known.categorical), neighbors=neighbors, ledger=ledger)
     first, second = terms.multipliers(_FIRST if known.numeric else Fraction(1))
     private = _magnitudes(source, known)

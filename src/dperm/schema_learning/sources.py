@@ -21,7 +21,9 @@ from dperm.schema_learning.kinds import CATEGORICAL, NUMERIC
 
 
 class Source(Protocol):
-    """A table, wherever it is."""
+    """A table, wherever it is; `label` is the column to predict, where the table itself says so."""
+
+    label: str | None
 
     def types(self) -> dict[str, str]:
         """What each column holds, in words of `dperm.schema_learning.kinds`; no cell is looked at."""
@@ -48,6 +50,8 @@ def source_of(frame: Any, kinds: Mapping[str, str] | None) -> Source:
 class TableSource:
     """A data frame in memory, or a mapping of arrays."""
 
+    label: str | None = None
+
     def __init__(self, table: Any) -> None:
         if isinstance(table, np.ndarray):
             raise TypeError("the columns of an array have neither names nor types: pass a data frame")
@@ -68,6 +72,7 @@ class FileSource:
     """Parquet or CSV files, which must not change from one pass to the next."""
 
     def __init__(self, files: RecordFiles, kinds: Mapping[str, str]) -> None:
+        self.label: str | None = files.label
         self._tables = files.tables
         if isinstance(self._tables, CsvTables):
             self._tables = dataclasses.replace(self._tables, column_types=_csv_types(self._tables, kinds))
@@ -90,6 +95,8 @@ class FileSource:
 
 class DaskSource:
     """A Dask data frame: workers count their partitions."""
+
+    label: str | None = None
 
     def __init__(self, frame: Any) -> None:
         if not hasattr(frame, "divisions") or frame.ndim != 2:
