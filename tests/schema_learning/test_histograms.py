@@ -92,19 +92,28 @@ def test_without_noise_lines_of_the_grid_leave_out_less_than_the_share(values):
     found = refined(rough, grid, NoisyCounts(grid.counts(values).astype(float), 0.0, Grid.n_bins))
     width = (rough.high - rough.low) / 64
     assert rough.low <= found.low < found.high <= rough.high
-    windows = 6 * OUTSIDE  # of 1, 2, ... and 32 bins, none of which holds the share
-    assert (values < found.low).mean() <= windows
-    assert (values > found.high).mean() <= windows
+    assert (values < found.low).mean() <= OUTSIDE
+    assert (values > found.high).mean() <= OUTSIDE
     assert found.high - width <= values.max()
     assert found.low + width >= values.min()
 
 
-def test_thin_tails_stand_out_together():
-    """None of ten bins does, all of them do."""
-    counts = np.zeros(66)
-    counts[1:21], counts[21:41] = 1000.0, 30.0
-    noisy = NoisyCounts(counts, 10.0, 66)
-    assert (NoisyCounts(counts[::-1], 10.0, 66).first(0.0, (1,)), noisy.range(0.0).stop) == (45, 41)
+def test_a_grid_is_cut_where_little_is_outside_for_its_noise():
+    """Bounds follow the numbers where noise allows it; they stay where it does not."""
+    numbers = np.linspace(64.0, 100.0, 10_000)
+    rough = rough_bounds(magnitudes_of(numbers))
+    assert (rough.low, rough.high) == (64.0, 128.0)  # a width of 1
+    counts = rough.grid.counts(numbers).astype(float)
+
+    def high(sigma):
+        return refined(rough, rough.grid, NoisyCounts(counts, sigma, 66)).high
+
+    assert high(1.0) == 100.0
+    assert high(100.0) < 100.0  # some of them may as well be noise
+    counts[60] += 500.0  # noise that may as well be numbers
+    assert high(30.0) == 124.0
+    counts[:] = -1.0
+    assert refined(rough, rough.grid, NoisyCounts(counts, 1.0, 66)) == rough
 
 
 @pytest.mark.parametrize("sigma", [1.0, 100.0])

@@ -17,8 +17,7 @@ from dperm.schema_learning.histograms import Grid, Magnitudes, Numbers
 #: Share of the records that may lie beyond a bound.
 OUTSIDE = 0.005
 _CONFIDENCE = 0.99  # that no empty bin of all columns counts
-_WIDTHS = (1, 2, 4, 8, 16, 32)
-_SPREAD = 16.0  # a logarithm serves where half of the numbers are below that part of their bound
+_SPREAD = 8.0  # a logarithm serves where half of the numbers are below that part of their bound
 
 
 @dataclass(frozen=True)
@@ -37,27 +36,6 @@ class NoisyCounts:
     counts: Numbers
     sigma: float
     n_bins: int
-
-    def first(self, enough: float, widths: tuple[int, ...] = _WIDTHS) -> int:
-        """How many bins hold nothing to speak of before the first that does; all of them, if none does.
-
-        A bin does whose count stands out from the noise and exceeds `enough`; or some neighbours together,
-        none of which does alone.
-        """
-        z = float(ndtri(_CONFIDENCE ** (1.0 / self.n_bins)))
-        outside = len(self.counts)
-        for width in widths:
-            if width <= outside:
-                sums = np.convolve(self.counts[:outside], np.ones(width), "valid")
-                found = np.flatnonzero(sums > max(enough, z * self.sigma * math.sqrt(width)))
-                outside = int(found[0]) if found.size else outside
-        return outside
-
-    def range(self, enough: float, widths: tuple[int, ...] = _WIDTHS) -> slice:
-        """The bins that are left when the empty ones on both sides are cut off."""
-        backwards = NoisyCounts(self.counts[::-1], self.sigma, self.n_bins)
-        start = self.first(enough, widths)
-        return slice(start, max(start, len(self.counts) - backwards.first(enough, widths)))
 
     def detected(self) -> Numbers:
         """The counts that stand out, and 0 for the others."""
@@ -118,10 +96,7 @@ def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
     values, mass = detected[:-1], float(detected.sum())
     if not values.any():
         return None
-    # Bins that do not stand out are taken for empty, so that the noise of many does not add up.
-    inside = NoisyCounts(values, noisy.sigma, noisy.n_bins).range(0.0, (1,))
-    start = max(inside.start, _outside(values, mass))
-    stop = min(inside.stop, len(values) - _outside(values[::-1], mass))
+    start, stop = _outside(values, mass), len(values) - _outside(values[::-1], mass)
     edges = Magnitudes().edges
     low, high = float(edges[start]), float(edges[stop])
     counts, bins = noisy.counts[:-1], max(start, len(values) - stop)
@@ -138,9 +113,14 @@ def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
     )
 
 
-def _outside(values: Numbers, mass: float) -> int:
-    """How many bins, from the first on, hold less than the share that may be outside."""
-    return int(np.searchsorted(np.cumsum(values), OUTSIDE * mass, "right"))
+def _outside(counts: Numbers, mass: float, sigma: float = 0.0) -> int:
+    """How many bins, from the first on, hold less than the share that may be outside.
+
+    Less than that and the noise of their sum: bounds that are too wide cost less than those that cut.
+    """
+    noise = sigma * np.sqrt(np.arange(1, len(counts) + 1))
+    more = np.cumsum(counts) > OUTSIDE * mass + noise
+    return int(more.argmax()) if more.any() else len(counts)
 
 
 def _is_spread(values: Numbers, edges: Numbers) -> bool:
@@ -155,11 +135,12 @@ def _is_spread(values: Numbers, edges: Numbers) -> bool:
 def refined(rough: LearnedBounds, grid: Grid, noisy: NoisyCounts) -> LearnedBounds:
     """Bounds on the lines of the grid between rough ones."""
     edges, counts = grid.edges, noisy.counts
-    inside = noisy.range(OUTSIDE * rough.mass)
-    if inside.start == inside.stop:  # too much noise: as before
+    start = _outside(counts, rough.mass, noisy.sigma)
+    stop = len(counts) - _outside(counts[::-1], rough.mass, noisy.sigma)
+    if start >= stop:  # too much noise: as before
         return rough
-    low = max(inside.start - 1, 0)
-    high = max(min(inside.stop - 1, len(edges) - 1), low + 1)
+    low = max(start - 1, 0)
+    high = max(min(stop - 1, len(edges) - 1), low + 1)
     return replace(
         rough,
         low=float(edges[low]),
