@@ -1,6 +1,7 @@
 """`Schema.learn`: what it finds, what it costs, what it refuses, and what it must not show."""
 
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -15,6 +16,8 @@ from dperm.accounting.units import units_as_float
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
 from dperm.mechanisms.hooks import replace_noise, watch_releases
+from dperm.schema_learning.counting import Counting
+from dperm.schema_learning.histograms import Magnitudes
 from reference.replaced_noise import scaled_noise
 from reference.schema_tables import KINDS, REPRESENTATIONS, arrow, in_parquet, people
 
@@ -131,6 +134,12 @@ class TestRepresentations:
         frame = people().drop(columns="row")
         known = {name: kind for name, kind in KINDS.items() if name in frame}
         assert learn(frame, kinds=None).to_text() == learn(frame, kinds=known).to_text()
+
+    def test_workers_are_sent_what_to_count(self):
+        counting = Counting({"age": Magnitudes()}, {"job": str}, tuple(people()))
+        sent = pickle.loads(pickle.dumps(counting))(people())
+        assert sent.bins.tolist() == counting(people()).bins.tolist()
+        assert pickle.loads(pickle.dumps(sent)).values == (people()["job"].value_counts().to_dict(),)
 
     def test_a_file_that_changes_before_the_second_pass(self, tmp_path):
         files = in_parquet(people(), tmp_path)

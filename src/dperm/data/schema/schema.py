@@ -210,8 +210,9 @@ class Schema:
         -------
         Schema
             Numbers beyond the bounds (about 0.5 % of the records, more where few show) are clipped. Values
-            that few records have do not show, and are ``unknown``, as missing ones are: zeros. ``privacy`` is
-            its statement, ``report`` says what is cut off.
+            that few records have do not show, and are ``unknown``, as missing ones are: zeros. Labels that do
+            not show are no `classes`; a fit refuses records with them. ``privacy`` is its statement,
+            ``report`` says what is cut off.
 
         Raises
         ------
