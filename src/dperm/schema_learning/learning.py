@@ -45,10 +45,9 @@ def learn_schema(
     terms = terms_of(epsilon, delta, categories=bool(known.categorical), neighbors=neighbors, ledger=ledger)
     first, second = terms.multipliers(_FIRST if known.numeric else Fraction(1))
     private = _magnitudes(source, known)
-    sigma = first * private.sensitivity(terms.neighbors)
-    gaussian_scale(
-        max(1.0, second / first if first else 1.0) * sigma, 1.0
-    )  # refuses noise that cannot be drawn
+    sensitivity = private.sensitivity(terms.neighbors)
+    gaussian_scale(max(first, second) * sensitivity, private.grid)  # refuses noise that cannot be drawn
+    sigma = first * sensitivity
     n_columns = len(known.categorical)
     threshold = publication_threshold(sigma, terms.slack, n_columns) if n_columns else None
     facts = public_facts(known, terms, threshold)
