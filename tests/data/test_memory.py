@@ -92,6 +92,27 @@ def test_files_are_not_read_into_memory(tmp_path):
     assert growth < 30e6  # allocators keep much of what was freed
 
 
+@needs_proc
+def test_a_schema_is_learned_chunk_by_chunk(tmp_path):
+    n, width = 400_000, 25  # 80 MB, chunks of 1 MB
+    written = table(np.random.default_rng(0).standard_normal((n, width)), np.ones(n))
+    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
+    path = str(tmp_path / "t.parquet")
+    prepare = f"""
+        import dperm
+        from dperm.data import scan_parquet
+
+        def learn(n_columns, chunk_rows):
+            columns = ["x%d" % j for j in range(n_columns)]
+            source = scan_parquet({path!r}, label="y", columns=columns, chunk_rows=chunk_rows)
+            dperm.Schema.learn(source, 1.0, 1e-6, kinds={{"y": "numeric"}})
+
+        learn(1, 1000)  # libraries, buffers
+    """
+    (growth,) = numbers_of(prepare, WATCH, f"learn({width}, 5000)", GROWTH)
+    assert growth < 30e6
+
+
 def highest_pool(source, n_columns):
     """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
     (most,) = numbers_of(READ, "pyarrow.set_cpu_count(16)", f"a_pass({source}, {n_columns})", POOL)

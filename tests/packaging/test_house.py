@@ -37,6 +37,7 @@ MANY_ARGUMENTS = {
     "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
     "dperm.cli.create": "every argument is an option of the command line",
     "dperm.cli.fit": "every argument is an option of the command line",
+    "dperm.cli.learn": "every argument is an option of the command line",
     "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }
 

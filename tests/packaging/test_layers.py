@@ -1,7 +1,10 @@
 """Imports go one way: a folder of the package uses itself and the layers before its own, and no other."""
 
+import importlib
+
 import pytest
 
+from dperm.data.schema import schema
 from reference.source_code import CSRC, PACKAGE, imported_names, python_files
 
 # A name stands for a module or a folder. Those of one layer know nothing of each other.
@@ -12,7 +15,7 @@ LAYERS = [
     {"data"},
     {"objective", "datasets"},
     {"mechanisms", "statement"},
-    {"algorithms"},
+    {"algorithms", "schema_learning"},
     {"estimators", "audit"},
     {"cli"},
 ]
@@ -43,6 +46,18 @@ def test_imports_only_from_layers_before(path):
     layer = layer_of(path)
     bad = forbidden(layer, imported_layers(path.read_text()))
     assert not bad, f"{layer} must not import {sorted(bad)}"
+
+
+def test_the_one_way_up_by_name():
+    """A schema is learned with noise and a ledger, by a layer above the one that it belongs to."""
+    by_name = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        if "import_module" in path.read_text() and layer_of(path) != "cli"
+    }
+    assert by_name == {"data/schema/schema.py"}
+    assert schema.LEARNING == "dperm.schema_learning"
+    assert callable(importlib.import_module(schema.LEARNING).learn_schema)
 
 
 def test_upward_and_sideways_imports_are_refused():

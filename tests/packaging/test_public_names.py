@@ -29,6 +29,8 @@ schema: Schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("
 model = dperm.LogisticRegression(epsilon=1.0, delta=1e-6, schema=schema, classes=[-1, 1], ledger=ledger)
 statement: dperm.PrivacyStatement = model.fit(X, y).privacy_
 labels: str = statement.to_dict  # refused
+learned: Schema = Schema.learn({"age": y}, kinds={"age": "numeric"}, ledger=ledger)
+Schema.learn({"age": y}, kind={"age": "numeric"}, ledger=ledger)  # refused
 dperm.LogisticRegression(epsilonn=1.0)  # refused
 dperm.LogisticRegression(epsilon="1")  # refused
 dperm.LogisticRegression(1.0, 1e-6, "noisy_gd")  # refused

@@ -12,8 +12,9 @@ import math
 import threading
 from fractions import Fraction
 
-from dperm.accounting._checks import check_rate, check_steps
+from dperm.accounting._checks import check_probability, check_rate, check_steps
 from dperm.accounting.events import PrivacyEvent
+from dperm.accounting.ledger.cost import FitCost
 from dperm.accounting.units import Accountant, Units, budget_units, check_units, units_as_float
 from dperm.errors import BudgetExceededError
 
@@ -27,6 +28,9 @@ class Budget:
         The cap, in units of 2^-60 of mu^2 or rho; infinite means no privacy.
     accountant : {"gdp", "zcdp"}
         What is counted. Fixed for the life of the budget.
+    slack : float, optional
+        What the whole may exceed the profile of the Gaussian mechanism by, for releases that do; "gdp" only.
+        A ledger is then charged the cap and the slack, whatever epsilon and delta say.
 
     Notes
     -----
@@ -41,10 +45,14 @@ class Budget:
     False
     """
 
-    def __init__(self, total_units: Units, accountant: str = "gdp") -> None:
+    def __init__(self, total_units: Units, accountant: str = "gdp", *, slack: float | None = None) -> None:
         self._accountant = Accountant.parse(accountant)
         self._total = check_units(total_units, name="total_units")
         self._spent: Units = 0
+        if slack is not None and self._accountant is not Accountant.GDP:
+            raise ValueError("only a budget of mu^2 has a slack")
+        self._slack = None if slack is None else check_probability(slack, "slack")
+        self._slack_left = Fraction(self._slack or 0.0)
         self._lock = threading.Lock()
 
     @classmethod
@@ -105,6 +113,33 @@ class Budget:
             if self._spent + units > self._total:
                 raise self._exceeded(units)
             self._spent += units
+
+    @property
+    def cost(self) -> FitCost | None:
+        """What the whole costs a ledger; None where epsilon and delta say it."""
+        if self._slack is None:
+            return None
+        return FitCost(math.nextafter(math.sqrt(units_as_float(self._total)), math.inf), self._slack)
+
+    def spend_slack(self, slack: float) -> None:
+        """Spend a part of the slack.
+
+        Raises
+        ------
+        BudgetExceededError
+            If it does not fit. The budget is unchanged.
+        """
+        with self._lock:
+            if not slack <= self._slack_left:
+                left = float(self._slack_left)
+                raise BudgetExceededError(
+                    total=self._slack or 0.0,
+                    spent=(self._slack or 0.0) - left,
+                    remaining=left,
+                    requested=slack,
+                    unit="delta",
+                )
+            self._slack_left -= Fraction(slack)
 
     def share(self, parts: int, fraction: float | Fraction = 1) -> Units:
         """Return the largest cost that can be spent `parts` times within a fraction of what remains.

@@ -17,8 +17,8 @@ from dperm.mechanisms.batches import watch_batches
 from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.mechanisms.release import Releaser, release_without_privacy
-from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
+from dperm.private_values.open_counts import OpenCounts
 from dperm.private_values.secret_rows import SecretRows
 
 # What two runs of the same releases must agree on, access by access.
@@ -52,7 +52,7 @@ class Access:
         Under which it is protected.
     cost_units, budget_units : int or math.inf
         What it was charged, and the whole budget, in units of 2^-60 of the accountant's quantity.
-    exact : ndarray
+    exact : ndarray, or dict for open counts
         The exact sum. NOT private.
     released : Any
         What the algorithm received.
@@ -68,7 +68,7 @@ class Access:
     relation: Neighbours
     cost_units: Units
     budget_units: Units
-    exact: NDArray[np.float64]
+    exact: NDArray[np.float64] | dict[Any, int]
     released: Any
 
 
@@ -103,9 +103,7 @@ class ReplayReport:
         return "\n  ".join([head, *self.problems])
 
 
-def replay_check(
-    run: Callable[[Objective], FitResult], objective: Objective, neighbour: Objective
-) -> ReplayReport:
+def replay_check(run: Callable[[Any], Any], objective: Any, neighbour: Any) -> ReplayReport:
     """Check that a mechanism depends on the data through its releases only, within their sensitivity.
 
     The run on ``objective`` is recorded. Then it is repeated on ``neighbour``, where each release is
@@ -118,9 +116,10 @@ def replay_check(
     Parameters
     ----------
     run : callable
-        ``run(objective) -> FitResult``, with the seed and all settings inside.
+        ``run(objective) -> FitResult``, with the seed and all settings inside; or any other function that
+        releases something, such as `dperm.Schema.learn`, and returns what has a statement and compares.
     objective, neighbour : Objective
-        On neighbouring data sets, with the same public settings.
+        On neighbouring data sets, with the same public settings; or what else `run` takes.
 
     Returns
     -------
@@ -243,9 +242,15 @@ def _access(
         relation=releaser.neighbors,
         cost_units=spent if spent == math.inf else spent - before,
         budget_units=releaser.budget.total_units,
-        exact=release_without_privacy(bounded).view(np.ndarray),
+        exact=_exact(bounded),
         released=released,
     )
+
+
+def _exact(private: Bounded | OpenCounts) -> NDArray[np.float64] | dict[Any, int]:
+    if isinstance(private, OpenCounts):
+        return private._every_count()
+    return release_without_privacy(private).view(np.ndarray)
 
 
 def _no_sum(private: PerturbedMinimum) -> Bounded:
@@ -257,7 +262,13 @@ def _no_sum(private: PerturbedMinimum) -> Bounded:
 def _share_of_sensitivity(one: Access, other: Access) -> float:
     """Change of the sum, over what its sensitivity allows."""
     # Integers times a power of two, below 2^53: the difference is exact.
-    change = (other.exact - one.exact).ravel()
+    before, after = one.exact, other.exact
+    if isinstance(before, dict) or isinstance(after, dict):
+        before, after = dict(before), dict(after)
+        keys = before.keys() | after.keys()
+        change = np.array([after.get(key, 0) - before.get(key, 0) for key in keys], np.float64)
+    else:
+        change = (after - before).ravel()
     replaced = one.relation is Neighbours.REPLACE_ONE
     if not one.scores:
         return float(np.linalg.norm(change)) / (one.replace_one if replaced else one.add_or_remove)
@@ -267,9 +278,12 @@ def _share_of_sensitivity(one: Access, other: Access) -> float:
     return max(float(np.abs(change).max()), spread, opposite) / one.add_or_remove
 
 
-def _different_results(first: FitResult, second: FitResult) -> list[str]:
+def _different_results(first: Any, second: Any) -> list[str]:
     """What the two runs returned that should be the same."""
     found = []
+    if not isinstance(first, FitResult):
+        same = first == second and str(first.privacy) == str(second.privacy)
+        return [] if same else ["result: it depends on the data other than through the releases"]
     if not np.array_equal(first.coef, second.coef, equal_nan=True):
         found.append("result: coef depends on the data other than through the releases")
     if first.n_iter != second.n_iter:

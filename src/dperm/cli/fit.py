@@ -15,7 +15,7 @@ from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.messages import errors_for_people, interrupted_after_charge
 from dperm.cli.outputs import check_writable, write_whole
-from dperm.cli.tables import read_table, take_label
+from dperm.cli.tables import csv_types, read_table, take_label
 from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
 from dperm.errors import DataError
@@ -120,7 +120,7 @@ class _Labels:
         DataError
             For a label that is not known, and whatever `read_table` raises.
         """
-        table, labels = take_label(read_table(path, schema, self.column), self.column)
+        table, labels = take_label(read_table(path, csv_types(schema, self.column)), self.column)
         unknown = ~np.isin(labels, self.known)
         if unknown.any():
             row = int(unknown.argmax())
@@ -142,6 +142,8 @@ def _labels(
         schema = replace(schema, columns=[each for each in schema.columns if each.name != column])
     if not classes and described and isinstance(described[0], Categorical):
         classes = [str(each) for each in described[0].categories]
+    if not classes and schema.classes is not None:
+        classes = [str(each) for each in schema.classes]
     if not classes or len(set(classes)) < 2:
         raise ValueError(
             f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "

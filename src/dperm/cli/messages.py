@@ -29,7 +29,7 @@ def errors_for_people() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupted_after_charge(ledger: PrivacyLedger | None) -> Iterator[None]:
+def interrupted_after_charge(ledger: PrivacyLedger | None, result: str = "model") -> Iterator[None]:
     """Say what was charged for nothing if Ctrl-C comes, and exit with 130."""
     before = 0 if ledger is None else len(ledger.history())
     try:
@@ -40,9 +40,9 @@ def interrupted_after_charge(ledger: PrivacyLedger | None) -> Iterator[None]:
         for charge in mine:
             typer.echo(
                 f"dperm: interrupted after epsilon={charge.epsilon:g}, delta={charge.delta:g} was charged "
-                f"for {charge.description!r}; it stays charged, and no model was written.",
+                f"for {charge.description!r}; it stays charged, and no {result} was written.",
                 err=True,
             )
         if not mine:
-            typer.echo("dperm: interrupted; nothing was charged, and no model was written.", err=True)
+            typer.echo(f"dperm: interrupted; nothing was charged, and no {result} was written.", err=True)
         raise typer.Exit(130) from None

@@ -9,10 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dperm.cli.messages import errors_for_people
+from dperm.accounting import open_ledger
+from dperm.cli.budget import File
+from dperm.cli.messages import errors_for_people, interrupted_after_charge
+from dperm.cli.outputs import check_writable, write_whole
 from dperm.cli.tables import read_table, take_label
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
+
+_PATTERN = "A column {}, or a pattern such as 'pixel*'; may be repeated."
 
 app = typer.Typer(help="Describe the columns of a table.", no_args_is_help=True)
 
@@ -35,6 +40,50 @@ def template(
             typer.echo(text, nl=False)
         else:
             out.write_text(text, encoding="utf-8")
+
+
+@app.command()
+def learn(
+    data: Annotated[Path, typer.Argument(help="CSV file with a header, or Parquet file.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget; by default 5 % of the ledger's mu^2.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="By default a share of the ledger's slack.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column to predict, whose values are learned, too.")
+    ] = None,
+    numeric: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of numbers"))] = None,
+    categorical: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of categories"))] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("that is not used"))] = None,
+    neighbors: Annotated[
+        str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")
+    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="Name of the data set's budget to charge.")] = None,
+    file: File = Path("dperm-budget.db"),
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
+) -> None:
+    """Learn bounds and categories from a file, with a differential privacy guarantee."""
+    with errors_for_people():
+        from dperm.cli.columns import kinds_of_options, table_of_kinds
+
+        account = None if ledger is None else open_ledger(file, ledger)
+        if out is not None:
+            check_writable(out, force=False, size=1 << 20)
+        given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}
+        kinds = kinds_of_options(data, {kind: names or [] for kind, names in given.items()}, label)
+        progress = Console(stderr=True)
+        with progress.status(f"reading {data}"):
+            table = table_of_kinds(data, kinds)
+        with interrupted_after_charge(account, "schema"):
+            learned = Schema.learn(
+                table, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
+            )
+            if out is None:
+                typer.echo(learned.to_text(), nl=False)
+                return
+            write_whole(out, learned.to_text())
+        progress.print(f"Schema written to {out}", highlight=False, markup=False)
+        typer.echo(f"{learned.report}\n\n{learned.privacy}")
 
 
 @app.command()

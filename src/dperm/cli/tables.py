@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,12 @@ _PARQUET = (".parquet", ".pq")
 _COMPRESSED = (".gz", ".bz2", ".lz4", ".zst")  # which pyarrow decompresses
 
 
-def read_table(path: Path, schema: Schema | None = None, label: str | None = None) -> Any:
+def csv_types(schema: Schema, label: str) -> dict[str, Any]:
+    """Arrow types of the columns of a CSV file that a schema describes, and of the label, as text."""
+    return {column.name: csv_type(column) for column in schema.columns} | {label: pyarrow().string()}
+
+
+def read_table(path: Path, types: Mapping[str, Any] | None = None) -> Any:
     """The Arrow table of a file, in memory; texts without the spaces around them, empty cells missing.
 
     Words such as ``NA`` in a CSV file are missing numbers, and ordinary texts.
@@ -25,10 +31,8 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
     ----------
     path : Path
         A Parquet file (``.parquet``, ``.pq``), or a CSV file with a header.
-    schema : Schema, optional
-        Says which columns of a CSV file are numbers and which are texts; otherwise the cells decide.
-    label : str, optional
-        A column that is read as text.
+    types : mapping of str to arrow type, optional
+        Of the columns of a CSV file; for those that it does not name the cells decide.
 
     Raises
     ------
@@ -42,18 +46,20 @@ def read_table(path: Path, schema: Schema | None = None, label: str | None = Non
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     arrow = pyarrow()
     try:
-        if path.suffix.lower() in _PARQUET:
+        if is_parquet(path):
             check_is_parquet(path)
             return arrow.parquet.read_table(path)
-        types = {column.name: csv_type(column) for column in schema.columns} if schema is not None else {}
-        if label is not None:
-            types[label] = arrow.string()
         if path.suffix.lower() not in _COMPRESSED:
             check_is_csv(path)
-        convert = arrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        convert = arrow.csv.ConvertOptions(column_types=dict(types or {}), strings_can_be_null=False)
         return empty_texts_missing(trimmed_texts(arrow.csv.read_csv(path, convert_options=convert)))
     except arrow.ArrowException as error:
         raise DataError(f"{path} cannot be read: {error}") from None
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is one of Parquet, as its name says."""
+    return path.suffix.lower() in _PARQUET
 
 
 def take_label(table: Any, label: str) -> tuple[Any, np.ndarray]:

@@ -93,6 +93,9 @@ def schema_facts(schema: Schema | None) -> dict[str, str]:
         return {}
     name = f"{schema.name!r}, " if schema.name else ""
     text = f"{name}{len(schema.columns)} columns as {schema.n_columns}, SHA-256 {schema.digest[:16]}..."
+    if schema.privacy is not None:
+        stated = schema.privacy
+        text += f", learned with epsilon = {stated.epsilon:g}, delta = {stated.delta:g} (its own statement)"
     return {"schema": text}
 
 

@@ -119,7 +119,7 @@ class Releaser:
                 description=description,
                 statement=facts,
                 neighbors=str(self.neighbors),
-                cost=budget.cost if isinstance(budget, ScheduledBudget) else None,
+                cost=budget.cost,
                 seeded=self.random == "seeded",
             )
 

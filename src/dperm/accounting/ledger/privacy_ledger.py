@@ -62,6 +62,11 @@ class PrivacyLedger(Entries):
         return self._account().total(self._part)
 
     @property
+    def room(self) -> Cost:
+        """What one more fit may cost."""
+        return self._account().room(self._part)
+
+    @property
     def total_units(self) -> Units:
         """The cap on mu^2 or rho, in units of 2^-60."""
         return self.caps.units

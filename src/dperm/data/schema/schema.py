@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -13,15 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.table_columns import n_rows, read_columns
-from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_text
+from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_table, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 #: Largest integer of each integer type of the numeric block: it stands for 1.
 _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _BLOCK_ROWS = 8192  # a block of the result stays in cache while its columns are written
+
+#: What learns a schema. It takes noise and a ledger, in layers that know this one: the only way up, taken
+#: when it is asked for, and known to `tests/packaging/test_layers.py`.
+LEARNING = "dperm.schema_learning"
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Schema:
     name: str = ""
     ignored: Sequence[str] = ()
     _is_draft: bool = field(default=False, init=False, repr=False, compare=False)
+    _learned: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -161,6 +168,124 @@ class Schema:
             number, code = ends
 
     @classmethod
+    def learn(
+        cls,
+        frame: Any,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        label: str | None = None,
+        ledger: PrivacyLedger | None = None,
+        neighbors: str | None = None,
+        random_state: Any = None,
+    ) -> Schema:
+        """Learn bounds and categories from the data, with a differential privacy guarantee.
+
+        For what is not known publicly. Names of columns, and which of them are numbers, are taken as public;
+        no cell decides on that.
+
+        Parameters
+        ----------
+        frame : data frame, mapping of str to array, RecordFiles, or Dask data frame
+            Files as `dperm.data.scan_parquet` and `scan_csv` describe them.
+        epsilon, delta : float, optional
+            Guarantee of the schema. Without `epsilon` 5 % of the ledger's mu^2 or rho; without `delta` ten
+            times an eighth of the slack that the ledger has left.
+        kinds : mapping of str to {"numeric", "categorical", "ignored"}, optional
+            What columns are, where their types should not decide: numbers are numeric; texts, truth values
+            and objects categorical. Of numbers that are categorical the whole ones count, of objects texts.
+            In CSV files what is categorical is read as text.
+        label : str, optional
+            Column to predict, categorical unless `kinds` says otherwise: not in the schema. Its values are
+            `classes`. By default that of the files.
+        ledger : PrivacyLedger, optional
+            Charged once, before anything is drawn.
+        neighbors : {"add_or_remove", "replace_one"}, optional
+            By default the ledger's relation, and add_or_remove without a ledger.
+        random_state : None, int or Generator
+            None: cryptographic noise. A seed protects nobody who knows it.
+
+        Returns
+        -------
+        Schema
+            Numbers beyond the bounds (about 0.5 % of the records, more where few show) are clipped. Values
+            that few records have do not show, and are ``unknown``, as missing ones are: zeros. Labels that do
+            not show are no `classes`; a fit refuses records with them. ``privacy`` is its statement,
+            ``report`` says what is cut off.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the ledger cannot afford it. Nothing is charged.
+        ValueError, TypeError, DataError
+            For arguments and columns that cannot be used. Nothing is charged; but for a `DataError` where
+            nothing stands out from the noise, or a file has changed meanwhile: then the charge stays.
+
+        Notes
+        -----
+        One release of the counts of all columns together: of numbers by sign and power of two, of categories
+        by value, shown from a count on that a value of one record reaches with a probability of a tenth of
+        delta at most (`dperm.accounting.stability`). A second one counts numbers on a grid between the powers
+        of two. How long it takes tells how many different values there are.
+
+        The norm of the rows is not learned: fits learn it themselves, better, of rows as they see them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> table = {"age": np.arange(20_000.0) % 100, "job": np.array(["cook", "clerk"] * 10_000)}
+        >>> schema = Schema.learn(table, epsilon=1.0, delta=1e-6)
+        >>> schema.columns[1].categories
+        ('clerk', 'cook')
+        """
+        learn: Callable[..., Schema] = _learning().learn_schema
+        return learn(
+            frame,
+            epsilon,
+            delta,
+            kinds=kinds,
+            label=label,
+            ledger=ledger,
+            neighbors=neighbors,
+            random_state=random_state,
+        )
+
+    @property
+    def privacy(self) -> Any:
+        """The `PrivacyStatement` of a schema that was learned; None for others."""
+        return self._learned and _learning().PrivacyStatement.from_dict(self._learned["privacy"])
+
+    @property
+    def report(self) -> Any:
+        """What a schema that was learned cuts off, as a `LearnedReport` that prints; None for others."""
+        return self._learned and _learning().LearnedReport(self._learned["report"])
+
+    @property
+    def classes(self) -> tuple[str | int | bool, ...] | None:
+        """Values of a label that was learned, sorted; None where there is none."""
+        found = (self._learned or {}).get("classes")
+        return None if found is None else tuple(found)
+
+    @property
+    def target_bounds(self) -> tuple[float, float] | None:
+        """Bounds of a numeric label that was learned; None where there is none."""
+        found = (self._learned or {}).get("target_bounds")
+        return None if found is None else (found[0], found[1])
+
+    @classmethod
+    def _learned_as(
+        cls,
+        columns: Sequence[SchemaColumn],
+        name: str,
+        ignored: Sequence[str],
+        facts: Mapping[str, Any] | None,
+    ) -> Schema:
+        schema = cls(tuple(columns), name, tuple(ignored))
+        object.__setattr__(schema, "_learned", facts)
+        return schema
+
+    @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
         """Read a description from a TOML file that `to_toml` or a person wrote.
 
@@ -192,20 +317,28 @@ class Schema:
         """The description of a TOML document, as tomllib reads it."""
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
+        learned = entries.pop("learned", None)
         if not isinstance(name, str) or isinstance(ignored, str):
             raise ValueError("a schema's name must be a text, ignored a list of texts")
         columns = columns_from_entries(name, entries.pop("columns", None))
         if entries:
             raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
-        return cls(columns, name, tuple(ignored))
+        if learned is not None and not isinstance(learned, dict):
+            raise ValueError(f"schema {name!r}: learned must be a table, as to_toml writes it")
+        return cls._learned_as(columns, name, tuple(ignored), learned)
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the description to a TOML file; `from_toml` reads it back, and people may edit it."""
         Path(path).write_text(self.to_text(), encoding="utf-8")
 
     def to_text(self) -> str:
-        """The description as TOML; a `template` begins with a comment that says that it is a draft."""
-        return (DRAFT if self._is_draft else "") + self._text()
+        """The description as TOML.
+
+        A `template` begins with a comment that says that it is a draft; what was learned ends with tables
+        that say how.
+        """
+        learned = "" if self._learned is None else "\n" + toml_table("learned", self._learned)
+        return (DRAFT if self._is_draft else "") + self._text() + learned
 
     def _text(self) -> str:
         return toml_text(self.name, self.ignored, self.columns)
@@ -240,6 +373,10 @@ class Schema:
         draft = cls(tuple(columns), name, tuple(ignored))
         object.__setattr__(draft, "_is_draft", True)
         return draft
+
+
+def _learning() -> Any:
+    return importlib.import_module(LEARNING)
 
 
 def _check_unique(problem: str, names: Sequence[str]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import repeat
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,8 @@ from dperm.errors import DataError
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 Category = str | int | bool
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class ArrayColumn:
@@ -49,6 +54,19 @@ class ArrayColumn:
             raise DataError(
                 f"column {self.name!r} is numeric in the schema and holds other objects"
             ) from None
+
+    def numbers_or_missing(self) -> NDArray[Any]:
+        """The same, with NaN for objects that are no numbers: a cell's number depends on that cell alone."""
+        if self._cells.dtype.kind != "O":
+            return self.numbers()
+        return np.fromiter(map(_as_double, self._cells), np.float64, len(self._cells))
+
+    def occurrences(self, kind: type[Category]) -> dict[Category, int]:
+        """How often each value of a kind occurs: cells of other kinds do not count, nor missing ones."""
+        if self._cells.dtype.kind in "fiub":
+            values, counts = np.unique(self._cells, return_counts=True)
+            return _of_kind(zip(values.tolist(), counts.tolist(), strict=True), kind)
+        return _of_kind(Counter(cell for cell in self._cells if isinstance(cell, kind)).items(), kind)
 
     def positions(self, categories: Sequence[Category]) -> Codes:
         """Position of every cell in the list of categories, -1 for any other cell."""
@@ -126,6 +144,23 @@ class FrameColumn:
             return np.asarray(self._series.cast(nw.Float64).to_numpy())
         return np.asarray(self._series.to_numpy())
 
+    def numbers_or_missing(self) -> NDArray[Any]:
+        """The same, with NaN for objects that are no numbers, like `ArrayColumn.numbers_or_missing`."""
+        return self._as_array().numbers_or_missing() if self._holds_objects() else self.numbers()
+
+    def occurrences(self, kind: type[Category]) -> dict[Category, int]:
+        """How often each value of a kind occurs, like `ArrayColumn.occurrences`."""
+        if self._holds_objects():
+            return self._as_array().occurrences(kind)
+        counts = self._series.alias("value").value_counts(name="count")
+        return _of_kind(zip(counts["value"].to_list(), counts["count"].to_list(), strict=True), kind)
+
+    def _holds_objects(self) -> bool:
+        import narwhals as nw
+
+        native = str(getattr(self._series.to_native(), "dtype", ""))
+        return native == "object" or self._series.dtype == nw.Object
+
     def positions(self, categories: Sequence[Category]) -> Codes:
         """Position of every cell in the list of categories, -1 for any other cell."""
         import narwhals as nw
@@ -145,8 +180,8 @@ class FrameColumn:
         import narwhals as nw
 
         dtype = self._series.dtype
-        if str(getattr(self._series.to_native(), "dtype", "")) == "object":
-            return False  # the first cells are texts: others may not be
+        if self._holds_objects():
+            return False  # the first cells may be texts, and others not
         if dtype == nw.Categorical:  # of anything, in pandas and pyarrow
             return all(isinstance(value, str) for value in self.distinct())
         return dtype in (nw.String, nw.Enum)
@@ -297,6 +332,35 @@ def _is_missing(cell: Any) -> bool:
         return cell is None or bool(cell != cell)  # only NaN differs from itself
     except TypeError:  # pandas.NA neither does nor does not
         return True
+
+
+def _as_double(cell: Any) -> float:
+    """An object as a number, NaN if it is none."""
+    try:
+        return float(cell) if isinstance(cell, Real | Decimal | np.bool_) else np.nan
+    except OverflowError:  # beyond the largest double
+        return np.inf if str(cell)[0] != "-" else -np.inf
+    except ValueError:  # a signalling NaN
+        return np.nan
+
+
+def _of_kind(counts: Iterable[tuple[Any, int]], kind: type[Category]) -> dict[Category, int]:
+    found: Counter[Category] = Counter()
+    for value, count in counts:
+        category = _as_category(value, kind)
+        if count and category is not None:  # dictionaries list values that do not occur
+            found[category] += count
+    return dict(found)
+
+
+def _as_category(value: Any, kind: type[Category]) -> Category | None:
+    """A cell as a category: a text that UTF-8 can write, a whole number below 2^63, or a truth value."""
+    if kind is str:
+        return str(value) if isinstance(value, str) and not _SURROGATES.search(value) else None
+    if kind is bool or isinstance(value, bool):
+        return value if kind is bool and isinstance(value, bool) else None
+    number = float(value) if isinstance(value, Real | Decimal) else np.nan
+    return int(value) if abs(number) < 2.0**63 and value == int(value) else None
 
 
 def _positions_of_numbers(cells: NDArray[Any], categories: Sequence[Category]) -> Codes:

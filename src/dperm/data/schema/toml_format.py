@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -83,12 +84,34 @@ def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
+def toml_table(name: str, entries: Mapping[str, Any]) -> str:
+    """A table of JSON types but null, the tables inside it after its other entries."""
+    inner = {key: value for key, value in entries.items() if isinstance(value, Mapping)}
+    lists = {key: value for key, value in entries.items() if _is_list_of_tables(value)}
+    plain = (key for key in entries if key not in inner and key not in lists)
+    lines = [f"[{name}]", *(f"{_key(key)} = {_value(entries[key])}" for key in plain)]
+    parts = ["\n".join(lines) + "\n"]
+    parts += [toml_table(f"{name}.{_key(key)}", each) for key, each in inner.items()]
+    for key, tables in lists.items():
+        path = f"{name}.{_key(key)}"
+        parts += [toml_table(path, each).replace(f"[{path}]", f"[[{path}]]", 1) for each in tables]
+    return "\n".join(parts)
+
+
+def _is_list_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return _text(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return _list([_value(each) for each in value])
     return repr(value)  # an int, or a finite float: TOML writes them as Python does
 

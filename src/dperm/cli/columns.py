@@ -1,0 +1,56 @@
+"""What the columns of a file are: as options say, or the types of a Parquet file. Cells never decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from dperm.cli.tables import is_parquet, read_table
+from dperm.data.files.arrow_tables import csv_columns, parquet_columns, pyarrow
+
+
+def kinds_of_options(path: Path, patterns: Mapping[str, Sequence[str]], label: str | None) -> dict[str, str]:
+    """The kinds that patterns give to the columns of a file.
+
+    Raises
+    ------
+    ValueError
+        For a column that is given two kinds, a name that is none, and a column of a CSV file without a kind.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    names = parquet_columns(path) if is_parquet(path) else csv_columns(path, ",")
+    for pattern in (one for each in patterns.values() for one in each):
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"there is no column {pattern!r}; the columns are {', '.join(map(repr, names))}")
+    kinds = {name: kind for name in names if (kind := _kind_of(name, patterns)) is not None}
+    if is_parquet(path):
+        return kinds
+    if label in names:
+        kinds.setdefault(str(label), "categorical")
+    unknown = [repr(name) for name in names if name not in kinds]
+    if unknown:
+        raise ValueError(
+            "say what the columns of a CSV file are, as its cells must not decide: --numeric, --categorical "
+            f"or --ignore for {', '.join(unknown)} ('*' stands for all others)"
+        )
+    return kinds
+
+
+def _kind_of(name: str, patterns: Mapping[str, Sequence[str]]) -> str | None:
+    """The kind by the column's own name, else by the longest pattern that fits."""
+    fitting = [(one == name, len(one), kind) for kind, each in patterns.items() for one in each
+               if fnmatchcase(name, one)]  # fmt: skip
+    closest = {kind for *fit, kind in fitting if fit == list(max(fitting)[:2])}
+    if len(closest) > 1:
+        raise ValueError(f"column {name!r} is given two kinds: {' and '.join(sorted(closest))}")
+    return closest.pop() if closest else None
+
+
+def table_of_kinds(path: Path, kinds: Mapping[str, str]) -> Any:
+    """The table of a file, the columns of a CSV file read as their kinds say."""
+    arrow = pyarrow()
+    types = {name: arrow.float64() if kind == "numeric" else arrow.string() for name, kind in kinds.items()}
+    return read_table(path, types)

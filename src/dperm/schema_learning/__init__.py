@@ -1,0 +1,7 @@
+"""What is not known publicly of a table's columns, learned with noise: what `dperm.Schema.learn` runs."""
+
+from dperm.schema_learning.learning import learn_schema
+from dperm.schema_learning.report import LearnedReport
+from dperm.statement.privacy_statement import PrivacyStatement
+
+__all__ = ["LearnedReport", "PrivacyStatement", "learn_schema"]

@@ -1,0 +1,54 @@
+"""What a learned schema cuts off, as far as noisy counts tell."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_HEAD = ("column", "learned", "below", "above", "unknown", "+-")
+
+
+class LearnedReport:
+    """For each column what was learned of it, and the noisy shares of the records that lie outside.
+
+    Parameters
+    ----------
+    columns : sequence of mapping
+        With ``name``, ``learned`` (in words), and the shares ``below``, ``above`` or ``unknown`` (missing
+        values among them), and ``noise``, the standard deviation of what noise adds to them.
+
+    Attributes
+    ----------
+    columns : tuple of dict
+    """
+
+    def __init__(self, columns: Sequence[Mapping[str, Any]]) -> None:
+        self.columns = tuple(map(dict, columns))
+
+    def __str__(self) -> str:
+        """Return a table for people."""
+        rows = [_HEAD, *map(_row, self.columns)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *rows = (
+            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+            for tag, row in [("th", _HEAD), *(("td", _row(each)) for each in self.columns)]
+        )
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _row(column: Mapping[str, Any]) -> tuple[str, ...]:
+    shares = (_percent(column.get(key)) for key in ("below", "above", "unknown", "noise"))
+    return (column["name"], column["learned"], *shares)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100.0 * share:.2g} %"
