@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dperm import Numeric, Objective, Schema
 from dperm._kernels import row_kernels
-from dperm.data.passes import Predictions
+from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
 from dperm.losses import Huber
 from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan

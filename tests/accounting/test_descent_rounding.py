@@ -9,7 +9,7 @@ import pytest
 from dperm import Objective, losses
 from dperm.accounting.descent_rounding import descent_rounding
 from dperm.accounting.permutation_sensitivity import realised_sensitivity
-from dperm.mechanisms.release import release_without_privacy
+from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.stochastic_descent import DescentPlan
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dperm.mechanisms.hooks import watch_releases
-from dperm.mechanisms.release import release_without_privacy
+from dperm.mechanisms.without_privacy import release_without_privacy
 
 
 @pytest.fixture

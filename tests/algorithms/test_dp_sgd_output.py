@@ -9,8 +9,8 @@ from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective, algorithms, losses
 from dperm.algorithms import nonprivate
 from dperm.errors import PrivacyWarning
-from dperm.mechanisms.release import release_without_privacy
 from dperm.mechanisms.sampling import permutation, uniform_integers
+from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.stochastic_descent import DescentPlan
 from reference.sgd_twin import sgd
 

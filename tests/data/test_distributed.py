@@ -34,7 +34,8 @@ from dperm.data.columns import ColumnsMatrix
 from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
 from dperm.data.dask.placement import balanced
 from dperm.data.dask.rows import DistributedRows, EncodedCollection
-from dperm.data.passes import ClippedGradientSum, Predictions, compensated_sum
+from dperm.data.passes import ClippedGradientSum, compensated_sum
+from dperm.data.passes_per_row import Predictions
 from dperm.data.rows import RowSettings
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.data.targets import Targets

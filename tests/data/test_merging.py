@@ -10,7 +10,7 @@ from dperm.data import merging
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.mechanisms.release import release_without_privacy
+from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.private_values.linear_map import LinearMap
 from reference.tabular_data import random_table
 

@@ -16,7 +16,8 @@ from dperm.algorithms.fit import FitResult
 from dperm.audit.neighbours import LinearData, NeighbourPair
 from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum
-from dperm.mechanisms.release import Releaser, release_without_privacy
+from dperm.mechanisms.release import Releaser
+from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
 from dperm.private_values.bounded import Bounded

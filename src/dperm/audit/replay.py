@@ -16,7 +16,8 @@ from dperm.algorithms.fit import FitResult
 from dperm.mechanisms.batches import watch_batches
 from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum
-from dperm.mechanisms.release import Releaser, release_without_privacy
+from dperm.mechanisms.release import Releaser
+from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.open_counts import OpenCounts
 from dperm.private_values.secret_rows import SecretRows

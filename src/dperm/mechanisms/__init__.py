@@ -1,8 +1,8 @@
 """Mechanisms: exact noise, private selection and sampling, and the door from private sums to numbers."""
 
 from dperm.mechanisms.noise import discrete_laplace, norm_laplace, rounded_gaussian
-from dperm.mechanisms.release import release_without_privacy
 from dperm.mechanisms.smoothing import laplacian_smoothing
+from dperm.mechanisms.without_privacy import release_without_privacy
 
 __all__ = [
     "discrete_laplace",

@@ -474,26 +474,6 @@ class Releaser:
         return private._integers + public.astype(np.int64)
 
 
-class NotPrivateArray(np.ndarray):
-    """An exact sum, marked as released without privacy."""
-
-    private = False
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("NotPrivateArray", "NOT PRIVATE ", 1)
-
-
-def release_without_privacy(private: Bounded) -> NotPrivateArray:
-    """Open a private sum without noise: for tests and non-private fits. Nothing is protected.
-
-    Returns
-    -------
-    NotPrivateArray
-        The sum as float64; the attribute ``private`` is False.
-    """
-    return (private._integers * private.grid).view(NotPrivateArray)
-
-
 def _check_epsilon(epsilon: float) -> None:
     if not epsilon > 0:
         raise ValueError(f"epsilon must be above 0, got {epsilon}")

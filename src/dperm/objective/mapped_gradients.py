@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.passes import ClippedGradientSum, ImageNorms, NoisyBatches, ScaledNorms
+from dperm.data.passes import ClippedGradientSum, NoisyBatches
+from dperm.data.passes_per_row import ImageNorms, ScaledNorms
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.exact_sums import SumBounds
 from dperm.private_values.bounded import Bounded

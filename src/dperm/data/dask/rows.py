@@ -47,7 +47,8 @@ from dperm.data.dask.placement import (
     NOTHING_RELEASED,
     PlacedPartitions,
 )
-from dperm.data.passes import Pass, PerRow
+from dperm.data.passes import Pass
+from dperm.data.passes_per_row import PerRow
 from dperm.data.rows import RowSettings
 from dperm.errors import DataError
 from dperm.private_values.opaque import NotCopied
