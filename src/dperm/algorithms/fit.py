@@ -34,6 +34,7 @@ from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
+from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
@@ -383,24 +384,11 @@ class Fit:
             non_finite=self.objective.non_finite,
             mu=self.mu if accountant == "gdp" else None,
             rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
-            ledger=self._ledger_note(),
+            ledger=charge_note(self.ledger, self.epsilon, self.delta),
             public=self._public,
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
-
-    def _ledger_note(self) -> str | None:
-        if self.ledger is None:
-            return None
-        ledger = self.ledger
-        name = f" {ledger.name!r}" if ledger.name else ""
-        note = f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
-        if ledger.ceiling > ledger.epsilon:
-            note += (
-                f", whose total can be extended up to epsilon={ledger.ceiling:g}: where later fits depend on "
-                "results, this ceiling is what is guaranteed of all together"
-            )
-        return note
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:
