@@ -143,9 +143,7 @@ def class_codes(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
     The workers raise DataError for other labels.
     """
     if is_dask_collection(y):
-        return cast(
-            NDArray[np.float64], mapped_targets(y, functools.partial(checked_codes, classes=classes))
-        )
+        return cast(NDArray[np.float64], mapped_targets(y, functools.partial(checked_codes, classes=classes)))
     order = np.argsort(classes)
     return np.asarray(order[np.searchsorted(classes, np.asarray(y), sorter=order)], dtype=np.float64)
 

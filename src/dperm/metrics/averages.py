@@ -6,10 +6,18 @@ import math
 
 import numpy as np
 
-from dperm.metrics.intervals import CLEAR, TOO_NOISY, Array, Estimate, around, floats, of_share, without_interval
+from dperm.metrics.intervals import (
+    CLEAR,
+    QUANTILE,
+    TOO_NOISY,
+    Array,
+    Estimate,
+    around,
+    floats,
+    of_share,
+    without_interval,
+)
 from dperm.metrics.parts import Determination, Loss
-
-_STEP = 1e-100
 
 
 class Size:
@@ -58,32 +66,29 @@ def mean_squared_error(part: Determination, sums: Array, sigma: float, size: Siz
 
 
 def determination(part: Determination, sums: Array, sigma: float, size: Size) -> Estimate:
-    """R^2 = 1 - r, r the mean squared error over the variance V of the targets.
+    """R^2 = 1 - e/v, e the mean squared error and v the variance of the targets.
 
-    The sampling variance of r is ``E (e - r (t - mean)^2)^2 / (n V^2)``.
+    The interval is Fieller's: all ratios r for which ``e - r v`` is within its own standard deviation times
+    the quantile, which holds for noisy denominators, too.
     """
-    e, t, tt, *minor = sums
+    n, noise = size.n, sigma**2
+    if n <= 0.0:
+        return without_interval(math.nan)
+    e, mean, tt = sums[:3] / n
+    ee, et, ett, ttt, tttt = sums[3:] / n / part.minor
+    v = tt - mean**2
+    e_v = ett - 2.0 * mean * et + mean**2 * e  # mean of e (t - mean)^2
+    v_v = tttt - 4.0 * mean * ttt + 6.0 * mean**2 * tt - 3.0 * mean**4
+    away = v - mean**2  # with e, by how much more than n records v and e change with n
+    var_e = (max(ee - e**2, 0.0) * n + noise + e**2 * size.variance) / n**2
+    var_v = (max(v_v - v**2, 0.0) * n + noise * (1.0 + 4.0 * mean**2) + away**2 * size.variance) / n**2
+    both = ((e_v - e * v) * n + e * away * size.variance) / n**2
+    both = math.copysign(min(abs(both), math.sqrt(var_e * var_v)), both)
     scale = part.unit / part.target_unit**2  # squared errors and targets are in units of their own
-    if size.n <= 0.0:
-        return Estimate(math.nan, math.nan, math.nan, TOO_NOISY)
-    mean = t / size.n
-    variance = tt / size.n - mean * mean
-    value = 1.0 - scale * (e / size.n) / variance if variance > 0.0 else math.nan
-    noise_of_variance = sigma / size.n * math.sqrt(1.0 + 4.0 * mean * mean)
-    if not (size.is_clear and variance > CLEAR * noise_of_variance):
+    value = 1.0 - scale * e / v if v > 0.0 else math.nan
+    a, b, c = v**2 - QUANTILE**2 * var_v, e * v - QUANTILE**2 * both, e**2 - QUANTILE**2 * var_e
+    noise_of_v = sigma / n * math.sqrt(1.0 + 4.0 * mean**2)
+    if not (size.is_clear and v > CLEAR * noise_of_v and a > 0.0):
         return Estimate(value, math.nan, math.nan, TOO_NOISY)
-    r = 1.0 - value
-    ee, et, ett, ttt, tttt = (each / size.n / part.minor for each in minor)
-    from_mean = ett - 2.0 * mean * et + mean**2 * e / size.n  # E e (t - mean)^2
-    fourth = tttt - 4.0 * mean * ttt + 6.0 * mean**2 * tt / size.n - 3.0 * mean**4
-    spread = scale**2 * ee - 2.0 * r * scale * from_mean + r * r * fourth
-    sampling = max(spread, 0.0) / (size.n * variance**2)
-    slopes = scale * _slopes_of_ratio(np.array([e, t, tt, size.n]))
-    noise = float(np.square(slopes) @ [sigma**2, sigma**2, sigma**2, size.variance])
-    return around(value, sampling + noise, most=1.0)
-
-
-def _slopes_of_ratio(sums: Array) -> Array:
-    """Derivatives of (mean of e) / (variance of t) by the sums of e, t and t^2, and n: by complex steps."""
-    e, t, tt, n = (sums + 1j * _STEP * np.eye(4)).T
-    return np.asarray((e / (tt - t * t / n)).imag / _STEP)
+    root = math.sqrt(max(b**2 - a * c, 0.0))
+    return Estimate(value, 1.0 - scale * (b + root) / a, min(1.0 - scale * (b - root) / a, 1.0))

@@ -31,40 +31,40 @@ class MatrixMetric(NamedTuple):
     is_share: bool = True
 
 
-def _total(c: NDArray[Any]) -> NDArray[Any]:
+def _total(c: NDArray[Any]) -> Any:
     return c.sum(axis=(-2, -1))
 
 
-def _of_class(ratios: NDArray[Any]) -> NDArray[Any]:
+def _of_class(ratios: NDArray[Any]) -> Any:
     """That of the second of two classes, or the mean of all of more."""
     return ratios[..., 1] if ratios.shape[-1] == 2 else ratios.mean(axis=-1)
 
 
-def _hits(c: NDArray[Any]) -> NDArray[Any]:
+def _hits(c: NDArray[Any]) -> Any:
     return np.diagonal(c, axis1=-2, axis2=-1)
 
 
-def _accuracy(c: NDArray[Any]) -> NDArray[Any]:
+def _accuracy(c: NDArray[Any]) -> Any:
     return _hits(c).sum(axis=-1) / _total(c)
 
 
-def _balanced_accuracy(c: NDArray[Any]) -> NDArray[Any]:
+def _balanced_accuracy(c: NDArray[Any]) -> Any:
     return (_hits(c) / c.sum(axis=-1)).mean(axis=-1)
 
 
-def _precision(c: NDArray[Any]) -> NDArray[Any]:
+def _precision(c: NDArray[Any]) -> Any:
     return _of_class(_hits(c) / c.sum(axis=-2))
 
 
-def _recall(c: NDArray[Any]) -> NDArray[Any]:
+def _recall(c: NDArray[Any]) -> Any:
     return _of_class(_hits(c) / c.sum(axis=-1))
 
 
-def _f1(c: NDArray[Any]) -> NDArray[Any]:
+def _f1(c: NDArray[Any]) -> Any:
     return _of_class(2.0 * _hits(c) / (c.sum(axis=-1) + c.sum(axis=-2)))
 
 
-def _mcc(c: NDArray[Any]) -> NDArray[Any]:
+def _mcc(c: NDArray[Any]) -> Any:
     true, predicted, n = c.sum(axis=-1), c.sum(axis=-2), _total(c)
     square = n * n
     spread = (square - (true * true).sum(axis=-1)) * (square - (predicted * predicted).sum(axis=-1))

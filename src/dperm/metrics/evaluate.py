@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dperm.accounting import Budget, PrivacyLedger, gaussian_noise_multiplier, gdp_mu
 from dperm.accounting.ledger.terms import relation_of
@@ -48,8 +48,8 @@ def evaluate(
     ----------
     model : estimator
         Fitted, with `predict`, and `predict_proba` or `decision_function` for curves: of dperm, of
-        scikit-learn, or a pipeline. Its weights, and its labels, are public: it was made without these records,
-        or is private itself.
+        scikit-learn, or a pipeline. Its weights, and its labels, are public: it was made without these
+        records, or is private itself.
     X, y : records and their labels or targets
         Whatever the model predicts: arrays, CSR matrices, tables, data frames, Dask collections; or files
         (`dperm.data.scan_parquet`) with ``y=None``. Scores are computed block by block.
@@ -151,7 +151,9 @@ def evaluate(
     )
     pieces = joint.split(np.asarray(released, dtype=np.float64))
     found = Released(plan, pieces, sigma, n_records if settings.size_known else None)
-    return Evaluation({name: found.estimate(name) for name in plan.names}, privacy, found.size.n, judge.classes)
+    return Evaluation(
+        {name: found.estimate(name) for name in plan.names}, privacy, found.size.n, judge.classes
+    )
 
 
 def _public_facts(judge: Judge, plan: Plan, bins: int) -> dict[str, Any]:

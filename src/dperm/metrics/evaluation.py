@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ class Evaluation:
         """
         from dperm.metrics.displays import EvaluationDisplay
 
-        return EvaluationDisplay(self).plot()
+        return EvaluationDisplay(self.metrics, self.classes, self.title).plot()
 
     @property
     def title(self) -> str:
@@ -102,7 +102,9 @@ class Evaluation:
         table = [("metric", "value", "95 % interval", ""), *self.rows()]
         parts = [self.title, _aligned(table)] if len(table) > 1 else [self.title]
         if "confusion_matrix" in self.metrics:
-            parts.append("Confusion matrix (rows: true class, columns: predicted)\n" + _aligned(self._matrix()))
+            parts.append(
+                "Confusion matrix (rows: true class, columns: predicted)\n" + _aligned(self._matrix())
+            )
         drawn = [name for name in self.metrics if name in CURVES]
         if drawn:
             parts.append(f"Curves, see plot(): {', '.join(drawn)}")
@@ -121,7 +123,9 @@ class Evaluation:
         """Return tables for notebooks. Everything that came from outside is escaped."""
         body = _html_table([("metric", "value", "95 % interval", ""), *self.rows()])
         if "confusion_matrix" in self.metrics:
-            body += "<p>Confusion matrix (rows: true class, columns: predicted)</p>" + _html_table(self._matrix())
+            body += "<p>Confusion matrix (rows: true class, columns: predicted)</p>" + _html_table(
+                self._matrix()
+            )
         return f"<p><b>{html.escape(self.title)}</b></p>{body}{self.privacy._repr_html_()}"
 
 
@@ -146,18 +150,15 @@ def _interval(estimate: Estimate) -> str:
     return f"{_text(estimate.low)} to {_text(estimate.high)}"
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> str:
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place in (0, len(row) - 1) and row[-1:] != ("",) or place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
+    return "\n".join(lines)
 
 
-def _html_table(rows: list[tuple[str, ...]]) -> str:
+def _html_table(rows: Sequence[tuple[str, ...]]) -> str:
     head, *body = ["".join(f"<CELL>{html.escape(cell)}</CELL>" for cell in row) for row in rows]
     lines = [head.replace("CELL", "th"), *(row.replace("CELL", "td") for row in body)]
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

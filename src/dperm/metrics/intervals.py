@@ -1,8 +1,8 @@
 """Intervals that count both the sampling of the records and the noise of the release.
 
-Counts of records in cells vary like independent Poisson numbers, as far as a metric ``f`` is concerned that is
-the same for all counts doubled, and each carries noise of variance sigma^2. By the delta method the variance
-of ``f`` is ``sum_i (df/dc_i)^2 (c_i + sigma^2)``.
+Counts of records in cells vary like independent Poisson numbers, as far as a metric ``f`` is concerned that
+is the same for all counts doubled, and each carries noise of variance sigma^2. By the delta method the
+variance of ``f`` is ``sum_i (df/dc_i)^2 (c_i + sigma^2)``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from scipy.special import ndtri
 
 Array = NDArray[np.float64]
 #: A function of cells, in the last axes of its argument; analytic, so that complex steps differentiate it.
-Metric = Callable[[NDArray[Any]], NDArray[Any]]
+Metric = Callable[[NDArray[Any]], Any]
 
-LEVEL = 0.95
-_QUANTILE = float(ndtri(0.5 + 0.5 * LEVEL))
+#: Of the normal distribution, for intervals of 95 %.
+QUANTILE = float(ndtri(0.975))
 
 #: A denominator must exceed its noise so many times, or there is no interval.
 CLEAR = 5.0
@@ -102,7 +102,7 @@ def _slopes(metric: Metric, cells: Array) -> Array:
 
 def around(value: float, variance: float, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """The normal interval, within the range of the metric."""
-    half = _QUANTILE * math.sqrt(variance)
+    half = QUANTILE * math.sqrt(variance)
     return Estimate(value, max(value - half, least), min(value + half, most))
 
 
@@ -116,7 +116,7 @@ def of_share(value: Any, sampling: Any, noise: Any, support: Any) -> Estimate:
     spread = center * (1.0 - center)
     varies = (spread > 0.0) & (np.asarray(sampling) > 0.0)
     inverse = np.where(varies, sampling / np.where(varies, spread, 1.0), 1.0 / np.maximum(support, 1.0))
-    k, z2 = _QUANTILE**2 * inverse, _QUANTILE**2
+    k, z2 = QUANTILE**2 * inverse, QUANTILE**2
     middle = (center + 0.5 * k) / (1.0 + k)
     half = np.sqrt(np.maximum(k * spread + 0.25 * k * k + z2 * noise * (1.0 + k), 0.0)) / (1.0 + k)
     return Estimate(value, np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0))

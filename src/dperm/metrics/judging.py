@@ -41,7 +41,9 @@ class Judge:
                 f"model must be fitted and have predict or decision_function, got {type(self.model).__name__}"
             )
         if hasattr(self.model, "decision_function") and self.classes is None:
-            raise TypeError("a model with decision_function needs classes_, its labels, the negative one first")
+            raise TypeError(
+                "a model with decision_function needs classes_, its labels, the negative one first"
+            )
 
     @cached_property
     def classes(self) -> NDArray[Any] | None:
@@ -104,7 +106,7 @@ class Judged:
     """
 
     def __init__(self, judge: Judge, block: Block) -> None:
-        self._judge, self._block = judge, block
+        self.judge, self._block = judge, block
         self.counts = block.counts
 
     @cached_property
@@ -115,31 +117,31 @@ class Judged:
     @cached_property
     def predicted(self) -> Codes:
         """Place of each predicted label among the classes."""
-        if not hasattr(self._judge.model, "predict"):
+        if not hasattr(self.judge.model, "predict"):
             odds = self.log_odds
             return (odds > 0.0).astype(np.int64)
-        codes = self._answers(lambda X: checked_codes(self._judge.model.predict(X), self._classes))
+        codes = self._answers(lambda X: checked_codes(self.judge.model.predict(X), self._classes))
         return np.nan_to_num(codes, nan=0.0).astype(np.int64)
 
     @cached_property
     def log_odds(self) -> Array:
         """Log-odds of the second of two classes, or the model's own score on that scale."""
-        if self._judge.has_probabilities:
-            scores = self._answers(lambda X: logit(self._judge.model.predict_proba(X)[:, 1]))
+        if self.judge.has_probabilities:
+            scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)[:, 1]))
         else:
-            scores = self._answers(self._judge.model.decision_function)
+            scores = self._answers(self.judge.model.decision_function)
         return np.nan_to_num(scores, nan=0.0)  # infinities are large numbers: the outermost bins
 
     @cached_property
     def probabilities(self) -> Array:
         """Of each class, shape (n, K)."""
         even = 1.0 / len(self._classes)
-        return np.nan_to_num(self._answers(self._judge.model.predict_proba, len(self._classes)), nan=even)
+        return np.nan_to_num(self._answers(self.judge.model.predict_proba, len(self._classes)), nan=even)
 
     @cached_property
     def log_loss(self) -> Array:
         """Minus the logarithm of the probability of the true class; NaN where there is none."""
-        model = self._judge.model
+        model = self.judge.model
         if hasattr(model, "predict_log_proba"):
             logs = self._answers(model.predict_log_proba, len(self._classes))
         else:
@@ -152,21 +154,23 @@ class Judged:
         try:
             targets = np.asarray(self._block.y, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError("y must hold real numbers: the model has no classes_, so it is a regressor") from error
+            raise DataError(
+                "y must hold real numbers: the model has no classes_, so it is a regressor"
+            ) from error
         finite = np.isfinite(targets)
-        if self._judge.non_finite == "raise" and not finite.all():
+        if self.judge.non_finite == "raise" and not finite.all():
             raise DataError(f"y contains NaN or infinity ({targets[~finite][0]})")
         return np.where(finite, targets, np.nan)
 
     @cached_property
     def prediction(self) -> Array:
         """Of real targets."""
-        return self._answers(self._judge.model.predict)
+        return self._answers(self.judge.model.predict)
 
     @property
     def _classes(self) -> NDArray[Any]:
-        assert self._judge.classes is not None
-        return self._judge.classes
+        assert self.judge.classes is not None
+        return self.judge.classes
 
     def _answers(self, ask: Callable[[Any], Any], *width: int) -> Array:
         """What the model says of each record, one number or `width` of them, NaN where it cannot take one."""
@@ -183,13 +187,17 @@ class Judged:
     def _usable_rows(self) -> NDArray[np.bool_] | None:
         """Rows of finite numbers, for a model that counts others as empty; None for all of them."""
         X = self._block.X
-        if self._judge.non_finite == "raise" or isinstance(X, TabularMatrix) or _is_described(self._judge.model):
+        if (
+            self.judge.non_finite == "raise"
+            or isinstance(X, TabularMatrix)
+            or _is_described(self.judge.model)
+        ):
             return None
         if is_sparse(X):
-            bad = np.zeros(X.shape[0], dtype=bool)
-            bad[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~np.isfinite(X.data)]] = True
-            return None if not bad.any() else ~bad
-        usable = np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1)
+            usable = np.ones(X.shape[0], dtype=np.bool_)
+            usable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~np.isfinite(X.data)]] = False
+        else:
+            usable = np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
         return None if usable.all() else usable
 
 

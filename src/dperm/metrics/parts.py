@@ -7,7 +7,7 @@ rounded to a public grid. The sensitivity of the vector is the root of the sum o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,7 +25,6 @@ Integers = NDArray[np.int64]
 
 #: Steps of the grid in 1, for vectors that hold moments: 2^31 records come to 2^51 steps.
 RESOLUTION = 1 << 20
-
 
 
 class Part(Protocol):
@@ -48,6 +47,7 @@ class _Cells:
     shape: tuple[int, ...]
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
         return float(neighbors.sum_factor)
 
     def cells(self, judged: Judged) -> Integers:
@@ -55,6 +55,7 @@ class _Cells:
         raise NotImplementedError
 
     def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
         counts = np.zeros(math.prod(self.shape), dtype=np.int64)
         np.add.at(counts, self.cells(judged), judged.counts)
         return counts * (resolution or 1)
@@ -67,6 +68,7 @@ class Count(_Cells):
     shape = (1,)
 
     def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
         return np.zeros_like(judged.counts)
 
 
@@ -78,12 +80,15 @@ class Hits(_Cells):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
         return (1,) if self.size_known else (2,)
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
         return 1.0 if self.size_known else super().squared_sensitivity(neighbors)
 
     def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
         right = judged.predicted == judged.truth
         counts = np.array([judged.counts[right].sum(), judged.counts[~right].sum()])
         return counts[: self.shape[0]] * (resolution or 1)
@@ -97,9 +102,11 @@ class Confusion(_Cells):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
         return (self.n_classes, self.n_classes)
 
     def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
         return judged.truth * self.n_classes + judged.predicted
 
 
@@ -115,6 +122,7 @@ class Scores(_Cells):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
         return (self.bins, 2)
 
     @property
@@ -123,6 +131,7 @@ class Scores(_Cells):
         return np.asarray(expit(2.0 * logit((np.arange(self.bins) + 0.5) / self.bins)))
 
     def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
         edges = 2.0 * logit(np.arange(1, self.bins) / self.bins)
         return 2 * np.searchsorted(edges, judged.log_odds) + judged.truth
 
@@ -137,6 +146,7 @@ class _Moments:
         raise NotImplementedError
 
     def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
+        """See `Part`."""
         values = self.values(judged)
         if resolution is None:
             return np.asarray(judged.counts.astype(np.float64) @ values)
@@ -159,6 +169,7 @@ class Loss(_Moments):
     shape = (2,)
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
         return 2.0
 
     @property
@@ -167,6 +178,7 @@ class Loss(_Moments):
         return self.bound if self.bound < math.inf else 1.0
 
     def values(self, judged: Judged) -> Array:
+        """What each record adds, shape (n, m)."""
         share = _clipped(_LOSSES[self.name](judged), self.bound)
         return np.column_stack([share, np.square(share)])
 
@@ -201,6 +213,7 @@ class Determination(_Moments):
         return self.target_bound if self.target_bound < math.inf else 1.0
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
         # Added: all are at most 1. Replaced: 1 from e, and at most 4 from t and t^2 together, whose squared
         # change (s - t)^2 (1 + (s + t)^2) is largest for t = -s = 1; of the others one by one.
         if neighbors is Neighbours.ADD_OR_REMOVE:
@@ -208,6 +221,7 @@ class Determination(_Moments):
         return 5.0 + (1.0 + 4.0 + 1.0 + 4.0 + 1.0) * self.minor**2
 
     def values(self, judged: Judged) -> Array:
+        """What each record adds, shape (n, m)."""
         e = _clipped(_LOSSES["mse"](judged), self.bound)
         t = np.nan_to_num(judged.target / self.target_unit, nan=0.0)
         if self.target_bound < math.inf:
@@ -224,8 +238,8 @@ def _clipped(losses: Array, bound: float) -> Array:
 
 
 def _pinball(judged: Judged) -> Array:
-    error, level = judged.target - judged.prediction, judged.quantile
-    return np.maximum(level * error, (level - 1.0) * error)
+    error, level = judged.target - judged.prediction, judged.judge.quantile
+    return np.asarray(np.maximum(level * error, (level - 1.0) * error))
 
 
 def _brier(judged: Judged) -> Array:
@@ -233,7 +247,7 @@ def _brier(judged: Judged) -> Array:
     return np.asarray(np.square(judged.probabilities - outcome).sum(axis=1))
 
 
-_LOSSES = {
+_LOSSES: dict[str, Callable[[Judged], Array]] = {
     "log_loss": lambda judged: judged.log_loss,
     "brier": _brier,
     "mae": lambda judged: np.abs(judged.target - judged.prediction),

@@ -21,7 +21,12 @@ REGRESSION = ("mae", "mse", "pinball", "r2")
 CLASSIFICATION = (*OF_MATRIX, *OF_SCORES, "log_loss")
 
 #: Names that other software has for them.
-_ALIASES = {"auc": "roc_auc", "matthews_corrcoef": "mcc", "brier_score": "brier", "pr_curve": "precision_recall_curve"}
+_ALIASES = {
+    "auc": "roc_auc",
+    "matthews_corrcoef": "mcc",
+    "brier_score": "brier",
+    "pr_curve": "precision_recall_curve",
+}
 
 _MAX_BINS = 1 << 12
 # scikit-learn's log loss clips probabilities at the resolution of doubles.
@@ -79,7 +84,9 @@ class Settings:
         given = self.loss_bound
         bounds = given if isinstance(given, Mapping) else {} if given is None else {"a loss": given}
         known = ("log_loss", "target", "a loss", *REGRESSION[:3])
-        unknown = [key for key in bounds if key not in known or (isinstance(given, Mapping) and key == "a loss")]
+        unknown = [
+            key for key in bounds if key not in known or (isinstance(given, Mapping) and key == "a loss")
+        ]
         if unknown:
             raise ValueError(f"loss_bound is for log_loss, mae, mse, pinball and target, got {unknown}")
         for key, bound in bounds.items():
@@ -180,8 +187,8 @@ class _Bounds:
         bound = self._judge.target_bound
         if bound is None:
             raise ValueError(
-                f"loss_bound must be given: a public bound on the {name} of one record, in its own unit, chosen "
-                "from what is known of the targets and not from the data; larger losses count as this"
+                f"loss_bound must be given: a public bound on the {name} of one record, in its own unit, "
+                "chosen from what is known of the targets and not from the data; larger losses count as this"
             )
         return float(bound**2 if name == "mse" else bound)
 

@@ -115,7 +115,7 @@ def chosen(block: Block, rows: NDArray[np.intp]) -> Block:
 
 
 def _sum_on_workers(summand: Summand, X: Any, y: Any) -> tuple[NDArray[Any], int]:
-    blocks = blocks_of(X, y, encode=summand)  # type: ignore[arg-type]  # not called: blocks stay as they are
+    blocks = blocks_of(X, y, encode=summand)  # what they hold is not looked at here
     import dask
 
     apply = dask.delayed(_of_partition, pure=False, traverse=False)

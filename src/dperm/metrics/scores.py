@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from dperm.metrics.intervals import TOO_NOISY, Array, Estimate, Metric, Noisy, floats, of_share, without_interval
+from dperm.metrics.intervals import (
+    TOO_NOISY,
+    Array,
+    Estimate,
+    Metric,
+    Noisy,
+    floats,
+    of_share,
+    without_interval,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,12 @@ class ScoreCounts:
     def brier(self) -> Estimate:
         """Of the probabilities in the middles of the bins."""
         losses = np.column_stack([np.square(self.middles), np.square(1.0 - self.middles)])
-        return self._share(lambda c: (c * losses).sum(axis=(-2, -1)) / c.sum(axis=(-2, -1)), self.noisy)
+        cells, size = self.noisy.cells, self.noisy.cells.sum()
+        value = float((cells * losses).sum() / size)
+        if not self.noisy.is_clear(size, cells.size):
+            return without_interval(value)
+        variances = self.noisy.variances(lambda c: (c * losses).sum(axis=(-2, -1)) / c.sum(axis=(-2, -1)))
+        return floats(of_share(value, *variances, size))
 
     def roc_curve(self) -> Estimate:
         """Shares of both classes at or above each edge, with an interval of that of the second class."""
@@ -61,8 +75,7 @@ class ScoreCounts:
         band = self._band(_precisions, above)
         kept = self.noisy.is_clear(above, self.noisy.cells.size)
         x, y, low, high = (
-            each[kept][::-1]
-            for each in (_rates(self._fitted.cells)[:, 1], band.value, band.low, band.high)
+            each[kept][::-1] for each in (_rates(self._fitted.cells)[:, 1], band.value, band.low, band.high)
         )
         return self._curve({"recall": x, "precision": y}, low, high)
 
@@ -94,7 +107,9 @@ class ScoreCounts:
     def _fitted(self) -> Noisy:
         """Counts that are not negative: of shares above an edge that fall from edge to edge."""
         counts = np.empty_like(self.noisy.cells)
-        for each, (shares, size) in enumerate(zip(_rates(self.noisy.cells).T, self.noisy.cells.sum(axis=0), strict=True)):
+        for each, (shares, size) in enumerate(
+            zip(_rates(self.noisy.cells).T, self.noisy.cells.sum(axis=0), strict=True)
+        ):
             falling = isotonic_regression(np.nan_to_num(shares), y_min=0.0, y_max=1.0, increasing=False)
             counts[:, each] = -np.diff(falling, append=0.0) * max(size, 0.0)
         return replace(self.noisy, cells=counts)
@@ -111,38 +126,38 @@ class ScoreCounts:
         return Estimate(value, nothing, nothing, TOO_NOISY)
 
 
-def _roc_auc(c: NDArray[Any]) -> NDArray[Any]:
+def _roc_auc(c: NDArray[Any]) -> Any:
     negative, positive = c[..., 0], c[..., 1]
     below = np.cumsum(negative, axis=-1) - 0.5 * negative
     return (positive * below).sum(axis=-1) / (negative.sum(axis=-1) * positive.sum(axis=-1))
 
 
-def _from_above(c: NDArray[Any]) -> NDArray[Any]:
+def _from_above(c: NDArray[Any]) -> Any:
     """Records with a score in each bin or above, by class."""
     return np.cumsum(c[..., ::-1, :], axis=-2)[..., ::-1, :]
 
 
-def _rates(c: NDArray[Any]) -> NDArray[Any]:
+def _rates(c: NDArray[Any]) -> Any:
     """Shares of both classes with a score in each bin or above."""
     return _from_above(c) / c.sum(axis=-2, keepdims=True)
 
 
-def _precisions(c: NDArray[Any]) -> NDArray[Any]:
+def _precisions(c: NDArray[Any]) -> Any:
     """Among records with a score in each bin or above."""
     above = _from_above(c)
     return above[..., 1] / above.sum(axis=-1)
 
 
-def _precisions_at_middles(c: NDArray[Any]) -> NDArray[Any]:
+def _precisions_at_middles(c: NDArray[Any]) -> Any:
     above = _from_above(c) - 0.5 * c
     size = above.sum(axis=-1)
     return np.divide(above[..., 1], size, out=np.zeros_like(size), where=size != 0.0)
 
 
-def _average_precision(c: NDArray[Any]) -> NDArray[Any]:
+def _average_precision(c: NDArray[Any]) -> Any:
     return (c[..., 1] * _precisions_at_middles(c)).sum(axis=-1) / c[..., 1].sum(axis=-1)
 
 
-def _outcomes(c: NDArray[Any]) -> NDArray[Any]:
+def _outcomes(c: NDArray[Any]) -> Any:
     """Share of the second class in each bin."""
     return c[..., 1] / c.sum(axis=-1)
