@@ -99,8 +99,7 @@ def of_matrix(name: str, noisy: Noisy) -> Estimate:
     """A metric of a confusion matrix."""
     metric, supports, is_share = MATRIX_METRICS[name]
     known = supports(noisy.cells)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(metric(noisy.cells.astype(np.complex128)).real)
+    value = float(metric(noisy.cells))
     if not all(noisy.is_clear(*each) for each in known):
         return without_interval(value, least=0.0 if is_share else -1.0)
     sampling, noise = noisy.variances(metric)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
 from dperm.metrics.averages import Size, determination, hit_rate, mean_loss, mean_squared_error
 from dperm.metrics.confusion import matrix_itself, of_matrix
 from dperm.metrics.intervals import Array, Estimate, Noisy
@@ -31,7 +33,11 @@ class Released:
         self._pieces = dict(zip(plan.parts, pieces, strict=True))
 
     def estimate(self, name: str) -> Estimate:
-        """A metric."""
+        """A metric; what is divided by zero is NaN."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self._estimate(name)
+
+    def _estimate(self, name: str) -> Estimate:
         if name == "accuracy" and "hits" in self._parts:
             return hit_rate(self._pieces["hits"], self._sigma, self.size)
         if name in OF_MATRIX:

@@ -95,8 +95,7 @@ def _slopes(metric: Metric, cells: Array) -> Array:
         moved = np.arange(start, min(start + _CELLS_AT_A_TIME, cells.size))
         steps = np.zeros((moved.size, cells.size), dtype=np.complex128)
         steps[np.arange(moved.size), moved] = 1j * _STEP
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(metric(cells + steps.reshape(-1, *cells.shape)).imag / _STEP)
+        found.append(metric(cells + steps.reshape(-1, *cells.shape)).imag / _STEP)
     return np.concatenate(found)
 
 

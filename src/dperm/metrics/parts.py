@@ -147,7 +147,8 @@ class _Moments:
 
     def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
         """See `Part`."""
-        values = self.values(judged)
+        with np.errstate(over="ignore", invalid="ignore"):  # clipped, or exact and infinite
+            values = self.values(judged)
         if resolution is None:
             return np.asarray(judged.counts.astype(np.float64) @ values)
         return np.asarray(judged.counts @ np.rint(values * resolution).astype(np.int64))

@@ -92,8 +92,7 @@ class ScoreCounts:
 
     def _share(self, metric: Metric, noisy: Noisy, value: float | None = None) -> Estimate:
         if value is None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                value = float(metric(noisy.cells.astype(np.complex128)).real)
+            value = float(metric(noisy.cells))
         if not self._is_clear:
             return without_interval(value)
         return floats(of_share(value, *noisy.variances(metric), self.noisy.cells.sum(axis=0).min()))
@@ -115,9 +114,7 @@ class ScoreCounts:
         return replace(self.noisy, cells=counts)
 
     def _band(self, metric: Metric, support: Any) -> Estimate:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = metric(self._fitted.cells)
-        return of_share(value, *self._fitted.variances(metric), support)
+        return of_share(metric(self._fitted.cells), *self._fitted.variances(metric), support)
 
     def _curve(self, value: dict[str, Array], low: Array, high: Array) -> Estimate:
         if self._is_clear:
