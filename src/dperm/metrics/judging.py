@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularMatrix
@@ -36,10 +38,10 @@ class Judge:
     model: Any
 
     def __post_init__(self) -> None:
+        if isinstance(self.model, BaseEstimator):
+            check_is_fitted(self.model)
         if not any(hasattr(self.model, name) for name in ("predict", "decision_function", "predict_proba")):
-            raise TypeError(
-                f"model must be fitted and have predict or decision_function, got {type(self.model).__name__}"
-            )
+            raise TypeError(f"model must have predict or decision_function, got {type(self.model).__name__}")
         if hasattr(self.model, "decision_function") and self.classes is None:
             raise TypeError(
                 "a model with decision_function needs classes_, its labels, the negative one first"
