@@ -103,6 +103,20 @@ def test_many_bins_come_close(model):
         assert exact["brier"].value == pytest.approx(brier, abs=1e-4)
 
 
+def test_more_classes_one_against_the_others():
+    model, classes = LogisticRegression().fit(X, Y[3]), np.array([3, 5, 7])
+    probabilities, outcome = model.predict_proba(X), classes == Y[3][:, None]
+    names = ["roc_auc", "average_precision"]
+    expected = [
+        reference.roc_auc_score(Y[3], probabilities, multi_class="ovr"),
+        reference.average_precision_score(outcome, probabilities),
+    ]
+    found = evaluate(model, X, Y[3], math.inf, 1e-6, metrics=names, bins=1000)
+    assert [found[name].value for name in names] == pytest.approx(expected, abs=2e-3)
+    with pytest.raises(ValueError, match="two classes"):
+        evaluate(model, X, Y[3], 1.0, 1e-6, metrics="roc_curve")
+
+
 def test_auc_of_adult_in_128_bins():
     data = load_or_skip("adult")
     rows = np.random.default_rng(0).permutation(len(data.y))

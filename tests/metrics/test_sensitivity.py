@@ -73,6 +73,7 @@ CASES = [
     *[("two classes", [name]) for name in CLASSIFICATION],
     ("two classes", list(CLASSIFICATION)),
     ("three classes", ["confusion_matrix", "log_loss", "brier"]),
+    ("three classes", ["roc_auc", "average_precision"]),
     *[("regression", [name]) for name in REGRESSION],
     ("regression", list(REGRESSION)),
 ]

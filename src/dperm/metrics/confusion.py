@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.metrics.intervals import Array, Estimate, Metric, Noisy, around, floats, of_share, without_interval
-
-#: A sum of cells that a metric divides by, and of how many.
-Support = tuple[float, int]
+from dperm.metrics.intervals import Array, Estimate, Metric, Noisy, Share, Support, around, without_interval
 
 
 class MatrixMetric(NamedTuple):
@@ -98,14 +95,12 @@ MATRIX_METRICS = {
 def of_matrix(name: str, noisy: Noisy) -> Estimate:
     """A metric of a confusion matrix."""
     metric, supports, is_share = MATRIX_METRICS[name]
-    known = supports(noisy.cells)
-    value = float(metric(noisy.cells))
-    if not all(noisy.is_clear(*each) for each in known):
-        return without_interval(value, least=0.0 if is_share else -1.0)
-    sampling, noise = noisy.variances(metric)
-    if not is_share:
-        return around(value, float(sampling + noise), least=-1.0, most=1.0)
-    return floats(of_share(value, sampling, noise, min(count for count, _ in known)))
+    share = Share.of(metric, noisy, supports(noisy.cells))
+    if is_share:
+        return share.estimate()
+    if not share.is_clear:
+        return without_interval(share.value, least=-1.0)
+    return around(share.value, share.sampling + share.noise, least=-1.0, most=1.0)
 
 
 def matrix_itself(noisy: Noisy) -> Estimate:

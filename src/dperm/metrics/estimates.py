@@ -8,7 +8,7 @@ import numpy as np
 
 from dperm.metrics.averages import Size, determination, hit_rate, mean_loss, mean_squared_error
 from dperm.metrics.confusion import matrix_itself, of_matrix
-from dperm.metrics.intervals import Array, Estimate, Noisy
+from dperm.metrics.intervals import Array, Estimate, Noisy, Share
 from dperm.metrics.parts import Determination, Loss, Scores
 from dperm.metrics.plan import OF_MATRIX, OF_SCORES, Plan
 from dperm.metrics.scores import ScoreCounts
@@ -41,10 +41,10 @@ class Released:
         if name == "accuracy" and "hits" in self._parts:
             return hit_rate(self._pieces["hits"], self._sigma, self.size)
         if name in OF_MATRIX:
-            matrix = self._counts("confusion")
+            matrix = self._noisy(self._pieces["confusion"])
             return matrix_itself(matrix) if name == "confusion_matrix" else of_matrix(name, matrix)
         if name in OF_SCORES and "scores" in self._parts:
-            return self._scores.estimate(name)
+            return self._of_scores(name)
         sums = "r2" if name == "mse" and "r2" in self._parts else name
         part, piece = self._parts[sums], self._pieces[sums]
         if isinstance(part, Determination):
@@ -60,18 +60,20 @@ class Released:
             return Size(float(self._n_records), 0.0)
         for name in ("count", "hits", "confusion", "scores"):
             if name in self._pieces:
-                cells = self._pieces[name]
-                return Size(float(cells.sum()), self._sigma**2 * cells.size)
+                cells, times = self._pieces[name], self._parts[name].times_counted
+                return Size(float(cells.sum()) / times, self._sigma**2 * cells.size / times**2)
         raise AssertionError("a plan counts the records")
 
-    @cached_property
-    def _scores(self) -> ScoreCounts:
+    def _of_scores(self, name: str) -> Estimate:
         part = self._parts["scores"]
         assert isinstance(part, Scores)
-        return ScoreCounts(self._counts("scores"), part.middles)
+        tables = [ScoreCounts(self._noisy(cells), part.middles) for cells in self._pieces["scores"]]
+        found = [getattr(each, name)() for each in tables]
+        if isinstance(found[0], Share):
+            return Share.mean(found).estimate()
+        return found[0]  # type: ignore[no-any-return]  # curves are of two classes
 
-    def _counts(self, name: str) -> Noisy:
-        cells = self._pieces[name]
+    def _noisy(self, cells: Array) -> Noisy:
         if self._n_records is None:
             return Noisy(cells, self._sigma)
         return Noisy.of_known_size(cells, self._sigma, self._n_records)

@@ -57,9 +57,10 @@ def evaluate(
         Of this release. ``epsilon=inf`` evaluates exactly and protects nothing.
     metrics : str or sequence of str, optional
         Of classifiers: accuracy, confusion_matrix, balanced_accuracy, precision, recall, f1, mcc, log_loss,
-        brier; of two classes also roc_curve, roc_auc, precision_recall_curve, average_precision, calibration.
-        Of regressors: mae, mse, pinball, r2. By default all but log_loss, or mae, mse and r2. The fewer are
-        asked for, the less noise.
+        brier, roc_auc, average_precision (of more than two classes the mean of each against the others); of
+        two classes also roc_curve, precision_recall_curve, calibration. Of regressors: mae, mse, pinball, r2.
+        By default all but log_loss, or those of the confusion matrix, or mae, mse and r2. The fewer are asked
+        for, the less noise.
     loss_bound : float or mapping, optional
         What a record's loss is clipped at, in the unit of the loss; by name (log_loss, mae, mse, pinball, and
         target for that of r2) where there are several. By default ``4 + log(number of classes)``, and for

@@ -8,7 +8,7 @@ variance of ``f`` is ``sum_i (df/dc_i)^2 (c_i + sigma^2)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ QUANTILE = float(ndtri(0.975))
 
 #: A denominator must exceed its noise so many times, or there is no interval.
 CLEAR = 5.0
+
+#: A sum of cells that a metric divides by, and of how many.
+Support = tuple[float, int]
 
 TOO_NOISY = "no interval: counts are comparable to the noise"
 
@@ -121,11 +124,56 @@ def of_share(value: Any, sampling: Any, noise: Any, support: Any) -> Estimate:
     return Estimate(value, np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0))
 
 
+@dataclass(frozen=True)
+class Share:
+    """A metric between 0 and 1 with its variances.
+
+    Attributes
+    ----------
+    value : float
+    sampling, noise : float
+    support : float
+        The fewest records that it divides by.
+    is_clear : bool
+        Whether all that it divides by stands out of the noise.
+    """
+
+    value: float
+    sampling: float
+    noise: float
+    support: float
+    is_clear: bool
+
+    @classmethod
+    def of(
+        cls, metric: Metric, noisy: Noisy, supports: Sequence[Support], value: float | None = None
+    ) -> Share:
+        """A metric of noisy counts; its value is that at these counts where none is given."""
+        sampling, noise = noisy.variances(metric)
+        value = float(metric(noisy.cells)) if value is None else value
+        clear = all(noisy.is_clear(*each) for each in supports)
+        return cls(value, float(sampling), float(noise), min(count for count, _ in supports), clear)
+
+    @classmethod
+    def mean(cls, shares: Sequence[Share]) -> Share:
+        """Of shares with independent noise, whose samples may depend on each other in any way."""
+        spread = float(np.mean([math.sqrt(each.sampling) for each in shares]))
+        return cls(
+            float(np.mean([each.value for each in shares])),
+            spread**2,
+            sum(each.noise for each in shares) / len(shares) ** 2,
+            min(each.support for each in shares),
+            all(each.is_clear for each in shares),
+        )
+
+    def estimate(self) -> Estimate:
+        """With its interval, if it has one."""
+        if not self.is_clear:
+            return without_interval(self.value)
+        found = of_share(self.value, self.sampling, self.noise, self.support)
+        return Estimate(self.value, float(found.low), float(found.high))
+
+
 def without_interval(value: float, least: float = 0.0, most: float = 1.0) -> Estimate:
     """The value alone, NaN where noise has left it outside of its range."""
     return Estimate(value if least <= value <= most else np.nan, np.nan, np.nan, TOO_NOISY)
-
-
-def floats(estimate: Estimate) -> Estimate:
-    """The same, of Python's numbers."""
-    return Estimate(float(estimate.value), float(estimate.low), float(estimate.high), estimate.note)

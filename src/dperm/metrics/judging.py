@@ -120,19 +120,20 @@ class Judged:
     def predicted(self) -> Codes:
         """Place of each predicted label among the classes."""
         if not hasattr(self.judge.model, "predict"):
-            odds = self.log_odds
-            return (odds > 0.0).astype(np.int64)
+            return np.asarray(self.log_odds.argmax(axis=1), dtype=np.int64)
         codes = self._answers(lambda X: checked_codes(self.judge.model.predict(X), self._classes))
         return np.nan_to_num(codes, nan=0.0).astype(np.int64)
 
     @cached_property
     def log_odds(self) -> Array:
-        """Log-odds of the second of two classes, or the model's own score on that scale."""
+        """Log-odds of each class, shape (n, K), or the model's own scores on that scale."""
         if self.judge.has_probabilities:
-            scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)[:, 1]))
+            scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)), len(self._classes))
         else:
-            scores = self._answers(self.judge.model.decision_function)
-        return np.nan_to_num(scores, nan=0.0)  # infinities are large numbers: the outermost bins
+            width = [] if len(self._classes) == 2 else [len(self._classes)]
+            scores = self._answers(self.judge.model.decision_function, *width)
+        scores = np.nan_to_num(scores, nan=0.0)  # infinities are large numbers: the outermost bins
+        return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
     @cached_property
     def probabilities(self) -> Array:

@@ -34,6 +34,10 @@ class Part(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Of the released numbers."""
 
+    @property
+    def times_counted(self) -> int:
+        """How often a record is counted; 0 in parts that do not count."""
+
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """Largest square of the Euclidean change between neighbours, before rounding."""
 
@@ -45,6 +49,7 @@ class _Cells:
     """Counts of records in cells, of which each record is in one."""
 
     shape: tuple[int, ...]
+    times_counted = 1
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """See `Part`."""
@@ -112,34 +117,50 @@ class Confusion(_Cells):
 
 @dataclass(frozen=True)
 class Scores(_Cells):
-    """Records of two classes by score, in `bins` of public edges, and class.
+    """Records by score, in `bins` of public edges, and by class: once, or for each class against the others.
 
     In terms of ``u = expit(log_odds / 2)`` the bins are equally wide: narrow around even odds, where most
     decisions are close, with tails that reach far enough for rare classes.
     """
 
     bins: int
+    n_classes: int = 2
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """Of the released numbers."""
-        return (self.bins, 2)
+        return (self.times_counted, self.bins, 2)
+
+    @property
+    def times_counted(self) -> int:  # type: ignore[override]
+        """How many cells a record is in."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        return self.times_counted * super().squared_sensitivity(neighbors)
 
     @property
     def middles(self) -> Array:
         """Probability of the second class in the middle of each bin."""
         return np.asarray(expit(2.0 * logit((np.arange(self.bins) + 0.5) / self.bins)))
 
-    def cells(self, judged: Judged) -> Integers:
-        """Flat index of the cell of each record."""
+    def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
         edges = 2.0 * logit(np.arange(1, self.bins) / self.bins)
-        return 2 * np.searchsorted(edges, judged.log_odds) + judged.truth
+        counts = np.zeros(self.shape, dtype=np.int64)
+        classes = range(self.n_classes) if self.n_classes > 2 else [1]
+        for table, each in zip(counts, classes, strict=True):
+            bins = np.searchsorted(edges, judged.log_odds[:, each])
+            np.add.at(table, (bins, (judged.truth == each).astype(np.int64)), judged.counts)
+        return counts.ravel() * (resolution or 1)
 
 
 class _Moments:
     """Sums of numbers of at most 1 each, and of their products."""
 
     shape: tuple[int, ...]
+    times_counted = 0
 
     def values(self, judged: Judged) -> Array:
         """What each record adds, shape (n, m)."""

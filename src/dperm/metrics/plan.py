@@ -16,6 +16,7 @@ from dperm.metrics.parts import Confusion, Count, Determination, Hits, Loss, Par
 
 OF_MATRIX = ("confusion_matrix", *MATRIX_METRICS)
 OF_SCORES = ("roc_curve", "roc_auc", "precision_recall_curve", "average_precision", "calibration", "brier")
+BY_CLASS = ("roc_auc", "average_precision")  # of more than two: the mean of each against the others
 OF_PROBABILITIES = ("calibration", "brier", "log_loss")
 REGRESSION = ("mae", "mse", "pinball", "r2")
 CLASSIFICATION = (*OF_MATRIX, *OF_SCORES, "log_loss")
@@ -110,9 +111,10 @@ def plan_for(judge: Judge, metrics: str | Sequence[str] | None, settings: Settin
         parts["confusion"] = Confusion(len(judge.classes))
     elif "accuracy" in asked:
         parts["hits"] = Hits(settings.size_known)
-    if binary and asked & set(OF_SCORES):
-        parts["scores"] = Scores(settings.bins)
-    elif "brier" in asked:
+    if asked & set(OF_SCORES if binary else BY_CLASS):
+        assert judge.classes is not None
+        parts["scores"] = Scores(settings.bins, len(judge.classes))
+    if "brier" in asked and not binary:
         parts["brier"] = Loss("brier", 2.0)
     bounds = _Bounds(judge, settings, asked)
     if "r2" in asked:
@@ -143,7 +145,7 @@ def _names(judge: Judge, metrics: str | Sequence[str] | None) -> tuple[str, ...]
 def _check_scores(judge: Judge, names: tuple[str, ...]) -> None:
     assert judge.classes is not None
     for name in names:
-        if name in OF_SCORES and name != "brier" and len(judge.classes) != 2:
+        if name in OF_SCORES and name not in (*BY_CLASS, "brier") and len(judge.classes) != 2:
             raise ValueError(f"{name} is for two classes, and the model has {len(judge.classes)}")
         if name in OF_PROBABILITIES and not judge.has_probabilities:
             raise ValueError(f"{name} needs a model with predict_proba: its scores are no probabilities")

@@ -15,9 +15,9 @@ from dperm.metrics.intervals import (
     Estimate,
     Metric,
     Noisy,
-    floats,
+    Share,
+    Support,
     of_share,
-    without_interval,
 )
 
 
@@ -36,29 +36,24 @@ class ScoreCounts:
     noisy: Noisy
     middles: Array
 
-    def estimate(self, name: str) -> Estimate:
-        """A metric by its name."""
-        return getattr(self, name)()  # type: ignore[no-any-return]
-
-    def roc_auc(self) -> Estimate:
+    def roc_auc(self) -> Share:
         """From the noisy counts as they are: clipped ones would pull it towards one half."""
-        return self._share(_roc_auc, self.noisy)
+        return Share.of(_roc_auc, self.noisy, self._supports)
 
-    def average_precision(self) -> Estimate:
+    def average_precision(self) -> Share:
         """Positives from the noisy counts, precisions from the fitted ones, which are no wild ratios."""
         precisions = _precisions_at_middles(self._fitted.cells)
         positives = self.noisy.cells[:, 1]
-        return self._share(_average_precision, self._fitted, float(positives @ precisions / positives.sum()))
+        value = float(positives @ precisions / positives.sum())
+        return Share.of(_average_precision, self._fitted, self._supports, value)
 
-    def brier(self) -> Estimate:
+    def brier(self) -> Share:
         """Of the probabilities in the middles of the bins."""
         losses = np.column_stack([np.square(self.middles), np.square(1.0 - self.middles)])
-        cells, size = self.noisy.cells, self.noisy.cells.sum()
-        value = float((cells * losses).sum() / size)
-        if not self.noisy.is_clear(size, cells.size):
-            return without_interval(value)
-        variances = self.noisy.variances(lambda c: (c * losses).sum(axis=(-2, -1)) / c.sum(axis=(-2, -1)))
-        return floats(of_share(value, *variances, size))
+        supports = [(float(self.noisy.cells.sum()), self.noisy.cells.size)]
+        return Share.of(
+            lambda c: (c * losses).sum(axis=(-2, -1)) / c.sum(axis=(-2, -1)), self.noisy, supports
+        )
 
     def roc_curve(self) -> Estimate:
         """Shares of both classes at or above each edge, with an interval of that of the second class."""
@@ -90,17 +85,10 @@ class ScoreCounts:
         value = {"predicted": self.middles[kept], "observed": observed, "fitted": fitted}
         return Estimate(value, band.low[kept], band.high[kept])
 
-    def _share(self, metric: Metric, noisy: Noisy, value: float | None = None) -> Estimate:
-        if value is None:
-            value = float(metric(noisy.cells))
-        if not self._is_clear:
-            return without_interval(value)
-        return floats(of_share(value, *noisy.variances(metric), self.noisy.cells.sum(axis=0).min()))
-
     @property
-    def _is_clear(self) -> bool:
-        """Whether both classes stand out of the noise."""
-        return bool(self.noisy.is_clear(self.noisy.cells.sum(axis=0), len(self.noisy.cells)).all())
+    def _supports(self) -> list[Support]:
+        """Records of either class."""
+        return [(float(each), len(self.noisy.cells)) for each in self.noisy.cells.sum(axis=0)]
 
     @property
     def _fitted(self) -> Noisy:
@@ -117,7 +105,7 @@ class ScoreCounts:
         return of_share(metric(self._fitted.cells), *self._fitted.variances(metric), support)
 
     def _curve(self, value: dict[str, Array], low: Array, high: Array) -> Estimate:
-        if self._is_clear:
+        if all(self.noisy.is_clear(*each) for each in self._supports):
             return Estimate(value, low, high)
         nothing = np.full(len(low), np.nan)
         return Estimate(value, nothing, nothing, TOO_NOISY)
