@@ -82,7 +82,7 @@ DESIGNS = {
 def truth(design):
     """Of infinitely many records, nearly; scores in bins so narrow that they do not matter."""
     model, draw, names, *_ = DESIGNS[design]
-    X, y = draw(np.random.default_rng(1), 4_000_000)
+    X, y = draw(np.random.default_rng(1), 2_000_000)
     bounds = (
         {"log_loss": 4.0 + math.log(2.0)}
         if names[0] == "accuracy"
