@@ -26,6 +26,12 @@ from dperm.metrics.records import sum_over
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
+_PUBLIC_MODEL = ("The weights of the model are public here: another statement covers how they were made.",)
+_SCORES_APART = (
+    "The model, which is other software, is taken to score each record by itself, alike to the last bit "
+    "wherever it stands and whatever other records there are."
+)
+
 
 def evaluate(
     model: Any,
@@ -49,7 +55,7 @@ def evaluate(
     model : estimator
         Fitted, with `predict`, and `predict_proba` or `decision_function` for curves: of dperm, of
         scikit-learn, or a pipeline. Its weights, and its labels, are public: it was made without these
-        records, or is private itself.
+        records, or is private itself. It must score each record by itself.
     X, y : records and their labels or targets
         Whatever the model predicts: arrays, CSR matrices, tables, data frames, Dask collections; or files
         (`dperm.data.scan_parquet`) with ``y=None``. Scores are computed block by block.
@@ -148,7 +154,7 @@ def evaluate(
         mu=None if exact else gdp_mu(epsilon, delta),
         unit="one record (one row of the evaluated data)",
         non_finite=judge.non_finite,
-        notes=("The weights of the model are public here: another statement covers how they were made.",),
+        notes=_PUBLIC_MODEL if judge.scores_one_by_one else (*_PUBLIC_MODEL, _SCORES_APART),
     )
     pieces = joint.split(np.asarray(released, dtype=np.float64))
     found = Released(plan, pieces, sigma, n_records if settings.size_known else None)

@@ -19,6 +19,7 @@ from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 from dperm.estimators.input_checks import checked_codes
+from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.metrics.records import Block, chosen
 
 Array = NDArray[np.float64]
@@ -77,6 +78,11 @@ class Judge:
     def non_finite(self) -> str:
         """What becomes of a record with a NaN or an infinity: "raise" or "zero"."""
         return str(getattr(_last_step(self.model), "non_finite", "raise"))
+
+    @property
+    def scores_one_by_one(self) -> bool:
+        """Whether a record's score is known not to depend on others, or on where it stands."""
+        return isinstance(self.model, PrivateLinearModel)
 
     def portable(self) -> Judge:
         """The same without ledger and random state, which a prediction does not need."""
