@@ -171,7 +171,7 @@ class Share:
         if not self.is_clear:
             return without_interval(self.value)
         found = of_share(self.value, self.sampling, self.noise, self.support)
-        return Estimate(self.value, float(found.low), float(found.high))
+        return Estimate(min(max(self.value, 0.0), 1.0), float(found.low), float(found.high))
 
 
 def without_interval(value: float, least: float = 0.0, most: float = 1.0) -> Estimate:
