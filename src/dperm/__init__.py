@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import estimators as estimators
     from dperm import losses as losses
     from dperm import mechanisms as mechanisms
+    from dperm import metrics as metrics
     from dperm._build_info import build_info as build_info
     from dperm._config import config as config
     from dperm.data.schema.columns import Categorical as Categorical
@@ -53,6 +54,7 @@ _SUBMODULES = {
     "estimators",
     "losses",
     "mechanisms",
+    "metrics",
 }
 
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]

@@ -25,6 +25,10 @@ class SeededNoiseWarning(PrivacyWarning):
     """The noise is drawn from a seed: fits with equal seeds draw equal noise, which cancels between them."""
 
 
+class ExactScoreWarning(PrivacyWarning):
+    """A score was computed from exact records: it is outside of every guarantee."""
+
+
 class DataError(ValueError):
     """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
 

@@ -38,6 +38,7 @@ MANY_ARGUMENTS = {
     "dperm.cli.create": "every argument is an option of the command line",
     "dperm.cli.fit": "every argument is an option of the command line",
     "dperm.cli.learn": "every argument is an option of the command line",
+    "dperm.metrics.evaluate": "public: what is asked of a model, and its budget, in keywords",
     "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }
 

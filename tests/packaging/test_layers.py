@@ -17,6 +17,7 @@ LAYERS = [
     {"mechanisms", "statement"},
     {"algorithms", "schema_learning"},
     {"estimators", "audit"},
+    {"metrics"},
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -47,6 +47,8 @@ sigma: float = dperm.accounting.gaussian_sigma(1.0, 1e-6)
 word: str = dperm.accounting.gaussian_sigma(1.0, 1e-6)  # refused
 dperm.LogisticRegresion(epsilon=1.0)  # refused
 info: Callable[..., object] = dperm.build_info
+found: dperm.metrics.Evaluation = dperm.metrics.evaluate(model, X, y, 1.0, 1e-6, metrics=["accuracy"])
+dperm.metrics.evaluate(model, X, y, 1.0, 1e-6, metric="accuracy")  # refused
 """
 
 

@@ -34,8 +34,8 @@ from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
+from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
-from dperm.statement.words import charged_to
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
 #: algorithm documents. Its return value is ignored.
@@ -386,7 +386,7 @@ class Fit:
             non_finite=self.objective.non_finite,
             mu=self.mu if accountant == "gdp" else None,
             rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
-            ledger=None if self.ledger is None else charged_to(self.ledger, self.epsilon, self.delta),
+            ledger=charge_note(self.ledger, self.epsilon, self.delta),
             public=self._public,
             notes=notes,
         )

@@ -41,6 +41,16 @@ def as_matrix(X: ArrayLike) -> Matrix:
     return ready
 
 
+def row_products(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``X @ weights`` for doubles in C order: a row's products depend on that row alone.
+
+    In BLAS their last bits depend on how many rows there are, and on where a row stands among them.
+    """
+    columns = np.ascontiguousarray(np.atleast_2d(weights.T))
+    products = np.stack([np.einsum("ij,j->i", X, column) for column in columns], axis=-1)
+    return products.reshape(len(X), *weights.shape[1:])
+
+
 def _in_kernel_layout(array: NDArray[Any], dtype: Any) -> Any:
     return np.require(array, dtype=dtype, requirements=["C", "ALIGNED"])
 

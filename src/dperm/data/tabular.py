@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from dperm._kernels.row_kernels import TabularSource
-from dperm.data.dense import DenseMatrixRows, matrix_rows
+from dperm.data.dense import DenseMatrixRows, matrix_rows, row_products
 from dperm.data.rows import RowSettings
 from dperm.errors import DataError
 
@@ -251,7 +251,7 @@ class TabularMatrix:
                 f"weights must have shape ({self.n_columns},) or ({self.n_columns}, K), got {by_column.shape}"
             )
         layout = self.layout
-        products = self._numbers() @ by_column[list(layout.numeric_columns)]
+        products = row_products(self._numbers(), by_column[list(layout.numeric_columns)])
         for j, (first, size) in enumerate(zip(layout.first_columns, layout.sizes, strict=True)):
             missing = np.zeros((1, *by_column.shape[1:]))
             of_codes = np.concatenate([by_column[first : first + size], missing])

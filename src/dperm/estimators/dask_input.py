@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from dperm.data.dask.collections import Blocks, blocks_of, is_dask_collection
 from dperm.data.dask.rows import EncodedCollection
 from dperm.data.tabular import TabularMatrix
-from dperm.errors import DataError
+from dperm.errors import DataError, ExactScoreWarning, warn_caller
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -87,19 +87,31 @@ class ScoredByBlocks:
         Returns
         -------
         float
-            Not private: it depends on these records without noise.
+            Not private: it depends on these records without noise. The first one of a private model in a
+            process warns so; `dperm.metrics.evaluate` is the private way.
 
         Raises
         ------
         DataError
             For Dask collections that do not match.
         """
+        if self._is_private():  # type: ignore[attr-defined]
+            _warn_once_of_exact_scores()
         if not is_dask_collection(X) or (sample_weight is not None and not hasattr(X, "divisions")):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         if sample_weight is not None:
             raise DataError("score takes no sample_weight with Dask data frames: leave it out")
         blocks = blocks_of(X, y, encode=self.predict)  # type: ignore[attr-defined]
         return _score_of_blocks(self, blocks)
+
+
+@functools.cache
+def _warn_once_of_exact_scores() -> None:
+    warn_caller(
+        "score is not private: it is computed from these records without noise. What is published of it, or "
+        "chosen by it, is outside of the model's guarantee; dperm.metrics.evaluate makes a private release.",
+        ExactScoreWarning,
+    )
 
 
 def _score_of_blocks(estimator: Any, blocks: Blocks) -> float:

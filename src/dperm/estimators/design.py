@@ -15,12 +15,14 @@ from dperm.data.dask.rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.readable import check_readable
 from dperm.data.schema.schema import Schema
+from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 from dperm.estimators.dask_input import training_collections
 from dperm.estimators.input_checks import sound_matrix
 
-_BLOCK_ROWS = 4096  # rows of a tabular matrix that a prediction works on at a time: they stay in the cache
+# What a prediction works on at a time, so that it stays in the cache: rows, and numbers of a dense matrix.
+_BLOCK_ROWS, _BLOCK_NUMBERS = 4096, 1 << 18
 
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
 
@@ -58,7 +60,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
-    """Rows to predict as dense arrays of `n_columns`, as CSR or as tabular matrices, in order.
+    """Rows to predict as dense arrays of doubles with `n_columns`, as CSR or as tabular matrices, in order.
 
     Raises
     ------
@@ -71,7 +73,13 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
         return
     if not _is_tabular(X, estimator.schema):
         check_readable(X=X)
-        yield _validated(estimator, X, reset=False)
+        rows = _validated(estimator, X, reset=False)
+        if is_sparse(rows):
+            yield rows
+            return
+        step = min(max(_BLOCK_NUMBERS // rows.shape[1], 1), _BLOCK_ROWS)
+        for start in range(0, max(len(rows), 1), step):
+            yield np.ascontiguousarray(rows[start : start + step], dtype=np.float64)
         return
     matrix = _tabular_matrix(X, estimator.schema)
     if matrix.n_columns != n_columns:

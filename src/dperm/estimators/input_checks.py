@@ -143,14 +143,13 @@ def class_codes(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
     The workers raise DataError for other labels.
     """
     if is_dask_collection(y):
-        return cast(
-            NDArray[np.float64], mapped_targets(y, functools.partial(_checked_codes, classes=classes))
-        )
+        return cast(NDArray[np.float64], mapped_targets(y, functools.partial(checked_codes, classes=classes)))
     order = np.argsort(classes)
     return np.asarray(order[np.searchsorted(classes, np.asarray(y), sorter=order)], dtype=np.float64)
 
 
-def _checked_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+def checked_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Place of each label in ``classes``; DataError for one that is not there."""
     _check_known(np.unique(y), classes)
     return class_codes(y, classes)
 

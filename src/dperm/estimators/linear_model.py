@@ -18,6 +18,7 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
 from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
@@ -163,7 +164,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return products[0] if len(products) == 1 else np.concatenate(products)
 
     def _scaled_block(self, rows: Any, coef: NDArray[np.float64], intercept: Any) -> NDArray[np.float64]:
-        products = np.asarray(rows @ coef + intercept, dtype=np.float64)
+        products = row_products(rows, coef) if isinstance(rows, np.ndarray) else rows @ coef
+        products = np.asarray(products + intercept, dtype=np.float64)
         scales = row_scales(rows, self._row_norm(), self.fit_intercept)
         return products * scales.reshape(-1, *[1] * (products.ndim - 1))
 

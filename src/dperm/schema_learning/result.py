@@ -16,8 +16,8 @@ from dperm.schema_learning.bounds import OUTSIDE, LearnedBounds
 from dperm.schema_learning.histograms import LARGEST_EXPONENT, LEAST_EXPONENT, Grid
 from dperm.schema_learning.kinds import Kinds
 from dperm.schema_learning.terms import Terms
+from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
-from dperm.statement.words import charged_to
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,6 @@ def learned_statement(
         random=release.random,
         public=facts,
         mu=terms.mu,
-        ledger=None if terms.ledger is None else charged_to(terms.ledger, terms.epsilon, terms.delta),
+        ledger=charge_note(terms.ledger, terms.epsilon, terms.delta),
         notes=tuple(notes),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.statement.facts import Facts
 
@@ -174,18 +173,6 @@ def budget(statement: Facts) -> str:
         "Nothing was charged to a ledger: this statement is about this result alone. Every further result "
         "from the same data adds to what can be learned about a record."
     )
-
-
-def charged_to(ledger: PrivacyLedger, epsilon: float, delta: float) -> str:
-    """Say what was charged to a ledger."""
-    name = f" {ledger.name!r}" if ledger.name else ""
-    note = f"epsilon={epsilon:g}, delta={delta:g} charged to the ledger{name}"
-    if ledger.ceiling > ledger.epsilon:
-        note += (
-            f", whose total can be extended up to epsilon={ledger.ceiling:g}: where later fits depend on "
-            "results, this ceiling is what is guaranteed of all together"
-        )
-    return note
 
 
 def not_covered(statement: Facts) -> str:

@@ -231,16 +231,16 @@ class RecordFiles:
     def _label_cells(self) -> Iterator[NDArray[Any]]:
         """The label column in consecutive parts; nothing else is read."""
         tables = self.tables.only((self.label,))
-        first_row = 0
-        for batch in dataclasses.replace(self, tables=tables)._batches():
-            column = batch.column(self.label)
-            cells = _cells(column)
-            missing = cells != cells if cells.dtype.kind == "f" else cells == np.array(None)
-            if missing.any():
-                row = first_row + int(np.argmax(missing))
-                raise DataError(f"column {self.label!r} holds no label at row {row}")
-            yield cells
-            first_row += batch.num_rows
+        for batch, first_row in dataclasses.replace(self, tables=tables)._numbered_batches():
+            yield self._labels_of(batch, first_row)
+
+    def _labels_of(self, batch: Any, first_row: int) -> NDArray[Any]:
+        cells = _cells(batch.column(self.label))
+        missing = cells != cells if cells.dtype.kind == "f" else cells == np.array(None)
+        if missing.any():
+            row = first_row + int(np.argmax(missing))
+            raise DataError(f"column {self.label!r} holds no label at row {row}")
+        return cells
 
     def matrices(self) -> Iterator[Any]:
         """The design matrix in consecutive parts: arrays, or tabular matrices where there is a schema."""
@@ -248,6 +248,21 @@ class RecordFiles:
         for batch in self._batches():
             matrix = self._matrix(batch, dtype)
             yield matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
+
+    def labelled_matrices(self) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """The same, each part with the cells of the label column; DataError for a cell without a label."""
+        dtype = self.matrix_dtype
+        for batch, first_row in self._numbered_batches():
+            matrix = self._matrix(batch, dtype)
+            dense = matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
+            yield dense, self._labels_of(batch, first_row)
+
+    def _numbered_batches(self) -> Iterator[tuple[Any, int]]:
+        """One pass over the files, with the number of the first row of each batch."""
+        first_row = 0
+        for batch in self._batches():
+            yield batch, first_row
+            first_row += batch.num_rows
 
     def _batches(self) -> Iterator[Any]:
         """One pass over the files."""

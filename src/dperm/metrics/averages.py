@@ -1,0 +1,108 @@
+"""Metrics of sums of losses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dperm.metrics.intervals import (
+    CLEAR,
+    QUANTILE,
+    TOO_NOISY,
+    Array,
+    Estimate,
+    Share,
+    around,
+    without_interval,
+)
+from dperm.metrics.parts import Determination, Loss
+
+
+class Size:
+    """The number of records, as far as it is known.
+
+    Parameters
+    ----------
+    n : float
+    variance : float
+        Of its noise; 0 where it is public.
+    """
+
+    def __init__(self, n: float, variance: float) -> None:
+        self.n, self.variance = n, variance
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it stands out of its noise."""
+        return self.n > CLEAR * math.sqrt(self.variance) and self.n > 0.0
+
+
+def hit_rate(hits: Array, sigma: float, size: Size) -> Estimate:
+    """Accuracy: from those that are right and wrong, or, of a public number of records, right alone."""
+    if size.n <= 0.0:
+        return without_interval(math.nan)
+    value = float(hits[0]) / size.n
+    share = min(max(value, 0.0), 1.0)
+    noise = (1.0 - value) ** 2 + value**2 if hits.size == 2 else 1.0
+    variances = share * (1.0 - share) / size.n, noise * (sigma / size.n) ** 2
+    return Share(value, *variances, size.n, size.is_clear).estimate()
+
+
+def mean_loss(part: Loss, sums: Array, sigma: float, size: Size) -> Estimate:
+    """Mean of a loss, its sampling variance from the squares."""
+    mean, square = (float(each) / size.n for each in sums) if size.n > 0.0 else (math.nan, math.nan)
+    if not size.is_clear:
+        return Estimate(part.unit * mean if mean >= 0.0 else math.nan, math.nan, math.nan, TOO_NOISY)
+    sampling = max(square - mean * mean, 0.0) / size.n
+    noise = (sigma**2 + mean * mean * size.variance) / size.n**2
+    return around(part.unit * mean, part.unit**2 * (sampling + noise), least=0.0)
+
+
+def mean_squared_error(part: Determination, sums: Array, sigma: float, size: Size) -> Estimate:
+    """The same from the sums for the coefficient of determination."""
+    n, e = size.n, float(sums[0]) / size.n if size.n > 0.0 else 0.0
+    variance = _lifted(float(sums[3]) / part.minor - n * e**2, 2.0 * n * e**2, sigma / part.minor)
+    return mean_loss(Loss("mse", part.bound), np.array([sums[0], variance + n * e**2]), sigma, size)
+
+
+def determination(part: Determination, sums: Array, sigma: float, size: Size) -> Estimate:
+    """R^2 = 1 - e/v, e the mean squared error and v the variance of the targets.
+
+    The interval is Fieller's: all ratios r for which ``e - r v`` is within its own standard deviation times
+    the quantile, which holds for noisy denominators, too.
+    """
+    n, noise, moment_noise = size.n, sigma**2, sigma / part.minor
+    if n <= 0.0:
+        return without_interval(math.nan)
+    scale = part.unit / part.target_unit**2  # squared errors and targets are in units of their own
+    e, mean, tt = sums[:3] / n
+    ee, et, ett, ttt, tttt = sums[3:] / part.minor
+    v = tt - mean**2
+    e_v = ett - 2.0 * mean * et + mean**2 * e * n  # sum of e (t - mean)^2
+    v_v = tttt - 4.0 * mean * ttt + (6.0 * mean**2 * tt - 3.0 * mean**4) * n
+    # Sums of squares and products about the means; of normal targets and errors: 2 e^2, 2 v^2, 2 e^2.
+    ee = _lifted(ee - n * e**2, 2.0 * n * e**2, moment_noise)
+    vv = _lifted(v_v - n * v**2, 2.0 * n * v**2, moment_noise * math.sqrt(1.0 + 16.0 * mean**2))
+    ev = n * e * v - e_v
+    ev = -_lifted(ev, -2.0 * n * scale * e**2, moment_noise * math.sqrt(1.0 + 4.0 * mean**2))
+    away = v - mean**2  # with e, by how much n times v and n times e change with n
+    var_e = (ee + noise + e**2 * size.variance) / n**2
+    var_v = (vv + noise * (1.0 + 4.0 * mean**2) + away**2 * size.variance) / n**2
+    both = (ev + e * away * size.variance) / n**2
+    both = math.copysign(min(abs(both), math.sqrt(var_e * var_v)), both)
+    value = 1.0 - scale * e / v if v > 0.0 else math.nan
+    a, b, c = v**2 - QUANTILE**2 * var_v, e * v - QUANTILE**2 * both, e**2 - QUANTILE**2 * var_e
+    noise_of_v = sigma / n * math.sqrt(1.0 + 4.0 * mean**2)
+    if not (size.is_clear and v > CLEAR * noise_of_v and a > 0.0):
+        return Estimate(value, math.nan, math.nan, TOO_NOISY)
+    root = math.sqrt(max(b**2 - a * c, 0.0))
+    return Estimate(value, 1.0 - scale * (b + root) / a, min(1.0 - scale * (b - root) / a, 1.0))
+
+
+def _lifted(released: float, normal: float, noise: float) -> float:
+    """A sum of squares that noise may hide: up to its standard deviation larger, if it is below the normal's.
+
+    Otherwise a sum that noise has made small, or negative, would make an interval too short.
+    """
+    return max(released, min(normal, released + noise), 0.0 if normal > 0.0 else -math.inf)

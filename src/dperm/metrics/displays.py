@@ -1,0 +1,217 @@
+"""Pictures of an evaluation, as displays in scikit-learn's manner: made of numbers, drawn by `plot`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from dperm.metrics.intervals import TOO_NOISY, Estimate
+from dperm.metrics.plan import REGRESSION
+
+_SIDE = 4.4  # inches of a picture
+
+
+class _Look(NamedTuple):
+    x: str
+    y: str
+    x_label: str
+    y_label: str
+    title: str
+    area: str
+    diagonal: bool
+    legend: str
+
+
+_CURVES = {
+    "roc_curve": _Look(
+        "fpr", "tpr", "false positive rate", "true positive rate", "ROC", "roc_auc", True, "lower right"
+    ),
+    "precision_recall_curve": _Look(
+        "recall",
+        "precision",
+        "recall",
+        "precision",
+        "Precision and recall",
+        "average_precision",
+        False,
+        "lower left",
+    ),
+    "calibration": _Look(
+        "predicted",
+        "observed",
+        "predicted probability",
+        "share of positives",
+        "Calibration",
+        "brier",
+        True,
+        "upper left",
+    ),
+}
+_AREAS = {"roc_auc": "AUC", "average_precision": "average precision", "brier": "Brier score"}
+
+
+@dataclass
+class CurveDisplay:
+    """A curve with its band of 95 %: ROC, precision and recall, or calibration.
+
+    Parameters
+    ----------
+    name : {"roc_curve", "precision_recall_curve", "calibration"}
+    estimate : Estimate
+        Of that metric.
+    area : Estimate, optional
+        Of the number that goes with it, for the legend.
+
+    Attributes
+    ----------
+    figure_, ax_, line_
+        Of matplotlib, once drawn.
+    """
+
+    name: str
+    estimate: Estimate
+    area: Estimate | None = None
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it, in new axes by default."""
+        look = _CURVES[self.name]
+        self.figure_, self.ax_ = _axes(ax)
+        if look.diagonal:
+            self.ax_.plot([0, 1], [0, 1], linestyle=":", color="0.5", zorder=1)
+        x, y = self.estimate.value[look.x], self.estimate.value[look.y]
+        if self.estimate.note or not len(x):
+            self.ax_.text(0.5, 0.5, self.estimate.note or TOO_NOISY, ha="center", fontsize="small")
+        else:
+            self._draw(x, y)
+            self.ax_.legend(loc=look.legend, frameon=False)
+        self.ax_.set(xlabel=look.x_label, ylabel=look.y_label, title=look.title, aspect="equal")
+        self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        return self
+
+    def _draw(self, x: Any, y: Any) -> None:
+        low, high = self.estimate.low, self.estimate.high
+        if self.name != "calibration":
+            (self.line_,) = self.ax_.plot(x, y, label=self._label())
+            self.ax_.fill_between(x, low, high, alpha=0.2, linewidth=0, label="95 % of each point")
+            return
+        (self.line_,) = self.ax_.plot(x, self.estimate.value["fitted"], label=self._label())
+        lengths = np.clip([y - low, high - y], 0.0, None)
+        self.ax_.errorbar(x, y, lengths, fmt="o", markersize=3, linewidth=1, color="C0", label="bins, 95 %")
+
+    def _label(self) -> str:
+        area = _CURVES[self.name].area
+        if self.area is None or math.isnan(self.area.value):
+            return "isotonic fit"
+        text = f"{_AREAS[area]} {self.area.value:.3f}"
+        return text if math.isnan(self.area.low) else f"{text} ({self.area.low:.3f} to {self.area.high:.3f})"
+
+
+@dataclass
+class IntervalsDisplay:
+    """Numbers with their intervals, one above the other.
+
+    Parameters
+    ----------
+    estimates : mapping of str to Estimate
+
+    Attributes
+    ----------
+    figure_, ax_
+        Of matplotlib, once drawn.
+    """
+
+    estimates: Mapping[str, Estimate]
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw them, in new axes by default."""
+        self.figure_, self.ax_ = _axes(ax)
+        for row, each in enumerate(self.estimates.values()):
+            lengths = np.nan_to_num(np.clip([[each.value - each.low], [each.high - each.value]], 0.0, None))
+            self.ax_.errorbar([each.value], [row], xerr=lengths, fmt="o", color="C0", capsize=3)
+        self.ax_.set_yticks(range(len(self.estimates)), list(self.estimates))
+        self.ax_.set(ylim=(len(self.estimates) - 0.5, -0.5), xlabel="value and interval of 95 %")
+        self.ax_.grid(axis="x", alpha=0.3)
+        return self
+
+
+@dataclass
+class EvaluationDisplay:
+    """All pictures of an evaluation, side by side.
+
+    Parameters
+    ----------
+    metrics : mapping of str to Estimate
+    classes : ndarray or None
+        Labels of a classifier.
+    title : str
+
+    Attributes
+    ----------
+    displays_ : list
+        What was drawn, each with its `ax_`.
+    figure_, axes_
+        Of matplotlib, once drawn.
+    """
+
+    metrics: Mapping[str, Estimate]
+    classes: Any = None
+    title: str = ""
+
+    def plot(self) -> Self:
+        """Draw them, in a new figure."""
+        pictures = self._pictures()
+        size = (_SIDE * len(pictures), _SIDE + 0.4)
+        self.figure_, axes = _pyplot().subplots(1, len(pictures), figsize=size, layout="constrained")
+        self.axes_ = np.atleast_1d(axes)
+        self.displays_ = [each.plot(ax=ax) for each, ax in zip(pictures, self.axes_, strict=True)]
+        self.figure_.suptitle(self.title)
+        return self
+
+    def _pictures(self) -> list[Any]:
+        found: list[Any] = [
+            CurveDisplay(name, self.metrics[name], self.metrics.get(look.area))
+            for name, look in _CURVES.items()
+            if name in self.metrics
+        ]
+        if "confusion_matrix" in self.metrics:
+            found.append(_ConfusionMatrix(self.metrics["confusion_matrix"].value, self.classes))
+        if found:
+            return found
+        own_units = {"log_loss", *REGRESSION[:3]}
+        shared = {name: each for name, each in self.metrics.items() if name not in own_units}
+        alone = [{name: each} for name, each in self.metrics.items() if name in own_units]
+        return [IntervalsDisplay(each) for each in (shared, *alone) if each]
+
+
+@dataclass
+class _ConfusionMatrix:
+    """scikit-learn's display, with counts that are whole."""
+
+    counts: Any
+    classes: Any
+
+    def plot(self, ax: Any) -> Any:
+        from sklearn.metrics import ConfusionMatrixDisplay
+
+        display = ConfusionMatrixDisplay(np.rint(self.counts), display_labels=self.classes)
+        display.plot(ax=ax, values_format=",.0f", colorbar=False, cmap="Blues")
+        ax.set_title("Confusion matrix")
+        return display
+
+
+def _axes(ax: Any) -> tuple[Any, Any]:
+    if ax is None:
+        _, ax = _pyplot().subplots(figsize=(_SIDE, _SIDE), layout="constrained")
+    return ax.figure, ax
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as pyplot
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("pictures need matplotlib: pip install 'dperm[plot]'") from error
+    return pyplot

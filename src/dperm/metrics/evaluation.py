@@ -1,0 +1,164 @@
+"""What an evaluation found: a table, JSON, pictures, and its statement of privacy."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.metrics.intervals import Estimate
+from dperm.statement.privacy_statement import PrivacyStatement
+
+if TYPE_CHECKING:
+    from dperm.metrics.displays import EvaluationDisplay
+
+CURVES = ("roc_curve", "precision_recall_curve", "calibration")
+_DIGITS = 4
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Evaluation:
+    """Metrics of a model, each with an interval of 95 %, and what was released for them.
+
+    ``evaluation["accuracy"].value`` is one of them, ``.low`` and ``.high`` its interval.
+
+    Attributes
+    ----------
+    metrics : mapping of str to Estimate
+        By name, in the order asked for.
+    privacy : PrivacyStatement
+    n_records : float
+        Number of records, with noise unless it is public.
+    classes : ndarray or None
+        Labels of a classifier.
+    """
+
+    metrics: Mapping[str, Estimate]
+    privacy: PrivacyStatement
+    n_records: float
+    classes: NDArray[Any] | None = None
+
+    def __getitem__(self, name: str) -> Estimate:
+        """A metric by its name."""
+        return self.metrics[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the metrics."""
+        return iter(self.metrics)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON types; None where a number or an interval is missing.
+
+        Returns
+        -------
+        dict
+            ``{"metrics": {name: {"value", "low", "high"}}, "privacy": {...}}``. The value of a curve is a
+            mapping of its coordinates, that of the confusion matrix a list of rows, by true class.
+        """
+        metrics = {
+            name: {"value": _plain(each.value), "low": _plain(each.low), "high": _plain(each.high)}
+            for name, each in self.metrics.items()
+        }
+        return {"metrics": metrics, "privacy": self.privacy.to_dict()}
+
+    def plot(self) -> EvaluationDisplay:
+        """Draw what was asked for: curves and the confusion matrix, or the intervals of numbers.
+
+        Returns
+        -------
+        EvaluationDisplay
+            With `figure_`, `axes_` and the displays drawn, `displays_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib (the extra ``plot``).
+        """
+        from dperm.metrics.displays import EvaluationDisplay
+
+        return EvaluationDisplay(self.metrics, self.classes, self.title).plot()
+
+    @property
+    def title(self) -> str:
+        """Of the table."""
+        about = "" if "n" in self.privacy.public else "about "
+        return f"Evaluation on {about}{max(round(self.n_records), 0):,} records"
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Name, value, interval and note of each number."""
+        return [
+            (name, _text(each.value), _interval(each), each.note)
+            for name, each in self.metrics.items()
+            if np.ndim(each.value) == 0 and not isinstance(each.value, Mapping)
+        ]
+
+    def __str__(self) -> str:
+        """Return a table, the confusion matrix, and the guarantee in one line."""
+        table = [("metric", "value", "95 % interval", ""), *self.rows()]
+        parts = [self.title, _aligned(table)] if len(table) > 1 else [self.title]
+        if "confusion_matrix" in self.metrics:
+            parts.append(
+                "Confusion matrix (rows: true class, columns: predicted)\n" + _aligned(self._matrix())
+            )
+        drawn = [name for name in self.metrics if name in CURVES]
+        if drawn:
+            parts.append(f"Curves, see plot(): {', '.join(drawn)}")
+        return "\n\n".join([*parts, self.privacy.headline])
+
+    __repr__ = __str__
+
+    def _matrix(self) -> list[tuple[str, ...]]:
+        assert self.classes is not None
+        labels = [str(label) for label in self.classes]
+        counts = self.metrics["confusion_matrix"].value
+        rows = zip(labels, counts, strict=True)
+        return [("", *labels), *((label, *(f"{count:,.0f}" for count in row)) for label, row in rows)]
+
+    def _repr_html_(self) -> str:
+        """Return tables for notebooks. Everything that came from outside is escaped."""
+        body = _html_table([("metric", "value", "95 % interval", ""), *self.rows()])
+        if "confusion_matrix" in self.metrics:
+            body += "<p>Confusion matrix (rows: true class, columns: predicted)</p>" + _html_table(
+                self._matrix()
+            )
+        return f"<p><b>{html.escape(self.title)}</b></p>{body}{self.privacy._repr_html_()}"
+
+
+def _plain(value: Any) -> Any:
+    """A number, or an array or mapping of them, as JSON types."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if np.ndim(value):
+        return [_plain(each) for each in value]
+    return float(value) if math.isfinite(value) else None
+
+
+def _text(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.{_DIGITS}f}" if abs(value) < 1e3 else f"{value:.{_DIGITS + 2}g}"
+
+
+def _interval(estimate: Estimate) -> str:
+    if math.isnan(estimate.low):
+        return "-"
+    return f"{_text(estimate.low)} to {_text(estimate.high)}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def _html_table(rows: Sequence[tuple[str, ...]]) -> str:
+    head, *body = ["".join(f"<CELL>{html.escape(cell)}</CELL>" for cell in row) for row in rows]
+    lines = [head.replace("CELL", "th"), *(row.replace("CELL", "td") for row in body)]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

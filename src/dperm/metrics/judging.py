@@ -1,0 +1,215 @@
+"""What a model says of a block of records, and what is true: labels as codes, scores as log-odds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.data.sparse import is_sparse
+from dperm.data.tabular import TabularMatrix
+from dperm.errors import DataError
+from dperm.estimators.input_checks import checked_codes
+from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.metrics.records import Block, chosen
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A model whose weights are public, and what kind of answers it gives.
+
+    Attributes
+    ----------
+    model : Any
+        With `predict` (and `decision_function` or `predict_proba`, for curves).
+    """
+
+    model: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, BaseEstimator):
+            check_is_fitted(self.model)
+        if not any(hasattr(self.model, name) for name in ("predict", "decision_function", "predict_proba")):
+            raise TypeError(f"model must have predict or decision_function, got {type(self.model).__name__}")
+        if hasattr(self.model, "decision_function") and self.classes is None:
+            raise TypeError(
+                "a model with decision_function needs classes_, its labels, the negative one first"
+            )
+
+    @cached_property
+    def classes(self) -> NDArray[Any] | None:
+        """The labels of a classifier; None for a regressor."""
+        classes = getattr(self.model, "classes_", None)
+        return None if classes is None else np.asarray(classes)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the model gives more than labels."""
+        return hasattr(self.model, "decision_function") or self.has_probabilities
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether its scores are probabilities."""
+        return hasattr(self.model, "predict_proba")
+
+    @property
+    def target_bound(self) -> float | None:
+        """The public bound on real targets that the model was fitted with."""
+        return getattr(_last_step(self.model), "target_bound", None)
+
+    @property
+    def quantile(self) -> float:
+        """The level that the predictions aim at."""
+        return float(getattr(_last_step(self.model), "quantile", 0.5))
+
+    @property
+    def non_finite(self) -> str:
+        """What becomes of a record with a NaN or an infinity: "raise" or "zero"."""
+        return str(getattr(_last_step(self.model), "non_finite", "raise"))
+
+    @property
+    def scores_one_by_one(self) -> bool:
+        """Whether a record's score is known not to depend on others, or on where it stands."""
+        return isinstance(self.model, PrivateLinearModel)
+
+    def portable(self) -> Judge:
+        """The same without ledger and random state, which a prediction does not need."""
+        last = _last_step(self.model)
+        if not hasattr(last, "ledger"):
+            return self
+        last = copy.copy(last)
+        last.ledger = last.random_state = None
+        if not isinstance(self.model, Pipeline):
+            return Judge(last)
+        pipeline = copy.copy(self.model)
+        pipeline.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
+        return Judge(pipeline)
+
+    def judged(self, block: Block) -> Judged:
+        """The block, for questions about it."""
+        return Judged(self, block)
+
+
+def _last_step(model: Any) -> Any:
+    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+
+
+class Judged:
+    """A block of records with what the model says of them, each answer found when first asked for.
+
+    A record that cannot be scored, or whose score is not finite, gets a fixed answer: the first class, even
+    odds, NaN for a prediction, which makes every loss the largest. Its contribution depends on it alone.
+    """
+
+    def __init__(self, judge: Judge, block: Block) -> None:
+        self.judge, self._block = judge, block
+        self.counts = block.counts
+
+    @cached_property
+    def truth(self) -> Codes:
+        """Place of each label among the classes."""
+        return checked_codes(self._block.y, self._classes).astype(np.int64)
+
+    @cached_property
+    def predicted(self) -> Codes:
+        """Place of each predicted label among the classes."""
+        if not hasattr(self.judge.model, "predict"):
+            return np.asarray(self.log_odds.argmax(axis=1), dtype=np.int64)
+        codes = self._answers(lambda X: checked_codes(self.judge.model.predict(X), self._classes))
+        return np.nan_to_num(codes, nan=0.0).astype(np.int64)
+
+    @cached_property
+    def log_odds(self) -> Array:
+        """Log-odds of each class, shape (n, K), or the model's own scores on that scale."""
+        if self.judge.has_probabilities:
+            scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)), len(self._classes))
+        else:
+            width = [] if len(self._classes) == 2 else [len(self._classes)]
+            scores = self._answers(self.judge.model.decision_function, *width)
+        scores = np.nan_to_num(scores, nan=0.0)  # infinities are large numbers: the outermost bins
+        return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """Of each class, shape (n, K)."""
+        even = 1.0 / len(self._classes)
+        return np.nan_to_num(self._answers(self.judge.model.predict_proba, len(self._classes)), nan=even)
+
+    @cached_property
+    def log_loss(self) -> Array:
+        """Minus the logarithm of the probability of the true class; NaN where there is none."""
+        model = self.judge.model
+        if hasattr(model, "predict_log_proba"):
+            logs = self._answers(model.predict_log_proba, len(self._classes))
+        else:
+            logs = self._answers(lambda X: np.log(model.predict_proba(X)), len(self._classes))
+        return -np.take_along_axis(logs, self.truth[:, None], axis=1)[:, 0]
+
+    @cached_property
+    def target(self) -> Array:
+        """Real targets, NaN where they are not finite."""
+        try:
+            targets = np.asarray(self._block.y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                "y must hold real numbers: the model has no classes_, so it is a regressor"
+            ) from error
+        finite = np.isfinite(targets)
+        if self.judge.non_finite == "raise" and not finite.all():
+            raise DataError(f"y contains NaN or infinity ({targets[~finite][0]})")
+        return np.where(finite, targets, np.nan)
+
+    @cached_property
+    def prediction(self) -> Array:
+        """Of real targets."""
+        return self._answers(self.judge.model.predict)
+
+    @property
+    def _classes(self) -> NDArray[Any]:
+        assert self.judge.classes is not None
+        return self.judge.classes
+
+    def _answers(self, ask: Callable[[Any], Any], *width: int) -> Array:
+        """What the model says of each record, one number or `width` of them, NaN where it cannot take one."""
+        usable = self._usable_rows
+        with np.errstate(divide="ignore", over="ignore"):  # a probability of 0 has infinite log-odds
+            if usable is None:
+                return np.asarray(ask(self._block.X), dtype=np.float64)
+            answers = np.full((len(usable), *width), np.nan)
+            if usable.any():
+                answers[usable] = ask(chosen(self._block, np.flatnonzero(usable)).X)
+        return answers
+
+    @cached_property
+    def _usable_rows(self) -> NDArray[np.bool_] | None:
+        """Rows of finite numbers, for a model that counts others as empty; None for all of them."""
+        X = self._block.X
+        if (
+            self.judge.non_finite == "raise"
+            or isinstance(X, TabularMatrix)
+            or _is_described(self.judge.model)
+        ):
+            return None
+        if is_sparse(X):
+            usable = np.ones(X.shape[0], dtype=np.bool_)
+            usable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~np.isfinite(X.data)]] = False
+        else:
+            usable = np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
+        return None if usable.all() else usable
+
+
+def _is_described(model: Any) -> bool:
+    """Whether a schema says what missing cells mean."""
+    return getattr(_last_step(model), "schema", None) is not None

@@ -1,0 +1,338 @@
+"""What one record contributes to the vector that is released, part by part.
+
+Every entry is scaled to at most 1. A part of cells counts records; a part of moments adds bounded numbers up,
+rounded to a public grid. The sensitivity of the vector is the root of the sum of the squares of its parts'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from dperm.accounting.neighbours import Neighbours
+from dperm.metrics.judging import Judge, Judged
+from dperm.metrics.records import Block
+from dperm.private_values.bounded import Bounded
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Steps of the grid in 1, for vectors that hold moments: 2^31 records come to 2^51 steps.
+RESOLUTION = 1 << 20
+
+
+class Part(Protocol):
+    """A part of the vector."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the released numbers."""
+
+    @property
+    def times_counted(self) -> int:
+        """How often a record is counted; 0 in parts that do not count."""
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """Largest square of the Euclidean change between neighbours, before rounding."""
+
+    def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
+        """Contribution of a block: integers in steps of ``1 / resolution``, or exact numbers for None."""
+
+
+class _Cells:
+    """Counts of records in cells, of which each record is in one."""
+
+    shape: tuple[int, ...]
+    times_counted = 1
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        return float(neighbors.sum_factor)
+
+    def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
+        raise NotImplementedError
+
+    def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
+        counts = np.zeros(math.prod(self.shape), dtype=np.int64)
+        np.add.at(counts, self.cells(judged), judged.counts)
+        return counts * (resolution or 1)
+
+
+@dataclass(frozen=True)
+class Count(_Cells):
+    """The number of records."""
+
+    shape = (1,)
+
+    def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
+        return np.zeros_like(judged.counts)
+
+
+@dataclass(frozen=True)
+class Hits(_Cells):
+    """Records whose label is predicted, and, unless the number of records is public, those whose is not."""
+
+    size_known: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
+        return (1,) if self.size_known else (2,)
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        return 1.0 if self.size_known else super().squared_sensitivity(neighbors)
+
+    def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
+        right = judged.predicted == judged.truth
+        counts = np.array([judged.counts[right].sum(), judged.counts[~right].sum()])
+        return counts[: self.shape[0]] * (resolution or 1)
+
+
+@dataclass(frozen=True)
+class Confusion(_Cells):
+    """Records by true and predicted class."""
+
+    n_classes: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
+        return (self.n_classes, self.n_classes)
+
+    def cells(self, judged: Judged) -> Integers:
+        """Flat index of the cell of each record."""
+        return judged.truth * self.n_classes + judged.predicted
+
+
+@dataclass(frozen=True)
+class Scores(_Cells):
+    """Records by score, in `bins` of public edges, and by class: once, or for each class against the others.
+
+    In terms of ``u = expit(log_odds / 2)`` the bins are equally wide: narrow around even odds, where most
+    decisions are close, with tails that reach far enough for rare classes.
+    """
+
+    bins: int
+    n_classes: int = 2
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """Of the released numbers."""
+        return (self.times_counted, self.bins, 2)
+
+    @property
+    def times_counted(self) -> int:  # type: ignore[override]
+        """How many cells a record is in."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        return self.times_counted * super().squared_sensitivity(neighbors)
+
+    @property
+    def middles(self) -> Array:
+        """Probability of the second class in the middle of each bin."""
+        return np.asarray(expit(2.0 * logit((np.arange(self.bins) + 0.5) / self.bins)))
+
+    def sums(self, judged: Judged, resolution: int | None) -> Integers:
+        """See `Part`."""
+        edges = 2.0 * logit(np.arange(1, self.bins) / self.bins)
+        counts = np.zeros(self.shape, dtype=np.int64)
+        classes = range(self.n_classes) if self.n_classes > 2 else [1]
+        for table, each in zip(counts, classes, strict=True):
+            bins = np.searchsorted(edges, judged.log_odds[:, each])
+            np.add.at(table, (bins, (judged.truth == each).astype(np.int64)), judged.counts)
+        return counts.ravel() * (resolution or 1)
+
+
+class _Moments:
+    """Sums of numbers of at most 1 each, and of their products."""
+
+    shape: tuple[int, ...]
+    times_counted = 0
+
+    def values(self, judged: Judged) -> Array:
+        """What each record adds, shape (n, m)."""
+        raise NotImplementedError
+
+    def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
+        """See `Part`."""
+        with np.errstate(over="ignore", invalid="ignore"):  # clipped, or exact and infinite
+            values = self.values(judged)
+        if resolution is None:
+            return np.asarray(judged.counts.astype(np.float64) @ values)
+        return np.asarray(judged.counts @ np.rint(values * resolution).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Loss(_Moments):
+    """A loss and its square, clipped at `bound` and divided by it.
+
+    Attributes
+    ----------
+    name : str
+    bound : float
+        Infinite for no clipping, in exact evaluations.
+    """
+
+    name: str
+    bound: float
+    shape = (2,)
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        return 2.0
+
+    @property
+    def unit(self) -> float:
+        """Of the released numbers."""
+        return self.bound if self.bound < math.inf else 1.0
+
+    def values(self, judged: Judged) -> Array:
+        """What each record adds, shape (n, m)."""
+        share = _clipped(_LOSSES[self.name](judged), self.bound)
+        return np.column_stack([share, np.square(share)])
+
+
+@dataclass(frozen=True)
+class Determination(_Moments):
+    """Squared error e and target t, both clipped and scaled: what the coefficient of determination needs.
+
+    First ``e, t, t^2``; then ``e^2, e t, e t^2, t^3, t^4``, from which the interval follows, at a smaller
+    scale.
+
+    Attributes
+    ----------
+    bound, target_bound : float
+        Of squared error and target.
+    """
+
+    bound: float
+    target_bound: float
+    shape = (8,)
+    #: Share of their size at which moments are released that only the interval needs: they cost little.
+    minor = 0.25
+
+    @property
+    def unit(self) -> float:
+        """Of the squared error."""
+        return self.bound if self.bound < math.inf else 1.0
+
+    @property
+    def target_unit(self) -> float:
+        """Of the target."""
+        return self.target_bound if self.target_bound < math.inf else 1.0
+
+    def squared_sensitivity(self, neighbors: Neighbours) -> float:
+        """See `Part`."""
+        # Added: all are at most 1. Replaced: 1 from e, and at most 4 from t and t^2 together, whose squared
+        # change (s - t)^2 (1 + (s + t)^2) is largest for t = -s = 1; of the others one by one.
+        if neighbors is Neighbours.ADD_OR_REMOVE:
+            return 3.0 + 5.0 * self.minor**2
+        return 5.0 + (1.0 + 4.0 + 1.0 + 4.0 + 1.0) * self.minor**2
+
+    def values(self, judged: Judged) -> Array:
+        """What each record adds, shape (n, m)."""
+        e = _clipped(_LOSSES["mse"](judged), self.bound)
+        t = np.nan_to_num(judged.target / self.target_unit, nan=0.0)
+        if self.target_bound < math.inf:
+            t = np.clip(t, -1.0, 1.0)
+        moments = [e * e, e * t, e * t * t, t**3, t**4]
+        return np.column_stack([e, t, t * t, *(self.minor * each for each in moments)])
+
+
+def _clipped(losses: Array, bound: float) -> Array:
+    """Losses in units of their bound, 1 for what is NaN; as they are where there is no bound."""
+    if bound == math.inf:
+        return losses
+    return np.asarray(np.fmin(np.nan_to_num(losses / bound, nan=1.0, posinf=1.0), 1.0))
+
+
+def _pinball(judged: Judged) -> Array:
+    error, level = judged.target - judged.prediction, judged.judge.quantile
+    return np.asarray(np.maximum(level * error, (level - 1.0) * error))
+
+
+def _brier(judged: Judged) -> Array:
+    outcome = np.eye(judged.probabilities.shape[1])[judged.truth]
+    return np.asarray(np.square(judged.probabilities - outcome).sum(axis=1))
+
+
+_LOSSES: dict[str, Callable[[Judged], Array]] = {
+    "log_loss": lambda judged: judged.log_loss,
+    "brier": _brier,
+    "mae": lambda judged: np.abs(judged.target - judged.prediction),
+    "mse": lambda judged: np.square(judged.target - judged.prediction),
+    "pinball": _pinball,
+}
+
+
+@dataclass(frozen=True)
+class JointSum:
+    """The vector of all parts, of a block of records.
+
+    Attributes
+    ----------
+    judge : Judge
+    parts : sequence of Part
+    exact : bool
+        Whether nothing is rounded, for evaluations without privacy.
+    """
+
+    judge: Judge
+    parts: Sequence[Part]
+    exact: bool = False
+
+    @property
+    def resolution(self) -> int | None:
+        """Steps of the grid in 1; None for exact numbers."""
+        if self.exact:
+            return None
+        return RESOLUTION if any(isinstance(part, _Moments) for part in self.parts) else 1
+
+    @property
+    def grid(self) -> float:
+        """Of the vector."""
+        return 1.0 / (self.resolution or 1)
+
+    @property
+    def size(self) -> int:
+        """Of the vector."""
+        return sum(math.prod(part.shape) for part in self.parts)
+
+    def __call__(self, block: Block) -> NDArray[np.generic]:
+        """Contribution of a block."""
+        judged = Judged(self.judge, block)
+        return np.concatenate([part.sums(judged, self.resolution) for part in self.parts])
+
+    def sensitivity(self, neighbors: Neighbours) -> float:
+        """Of the vector, rounding to the grid included."""
+        squares = sum(part.squared_sensitivity(neighbors) for part in self.parts)
+        numbers = sum(math.prod(part.shape) for part in self.parts if isinstance(part, _Moments))
+        return math.sqrt(squares) * (1.0 + 2.0**-50) + self.grid * math.sqrt(numbers)
+
+    def bounded(self, total: Integers) -> Bounded:
+        """The vector of all records as a private value."""
+        return Bounded(
+            total,
+            grid=self.grid,
+            add_or_remove=self.sensitivity(Neighbours.ADD_OR_REMOVE),
+            replace_one=self.sensitivity(Neighbours.REPLACE_ONE),
+        )
+
+    def split(self, vector: Array) -> list[Array]:
+        """The released numbers of each part, in its shape."""
+        ends = np.cumsum([math.prod(part.shape) for part in self.parts])
+        pieces = np.split(vector, ends[:-1])
+        return [piece.reshape(part.shape) for part, piece in zip(self.parts, pieces, strict=True)]
