@@ -52,13 +52,27 @@ class Released:
         return self.privacy.public["batch_size"] / self.privacy.public["n"]
 
     @property
+    def learned(self):
+        """How many releases told scales, before the descent."""
+        public = self.privacy.public
+        return sum(public.get(f"{what}_share", 0.0) > 0.0 for what in ("column", "norm", "label"))
+
+    @property
+    def steps(self):
+        return self.records[self.learned :]
+
+    @property
+    def scales_mu(self):
+        return math.hypot(*(record.sensitivity / record.scale for record in self.records[: self.learned]))
+
+    @property
     def count(self):
-        return sum(record.count for record in self.records)
+        return sum(record.count for record in self.steps)
 
     @property
     def multiplier(self):
-        """Scale over sensitivity, the same for all releases."""
-        (multiplier,) = {record.scale / record.sensitivity for record in self.records}
+        """Scale over sensitivity, the same for all steps."""
+        (multiplier,) = {record.scale / record.sensitivity for record in self.steps}
         return multiplier
 
 
@@ -190,7 +204,7 @@ def by_epochs(fit):
     """A record is in one batch an epoch."""
     assert fit.privacy.sampling == "permutation"
     epochs = math.ceil(fit.count / (fit.privacy.public["n"] // fit.privacy.public["batch_size"]))
-    return gaussian_epsilon(math.sqrt(epochs) / fit.multiplier, fit.privacy.delta)
+    return gaussian_epsilon(math.hypot(math.sqrt(epochs) / fit.multiplier, fit.scales_mu), fit.privacy.delta)
 
 
 def amplified(epsilon, rate):
@@ -247,7 +261,12 @@ def by_samples(fit):
     """Steps on secret samples, of which all are counted."""
     if fit.rate == 1.0:
         return by_gaussians(fit)
-    return step_pld(fit).self_compose(fit.count).get_epsilon_for_delta(fit.privacy.delta)
+    together = step_pld(fit).self_compose(fit.count)
+    if fit.learned:
+        step = together._pmf_remove._discretization  # what is composed must be on one grid
+        scales = plds.from_gaussian_mechanism(1.0 / fit.scales_mu, value_discretization_interval=step)
+        together = together.compose(scales)
+    return together.get_epsilon_for_delta(fit.privacy.delta)
 
 
 def by_random_rounds(fit):
@@ -318,6 +337,7 @@ ADD, REPLACE = RELATIONS[:1], RELATIONS[1:]
 PAPER = {"calibration": "paper"}
 HIGH, LOW = {"epsilon": 6.0, "delta": 1e-4}, {"epsilon": 0.2, "delta": 1e-9}
 PURE = {"delta": 0.0}
+UNLEARNED = {"learn_scales": False}
 FEW_BATCHES = {"batch_size": 50, "steps": 100}
 UNIFORM = {"sampling": "uniform", "counts": "averaged", "passes": 3, "step_size": 0.05, "clip": 0.1}
 NO_RIDGE = {"l2": 0.0}
@@ -326,7 +346,7 @@ CASES = [
     # All releases Gaussian: exact.
     Case("noisy_gd", by_gaussians, EXACT),
     Case("noisy_gd", by_gaussians, EXACT, {"steps": 7, "clip": 0.1, **HIGH}),
-    Case("noisy_gd", by_gaussians, EXACT, LOW),
+    Case("noisy_gd", by_gaussians, EXACT, {**LOW, **UNLEARNED}),
     Case("noisy_gd", by_gaussians, BOUNDED, {"steps": 7, "epsilon": 0.5, **PAPER}, ADD),
     Case("majority", by_gaussians, EXACT),
     Case("majority", by_gaussians, EXACT, HIGH),
@@ -364,6 +384,7 @@ CASES = [
     Case("dp_sgd", by_samples, BOUNDED),
     Case("dp_sgd", by_samples, BOUNDED, {**FEW_BATCHES, **HIGH}),
     Case("dp_sgd", by_samples, BOUNDED, {"batch_size": 1, "steps": 500, **LOW}),
+    Case("dp_sgd", by_samples, BOUNDED, {**UNLEARNED, **FEW_BATCHES}),
     Case("dp_sgd", by_samples, BOUNDED, {"sampling": "without_replacement", **FEW_BATCHES}, REPLACE),
     Case("dp_sgd", by_samples, BOUNDED, {"accountant": "rdp", **FEW_BATCHES}),
     Case("dp_sgd", by_samples, BOUNDED, {"accountant": "moments", **FEW_BATCHES}, ADD),
@@ -426,11 +447,11 @@ def check_statement(name, fit):
     if vectors:
         stated = (fit.privacy.sensitivity, fit.privacy.noise_scale)
         assert stated == (vectors[-1].sensitivity, vectors[-1].scale)
-    for place, record in enumerate(fit.records):
+    for place, record in enumerate(fit.steps):
         expected = expected_sensitivity(name, fit, place, record)
         assert expected is None or record.sensitivity == pytest.approx(expected, rel=1e-5)
     if fit.privacy.steps is not None and name not in ("dp_sgd_output", "output_perturbation_gd"):
-        assert fit.count == fit.privacy.steps
+        assert fit.count + fit.learned == fit.privacy.steps
     written = np.array([record.scale / record.grid for record in fit.records])
     drawn = np.array(fit.drawn)
     if name == "objective_perturbation":
