@@ -383,24 +383,25 @@ class Fit:
             non_finite=self.objective.non_finite,
             mu=self.mu if accountant == "gdp" else None,
             rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
-            ledger=self._ledger_note(),
+            ledger=ledger_note(self.ledger, self.epsilon, self.delta),
             public=self._public,
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
 
-    def _ledger_note(self) -> str | None:
-        if self.ledger is None:
-            return None
-        ledger = self.ledger
-        name = f" {ledger.name!r}" if ledger.name else ""
-        note = f"epsilon={self.epsilon:g}, delta={self.delta:g} charged to the ledger{name}"
-        if ledger.ceiling > ledger.epsilon:
-            note += (
-                f", whose total can be extended up to epsilon={ledger.ceiling:g}: where later fits depend on "
-                "results, this ceiling is what is guaranteed of all together"
-            )
-        return note
+
+def ledger_note(ledger: PrivacyLedger | None, epsilon: float, delta: float) -> str | None:
+    """What a statement says of the charge."""
+    if ledger is None:
+        return None
+    name = f" {ledger.name!r}" if ledger.name else ""
+    note = f"epsilon={epsilon:g}, delta={delta:g} charged to the ledger{name}"
+    if ledger.ceiling > ledger.epsilon:
+        note += (
+            f", whose total can be extended up to epsilon={ledger.ceiling:g}: where later fits depend on "
+            "results, this ceiling is what is guaranteed of all together"
+        )
+    return note
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:

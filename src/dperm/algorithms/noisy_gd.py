@@ -247,7 +247,7 @@ def noisy_gd_many(
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
     if public_folds is not None:
         _check_folds_by_position(settings)
-    runs = [_steps(objective, fold, own) for fold, own in zip(left_out, settings, strict=True)]
+    runs = [noisy_gd_steps(objective, own, fold) for fold, own in zip(left_out, settings, strict=True)]
     return in_lockstep(objective, runs, public_folds, left_out)
 
 
@@ -261,7 +261,8 @@ def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
+def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int = -1) -> Steps:
+    """A fit for `in_lockstep`, with these arguments of :func:`noisy_gd`."""
     facts = {} if fold == -1 else {"left_out_fold": fold}
     given = NoisyGDArguments(objective, **settings)
     return (yield from _descent(Fit(given, facts), given))
