@@ -14,6 +14,7 @@ LAYERS = [
     {"mechanisms", "statement"},
     {"algorithms"},
     {"estimators", "audit"},
+    {"search"},
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -31,6 +31,10 @@ class SharedRecords:
         self.X, self.y, self.counts = X, y, counts
         self._prepared: list[tuple[dict[str, Any], PrivateLinearModel, Objective]] = []
 
+    def check(self, model: PrivateLinearModel) -> None:
+        """Raise what a fit would raise of the records."""
+        self._objective(model, {})
+
     def fit(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
         """As ``model.fit``; `settings` are the parameters in which the model may differ from the others."""
         model._solve(self._objective(model, settings))
@@ -71,4 +75,3 @@ def _equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return bool(one == other)
     except ValueError:  # arrays among them
         return False
-
