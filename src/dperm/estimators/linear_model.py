@@ -33,6 +33,7 @@ from dperm.estimators.input_checks import (
     with_targets,
 )
 from dperm.estimators.solvers import Call, check_solver, solver_call
+from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
@@ -182,6 +183,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _is_private(self) -> bool:
         return is_private(self.epsilon, self.solver)
+
+    def __sklearn_clone__(self) -> Self:
+        warn_of_search(self)
+        clone: Self = super().__sklearn_clone__()
+        return clone
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

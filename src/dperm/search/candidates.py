@@ -141,7 +141,7 @@ def _check_steps(estimator: Any) -> None:
         known = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
         if not known and get_tags(step).requires_fit:
             raise ValueError(
-                f"step {name!r} ({type(step).__name__}) learns from the records without noise, and nothing would "
-                "be guaranteed: use a schema, a FunctionTransformer with public numbers, or a FrozenEstimator "
-                "that was fitted to public data"
+                f"step {name!r} ({type(step).__name__}) learns from the records without noise, so nothing "
+                "would be guaranteed: use a schema, a FunctionTransformer with public numbers, or a "
+                "FrozenEstimator that was fitted to public data"
             )

@@ -18,7 +18,7 @@ from dperm.accounting.random_trials import (
     renyi_cost,
     renyi_rho,
 )
-from dperm.accounting.units import Units, budget_units, floor_units, units_as_float
+from dperm.accounting.units import UNITS_PER_ONE, budget_units, units_as_float
 
 METHODS = ("auto", "all_candidates", "random_trials")
 
@@ -47,9 +47,9 @@ class SearchPlan:
         Of the number of trials; None where every candidate is tried.
     """
 
-    fit: Units
-    choice: Units
-    refit: Units
+    fit: int
+    choice: int
+    refit: int
     accountant: Accountant
     budget: Budget | ScheduledBudget
     law: TruncatedNegativeBinomial | None = None
@@ -78,7 +78,7 @@ class SearchTerms:
 
 
 def search_plan(method: str, terms: SearchTerms) -> SearchPlan:
-    """The plan by that name; of "auto" the one whose fits get more, if the ledger has a column to pay it with."""
+    """The plan by that name; of "auto" the one whose fits get more, as far as the ledger can pay it."""
     every = _all_candidates(terms)
     if method == "all_candidates" or (method == "auto" and terms.candidates == 1):
         return every
@@ -92,10 +92,10 @@ def search_plan(method: str, terms: SearchTerms) -> SearchPlan:
 
 def _all_candidates(terms: SearchTerms) -> SearchPlan:
     """Every candidate once. Fits and choice read different parts of the records: they cost the larger."""
-    budget = Budget.from_epsilon(terms.epsilon, terms.delta, terms.accountant)
-    assert isinstance(budget.total_units, int)
-    refit = math.floor(budget.total_units * Fraction(terms.refit_share))
-    search = budget.total_units - refit
+    total = _units(terms.epsilon, terms.delta, terms.accountant)
+    refit = math.floor(total * Fraction(terms.refit_share))
+    search = total - refit
+    budget = Budget(total, terms.accountant)
     return SearchPlan(search // terms.candidates, search, refit, terms.accountant, budget)
 
 
@@ -110,17 +110,23 @@ def _random_trials(terms: SearchTerms) -> SearchPlan:
         amount = Fraction(profile_mu(law, epsilon, delta)) ** 2
     else:
         amount = Fraction(renyi_rho(law, epsilon, delta))
-    trial, refit = floor_units(amount), 0
+    trial, refit = math.floor(amount * UNITS_PER_ONE), 0
     if terms.refit_share > 0.0:
-        refit = budget_units(terms.epsilon - epsilon, terms.delta - delta, terms.accountant)
+        refit = _units(terms.epsilon - epsilon, terms.delta - delta, terms.accountant)
     event = RandomTrialsRelease(law.eta, law.gamma, trial)
     cost = _cost(law, trial, refit, terms) if terms.ledger is not None and terms.ledger.caps.pure else None
     budget = ScheduledBudget(event, 1, "privacy_profile" if gaussian else "rdp", cost)
     return SearchPlan(trial, trial, refit, terms.accountant, budget, law)
 
 
+def _units(epsilon: float, delta: float, accountant: Accountant) -> int:
+    units = budget_units(epsilon, delta, accountant)
+    assert isinstance(units, int), "epsilon is finite"
+    return units
+
+
 def _cost(
-    law: TruncatedNegativeBinomial, trial: Units, refit: Units, terms: SearchTerms
+    law: TruncatedNegativeBinomial, trial: int, refit: int, terms: SearchTerms
 ) -> Callable[[float], FitCost] | FitCost:
     """What a ledger with a column for pure epsilons is charged: less than it all."""
     assert terms.ledger is not None
@@ -152,7 +158,7 @@ def _can_be_paid(plan: SearchPlan, terms: SearchTerms) -> bool:
 
 
 def affordable_epsilon(
-    price: Callable[[float], LedgerEntry], units: Units, delta: float, accountant: Accountant
+    price: Callable[[float], LedgerEntry], units: int, delta: float, accountant: Accountant
 ) -> float:
     """The epsilon of a fit that costs at most so much.
 
@@ -174,6 +180,6 @@ def affordable_epsilon(
         else:
             epsilon *= math.sqrt(units / cost) * (1.0 - 1e-6)
     raise ValueError(
-        f"a candidate's fit is accounted by {entry.accountant!r}, and its cost is not one of mu^2 or rho alone: use "
-        "a solver with full-batch Gaussian noise, such as 'noisy_gd' or 'preconditioned_gd'"
+        f"a candidate's fit is accounted by {entry.accountant!r}, and its cost is not one of mu^2 or rho "
+        "alone: use a solver with full-batch Gaussian noise, such as 'noisy_gd' or 'preconditioned_gd'"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,17 +23,22 @@ from dperm.data.files.record_files import RecordFiles
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of
-from dperm.search.plan import METHODS, SearchPlan, SearchTerms, search_plan
+from dperm.search.plan import METHODS, SearchTerms, search_plan
 from dperm.search.run import SearchRun
 from dperm.search.scores import scoring_of
 from dperm.statement.privacy_statement import PrivacyStatement
 
 
-def _best_has(name: str) -> Callable[[PrivateSearch], bool]:
-    def check(self: PrivateSearch) -> bool:
-        return hasattr(getattr(self, "best_estimator_", self.estimator), name)
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-    return check
+
+def _of_the_best(method: Method) -> Method:
+    """A method that is there if the winner has it."""
+
+    def is_there(search: PrivateSearch) -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), method.__name__)
+
+    return cast(Method, available_if(is_there)(method))
 
 
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -248,27 +253,27 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Columns of ``X``."""
         return int(self._best().n_features_in_)
 
-    @available_if(_best_has("predict"))
+    @_of_the_best
     def predict(self, X: Any) -> Any:
         """As of the winner."""
         return self._best().predict(X)
 
-    @available_if(_best_has("predict_proba"))
+    @_of_the_best
     def predict_proba(self, X: Any) -> Any:
         """As of the winner."""
         return self._best().predict_proba(X)
 
-    @available_if(_best_has("predict_log_proba"))
+    @_of_the_best
     def predict_log_proba(self, X: Any) -> Any:
         """As of the winner."""
         return self._best().predict_log_proba(X)
 
-    @available_if(_best_has("decision_function"))
+    @_of_the_best
     def decision_function(self, X: Any) -> Any:
         """As of the winner."""
         return self._best().decision_function(X)
 
-    @available_if(_best_has("score"))
+    @_of_the_best
     def score(self, X: Any, y: Any) -> float:
         """As of the winner; not private."""
         return float(self._best().score(X, y))
@@ -290,8 +295,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 _MECHANISM = {
-    "all_candidates": "every candidate trained on a random part of the records with an equal share of the budget, "
-    "one of them chosen by the exponential mechanism on the others",
+    "all_candidates": "every candidate trained on a random part of the records with an equal share of the "
+    "budget, one of them chosen by the exponential mechanism on the others",
     "random_trials": "a secret random number of candidates, drawn at random, trained on a random part of the "
     "records and scored with Gaussian noise on the others, the best of them released",
 }
@@ -317,8 +322,8 @@ def _check_data(X: Any, counts: Any, candidates: Candidates, neighbors: Neighbou
         raise ValueError("a pipeline takes no counts: give each record a row of its own")
     if counts is not None and neighbors is Neighbours.REPLACE_ONE:
         raise ValueError(
-            "under replace_one records are split by their position, which a row of several does not have: give "
-            "each record a row of its own, or neighbors='add_or_remove'"
+            "under replace_one records are split by their position, which a row of several does not have: "
+            "give each record a row of its own, or neighbors='add_or_remove'"
         )
 
 

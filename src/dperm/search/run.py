@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,6 @@ from sklearn.base import is_classifier
 from dperm._kernels.samplers import RandomBits, uniform_words
 from dperm.accounting import Budget, LedgerPart, Neighbours, gaussian_noise_multiplier, selection_eta
 from dperm.accounting.ledger.allotment import Allotment
-from dperm.accounting.units import Units
 from dperm.data.multiplicity import Multiplicity
 from dperm.estimators.input_checks import class_labels
 from dperm.estimators.shared_records import SharedRecords
@@ -79,7 +77,7 @@ class SearchRun:
             candidates.records(*held).check(self._make(0, whole, self.epsilons[0], self.n))
         self._held = HeldOut(*held, scoring, None if candidates.is_pipeline else candidates.model)
 
-    def _allot(self, units: Units) -> tuple[Allotment, LedgerPart, LedgerPart]:
+    def _allot(self, units: int) -> tuple[Allotment, LedgerPart, LedgerPart]:
         """A part of the budget, and the same for the training records and those to score."""
         terms = self.terms
         own = Allotment(units, terms.delta, terms.accountant, terms.neighbors, terms.ledger)

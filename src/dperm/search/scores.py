@@ -14,9 +14,7 @@ from sklearn.base import is_classifier
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
-from dperm.losses import Loss
 from dperm.private_values.bounded import Bounded
-from dperm.search.candidates import model_of
 
 Array = NDArray[np.float64]
 
@@ -147,4 +145,4 @@ def _finite_rows(X: Any) -> NDArray[np.bool_]:
             else np.zeros(rows.shape[0])
         )
         return np.asarray(bad == 0)
-    return np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1)
+    return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))

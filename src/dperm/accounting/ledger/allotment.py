@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dperm.accounting.ledger.cost import largest_epsilon
+from dataclasses import replace
+
+from dperm.accounting.ledger.cost import Cost, largest_epsilon
 from dperm.accounting.ledger.ledger import Ledger
 from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
@@ -37,6 +39,7 @@ class Allotment(Ledger):
     ) -> None:
         epsilon = largest_epsilon(units, delta, accountant)
         super().__init__(epsilon, delta, accountant, neighbors=neighbors, slack=0.0, allow_seeded=True)
+        self._now = replace(self._now, caps=Cost(units))  # all of it: an epsilon is rounded
         self._payer = payer
 
     def is_capped(self, n: int) -> bool:
