@@ -84,7 +84,7 @@ def scoring_of(name: str | None, model: PrivateLinearModel) -> Scoring:
 def _moved_onto(target_bound: float, losses: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
     def bounded(predictions: NDArray[Any], targets: NDArray[Any]) -> Array:
         moved = np.clip(np.asarray(targets, dtype=np.float64), -target_bound, target_bound)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(losses(predictions, moved), dtype=np.float64)
 
     return bounded

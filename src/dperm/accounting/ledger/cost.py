@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.units import (
@@ -193,6 +194,7 @@ def epsilon_of(cost: Cost, delta: float, accountant: Accountant) -> float:
     return gaussian if epsilon == 0.0 else math.nextafter(gaussian + epsilon, math.inf)
 
 
+@lru_cache(maxsize=64)  # a search asks for the same one in each trial
 def largest_epsilon(units: Units, delta: float, accountant: Accountant) -> float:
     """The largest epsilon found, at delta, of a fit with that accountant that costs at most so much.
 
