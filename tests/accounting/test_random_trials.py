@@ -135,7 +135,7 @@ class TestTheProfileBound:
     @pytest.mark.parametrize("law", LAWS)
     @pytest.mark.parametrize("mu", MUS)
     def test_cost_in_a_ledger(self, outputs, law, mu):
-        """The profile is at most that of a pure release, a Gaussian one and a slack together: at *every* epsilon."""
+        """The profile is at most that of a pure release, a Gaussian one and a slack: at *every* epsilon."""
         cost = profile_cost(law, mu, caps_of(20.0, 1e-4, Accountant.GDP, 1e-5, 10.0))(1e-6)
         assert 0.0 < cost.mu < 8.0
         for epsilon in np.linspace(-3.0, 3.0, 61) * (cost.epsilon + cost.mu):

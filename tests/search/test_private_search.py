@@ -3,6 +3,7 @@
 import gc
 import logging
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dperm
-from dperm import HuberRegressor, PrivateSearch, QuantileRegressor
+from dperm import HuberRegressor, LogisticRegression, PrivateSearch, QuantileRegressor
 from dperm.accounting import Ledger, budget_units
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.data import aggregate
@@ -25,7 +27,9 @@ from dperm.mechanisms.hooks import watch_releases
 from dperm.search import run as run_module
 from search.problems import DELTA, GRID, model, records, search
 
-pytestmark = pytest.mark.filterwarnings("ignore::dperm.errors.SeededNoiseWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::dperm.errors.SeededNoiseWarning", "ignore:the budget of a fit in this search"
+)
 METHODS = ("all_candidates", "random_trials")
 
 
@@ -292,6 +296,14 @@ def test_seeds_are_refused_and_warned_of():
         search().fit(*records())
 
 
+def test_small_searches_are_warned_of():
+    with pytest.warns(UserWarning, match="a single model with default settings"):
+        search().fit(*records())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search(epsilon=30.0, random_state=None).fit(*records(600))
+
+
 def test_labels_are_read_once_with_a_warning():
     with pytest.warns(PrivacyWarning, match="classes was not given") as caught:
         found = search(estimator=model(classes=None)).fit(*records())
@@ -376,3 +388,14 @@ def test_lockstep_gives_what_each_fit_gives_alone():
         assert one.n_features_in_ == other.n_features_in_
     with pytest.raises(ValueError, match="epsilon must be"):
         SharedRecords(X, y).fit_all([model(epsilon=-1.0)], [{}])
+
+
+@pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning", "ignore::dperm.errors.CopyWarning")
+@parametrize_with_checks(
+    [
+        PrivateSearch(LogisticRegression(n_threads=1), {"l2": [1e-3, 0.1]}, 1.0, DELTA),
+        PrivateSearch(HuberRegressor(target_bound=100.0), {"l2": [1e-3, 0.1]}, 1.0, DELTA, refit=True),
+    ]
+)
+def test_sklearn_conventions(estimator, check):
+    check(estimator)

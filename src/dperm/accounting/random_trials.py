@@ -6,10 +6,10 @@ mechanism, whose output includes what orders them. Two bounds are here, for a tr
 
 * `profile_epsilon`, for any privacy profile: ``delta(e + (1 + eta) h) <= E[K] delta_trial(e)`` for every
   real e, where ``h = log(e^a + (1 - gamma)/gamma delta_trial(a))`` for any public ``a >= 0``. Proof. With
-  ties broken uniformly, the output has the density ``q f'(F)``: q is a trial's, F the probability that a trial
-  does no better, f the generating function of K, ``f'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(eta + 1) <=
-  E[K]``. A trial does better than a given output with probability ``T = 1 - F`` on one data set and ``T' <=
-  e^a T + delta_trial(a)`` on the other, so ``f'(F) / f'(F') = ((gamma + (1 - gamma) T') / (gamma + (1 -
+  ties broken uniformly, the output has the density ``q f'(F)``: q is a trial's, F the probability that a
+  trial does no better, f the generating function of K, ``f'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(eta + 1)
+  <= E[K]``. A trial does better than a given output with probability ``T = 1 - F`` on one data set and ``T'
+  <= e^a T + delta_trial(a)`` on the other, so ``f'(F) / f'(F') = ((gamma + (1 - gamma) T') / (gamma + (1 -
   gamma) T))^(eta + 1) <= e^((1 + eta) h)``. Hence ``f'(F) q - e^(e + (1 + eta) h) f'(F') q' <= f'(F) (q - e^e
   q')``, whose positive part integrates to ``E[K] delta_trial(e)`` at most.
 * `renyi_bound`, for Renyi divergences (Papernot and Steinke, "Hyperparameter tuning with Renyi differential
@@ -45,8 +45,8 @@ _POINTS = 200
 class TruncatedNegativeBinomial:
     """The law of the number of trials: negative binomial, given that it is not 0.
 
-    ``P(k) = (1 - gamma)^k / (gamma^-eta - 1) prod_{l < k} (l + eta)/(l + 1)`` for k = 1, 2, and so on; for eta
-    = 0, its limit, ``(1 - gamma)^k / (k log(1/gamma))``; for eta = 1 the geometric law.
+    ``P(k) = (1 - gamma)^k / (gamma^-eta - 1) prod_{l < k} (l + eta)/(l + 1)`` for k = 1, 2, and so on; for
+    eta = 0, its limit, ``(1 - gamma)^k / (k log(1/gamma))``; for eta = 1 the geometric law.
 
     Parameters
     ----------
@@ -121,10 +121,11 @@ def profile_cost(law: TruncatedNegativeBinomial, mu: float, caps: Cost) -> Calla
     -----
     With ``c = (1 + eta) h + t`` the profile is at most ``H(e) = E[K] delta_trial(e + t)`` at ``c + e``. The
     search costs the pure epsilon c and ``m^2`` if ``H(e) <= slack + delta_G(e; m)`` for *every* real e
-    (:mod:`dperm.accounting.ledger.cost`). That is certified between some ``start < 0`` with ``H(start) <= 1 -
-    e^start`` and where H falls below the slack, as in `approximate_gdp`. Below `start` it follows: the profile
-    is convex in ``e^e`` and 1 at 0, so it lies below the chord ``1 - e^(e - start) (1 - H(start)) <= 1 - e^e <=
-    delta_G(e; m)``. Of all t the one with the smallest sum of the shares of the caps is taken.
+    (:mod:`dperm.accounting.ledger.cost`). That is certified, as in `approximate_gdp`, between some ``start <
+    0`` with ``H(start) <= 1 - e^start`` and where H falls below the slack. Below `start` it follows: the
+    profile is convex in ``e^e`` and at most 1 at 0, hence below the chord ``1 - e^(e - start) (1 -
+    H(start))``, which is at most ``1 - e^e <= delta_G(e; m)``. Of several t the one with the smallest sum of
+    shares of the caps is taken.
     """
     least, unit, pure = _selection_epsilon(law, mu), units_as_float(caps.units), units_as_float(caps.pure)
 
@@ -199,10 +200,12 @@ def renyi_cost(law: TruncatedNegativeBinomial, rho: float) -> FitCost:
 
     Notes
     -----
-    Renyi divergences grow with the order, so the bound at an order l is the least one of all larger orders: of
-    ``A + l rho + B/(l - 1)``, ``B = log E[K]``, this is ``A + rho + 2 sqrt(B rho)`` up to ``l - 1 =
+    Renyi divergences grow with the order, so the bound at an order l is the least one of all larger orders:
+    of ``A + l rho + B/(l - 1)``, ``B = log E[K]``, this is ``A + rho + 2 sqrt(B rho)`` up to ``l - 1 =
     sqrt(B/rho)``, and the formula beyond. So it is at most ``xi + l rho`` for every order above 1, ``xi = A +
-    2 sqrt(B rho)``. Such bounds add up, and the conversion to delta is that of rho at ``epsilon - xi``.
+    2 sqrt(B rho)``. Such bounds add up under adaptive composition, so the proof in
+    :mod:`dperm.accounting.ledger.cost` holds, F being the largest profile of what has divergences of at most
+    ``E + l R``; its conversion to delta is that of R at ``epsilon - E``.
     """
     xi = _fixed_part(law, rho) + 2.0 * math.sqrt(math.log(law.mean) * rho)
     return FitCost(mu=math.sqrt(2.0 * rho) * _UP, epsilon=xi * _UP)

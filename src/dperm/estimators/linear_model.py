@@ -32,8 +32,8 @@ from dperm.estimators.input_checks import (
     row_scales,
     with_targets,
 )
-from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.estimators.sklearn_searches import warn_of_search
+from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective

@@ -1,4 +1,4 @@
-"""Several models of the same records: data are checked and prepared once, and read together where they can be."""
+"""Several models of the same records: checked and prepared once, and read together where possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dperm.algorithms.noisy_gd import noisy_gd_steps
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.objective.objective import Objective
 
-# Parameters that change how an objective is minimised, or its ridge term, and not what is read of the records.
+# Parameters that change how an objective is minimised, or its ridge term, and not what is read of the
+# records.
 _NOT_OF_THE_DATA = {"l2", "solver", "solver_options", "calibration"}
 # What a model learns from the records before its solver is called.
 _LEARNED = ("classes_", "n_features_in_", "feature_names_in_")
@@ -31,9 +32,9 @@ class SharedRecords:
         self.X, self.y, self.counts = X, y, counts
         self._prepared: list[tuple[dict[str, Any], PrivateLinearModel, Objective]] = []
 
-    def check(self, model: PrivateLinearModel) -> None:
+    def check(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
         """Raise what a fit would raise of the records."""
-        self._objective(model, {})
+        self._objective(model, settings)
 
     def fit(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
         """As ``model.fit``; `settings` are the parameters in which the model may differ from the others."""

@@ -1,7 +1,7 @@
-"""A warning for scikit-learn's searches and cross-validations, which pay for every fit and score without noise.
+"""A warning of scikit-learn's searches and cross-validations: they pay for every fit and score exactly.
 
-scikit-learn tells an estimator nothing about who fits it. It clones estimators before it fits them, in the
-process of the caller, also where workers fit the clones; so whoever clones a model is looked for on the stack.
+scikit-learn does not tell an estimator who fits it. But it clones estimators before it fits them, in the
+caller's process, also where workers fit the clones: who clones a model is looked for on the stack.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def warn_of_search(model: Any) -> None:
         cost = f"is about to make {fits} private fits ({each}), together epsilon={total:.3g}"
     folders = tuple(str(Path(each.__file__ or "").parent) for each in (sklearn, joblib))
     warn_caller(
-        f"{name} {cost}, and its scores are computed without noise: no guarantee covers them or what is chosen "
-        "by them. dperm.PrivateSearch chooses within one budget.",
+        f"{name} {cost}, and its scores are computed without noise: no guarantee covers them or what is "
+        "chosen by them. dperm.PrivateSearch chooses within one budget.",
         PrivacyWarning,
         beyond=folders,
     )
@@ -88,7 +88,9 @@ def _number_of_fits(frame: FrameType) -> int | None:
     if any(name.rpartition("__")[2] in ("epsilon", "delta") for name in names):
         return None
     candidates = len(ParameterGrid(grid)) if grid is not None else getattr(search, "n_iter", None)
-    if candidates is None or not (search.cv is None or hasattr(search.cv, "get_n_splits") or type(search.cv) is int):
+    if candidates is None or not (
+        search.cv is None or hasattr(search.cv, "get_n_splits") or type(search.cv) is int
+    ):
         return None
     cv = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
     return int(candidates * cv.get_n_splits(X, y, groups) + (search.refit is not False))

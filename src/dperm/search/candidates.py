@@ -97,7 +97,7 @@ class PipelineRecords:
     def __init__(self, X: Any, y: Any) -> None:
         self.X, self.y = X, y
 
-    def check(self, pipeline: Pipeline) -> None:
+    def check(self, pipeline: Pipeline, settings: Settings) -> None:
         """Raise what a fit would raise of the records."""
         X = pipeline[:-1].fit_transform(self.X, self.y) if len(pipeline) > 1 else self.X
         model_of(pipeline)._objective(X, self.y, None)

@@ -157,10 +157,10 @@ def _can_be_paid(plan: SearchPlan, terms: SearchTerms) -> bool:
     return ledger.affords(ledger.cost_of(charge))
 
 
-def affordable_epsilon(
+def affordable(
     price: Callable[[float], LedgerEntry], units: int, delta: float, accountant: Accountant
-) -> float:
-    """The epsilon of a fit that costs at most so much.
+) -> LedgerEntry:
+    """The charge of a fit that costs at most so much.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def affordable_epsilon(
     for _ in range(20):
         entry = price(epsilon)
         if entry.cost.within(Cost(units)):
-            return epsilon
+            return entry
         cost = entry.cost.units
         if entry.cost.slack or entry.cost.pure or cost == math.inf:
             break

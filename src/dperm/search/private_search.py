@@ -28,7 +28,6 @@ from dperm.search.run import SearchRun
 from dperm.search.scores import scoring_of
 from dperm.statement.privacy_statement import PrivacyStatement
 
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -44,25 +43,27 @@ def _of_the_best(method: Method) -> Method:
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose the best of several settings, and the model trained with them, within one privacy budget.
 
-    The records are split by secret coins. Models are trained on one part and scored on the other, and only the
-    winner is released: everything that `fit` sets is (epsilon, delta)-differentially private. The whole search is
-    charged once, before the first fit, or refused.
+    The records are split by secret coins. Models are trained on one part and scored on the other, and only
+    the winner is released: everything that `fit` sets is (epsilon, delta)-differentially private. The whole
+    search is charged once, before the first fit, or refused.
 
     Parameters
     ----------
     estimator : estimator
-        A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other steps
-        learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are not used.
+        A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other
+        steps learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are
+        not used.
     candidates : mapping, or iterable of mappings
-        Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a list,
-        a ParameterGrid, a ParameterSampler).
+        Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a
+        list, a ParameterGrid, a ParameterSampler).
     epsilon, delta : float
         Budget of everything, finite and above 0.
     method : {"auto", "all_candidates", "random_trials"}
-        "all_candidates": all are trained, each with a share of the budget, and one is chosen by the exponential
-        mechanism. "random_trials": a secret, random number of them, drawn at random, is trained, each with a
-        budget that hardly depends on how many there are; each candidate is tried with probability 0.9, about nine
-        times on average. "auto": the one whose models get more budget, as far as the ledger can pay it.
+        "all_candidates": all are trained, each with a share of the budget, and one is chosen by the
+        exponential mechanism. "random_trials": a secret, random number of them, drawn at random, is trained,
+        each with a budget that hardly depends on how many there are; each candidate is tried with probability
+        0.9, about nine times on average. "auto": the one whose models get more budget, as far as the ledger
+        can pay it.
     refit : bool, default=False
         Train the winner again on all records, with a budget of its own.
     refit_share : float, default=0.5
@@ -71,11 +72,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Probability that a record is held out for the scores.
     scoring : str, optional
         What is summed over the held-out records. Of classifiers "errors", the default. Of regressors
-        "absolute_error", "squared_error", or by default the loss of `estimator` (that of its own parameters, for
-        all candidates). A record's loss counts at most what the prediction 0 can lose.
+        "absolute_error", "squared_error", or by default the loss of `estimator` (that of its own parameters,
+        for all candidates). A record's loss counts at most what the prediction 0 can lose.
     ledger : PrivacyLedger, optional
-        Shared budget. Random trials cost a pure epsilon beside mu^2 or rho: a ledger with ``pure=0`` lets them
-        take an unused ledger as a whole only.
+        Shared budget. Random trials cost a pure epsilon beside mu^2 or rho: a ledger with ``pure=0`` lets
+        them take an unused ledger as a whole only.
     neighbors : {"add_or_remove", "replace_one"}, optional
         By default the relation of the ledger, and "add_or_remove" without one.
     random_state : None, int, Generator or RandomState, default=None
@@ -89,8 +90,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_estimator_ : estimator
         The winner, trained.
     cv_results_ : dict of arrays
-        Of each candidate what is public of it: its parameters, the epsilon of a fit, and whether it won. There are
-        no scores: those would have to be paid for. (`dperm.metrics` evaluates the winner.)
+        Of each candidate what is public of it: its parameters, the epsilon of a fit, and whether it won.
+        There are no scores: those would have to be paid for. (`dperm.metrics` evaluates the winner.)
     method_ : str
         What was done.
     privacy_ : PrivacyStatement
@@ -98,10 +99,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    *All candidates.* A record is in one part, so fits and choice cost together the larger one: with k candidates
-    each fit has ``mu/sqrt(k)``, and the choice the whole mu (:mod:`dperm.accounting.ledger.account`).
-    *Random trials.* The number of trials follows a geometric law; costs are those of
-    :mod:`dperm.accounting.random_trials`. It is shown nowhere but in the time that the search takes.
+    *All candidates.* A record is in one part, so fits and choice cost together the larger one: with k
+    candidates each fit has ``mu/sqrt(k)``, and the choice the whole mu
+    (:mod:`dperm.accounting.ledger.account`).
+
+    *Random trials.* The number of trials follows a geometric law, and shows nowhere but in the time that the
+    search takes. What it costs: :mod:`dperm.accounting.random_trials`.
 
     Models of solver "noisy_gd" take their steps together: one read of the data serves all of them.
 
@@ -153,7 +156,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X, y
             As the estimator takes them; in memory.
         counts : (n_samples,) array_like of int, optional
-            How many identical records each row stands for; not with pipelines, nor where records are replaced.
+            How many identical records each row stands for; not with pipelines, nor where records are
+            replaced.
 
         Returns
         -------

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from dperm._kernels.samplers import RandomBits, uniform_words
-from dperm.accounting import Budget, LedgerPart, Neighbours, gaussian_noise_multiplier, selection_eta
+from dperm.accounting import (
+    Accountant,
+    Budget,
+    LedgerEntry,
+    LedgerPart,
+    Neighbours,
+    gaussian_noise_multiplier,
+    selection_eta,
+)
 from dperm.accounting.ledger.allotment import Allotment
+from dperm.accounting.units import units_as_float
 from dperm.data.multiplicity import Multiplicity
-from dperm.estimators.input_checks import class_labels
+from dperm.errors import DataError, warn_caller
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms.random_source import Source
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import number_of_trials, uniform_integers
-from dperm.search.candidates import Candidates, PipelineRecords
-from dperm.search.plan import SearchPlan, SearchTerms, affordable_epsilon
+from dperm.search.candidates import Candidates, PipelineRecords, model_of
+from dperm.search.plan import SearchPlan, SearchTerms, affordable
 from dperm.search.scores import HeldOut, Scoring
 
 _DESCRIPTION = "PrivateSearch"
+
+# Signal-to-noise number ``n mu / sqrt(dimension)`` of a fit below which searches among ridge terms lost half
+# a point of accuracy or more to the default settings.
+MIN_SIGNAL = 100.0
 
 # Models that are fitted in lockstep at most.
 _AT_ONCE = 32
@@ -61,21 +75,29 @@ class SearchRun:
         self.candidates, self.plan, self.terms, self.scoring = candidates, plan, terms, scoring
         self._source, self._bits, self._share = source, RandomBits(source.spawn(1)[0]), validation_share
         self._key = uniform_words(self._bits, 4).tobytes()
-        self._classes = _public_classes(candidates, data[1])
+        self._labels: dict[str, Any] = {}
         given = candidates.model.n_public
         self.n = number_of_records(data) if given is None else given
-        whole, train, validation = self._allot(plan.fit)
-        taken, held = _take(train, data), _take(validation, data)
-        replaced = terms.neighbors is Neighbours.REPLACE_ONE
-        self.n_train = max(1, train.size_cap(self.n)) if replaced else train.n_public(self.n)
-        self._records = candidates.records(*taken)
-        self.epsilons = self._priced(self._records, train, self.n_train)
         self._all_records = candidates.records(*data)
+        whole, train, validation = self._allot(plan.fit)
+        first = self._make(0, whole, whole.epsilon, self.n)
+        self._all_records.check(first, candidates.settings[0])
+        if is_classifier(first) and candidates.model.classes is None:  # the parts may hold fewer
+            self._labels = {"classes": model_of(first).classes_}
+        data = _sliceable(data)
+        taken, held = _take(train, data), _take(validation, data)
+        if not len(taken[1]):
+            raise DataError(f"the split left no record to train on: n_samples={len(data[1])}")
+        replaced = terms.neighbors is Neighbours.REPLACE_ONE
+        self.n_train = train.size_cap(len(data[1])) if replaced else train.n_public(self.n)
+        self._records = candidates.records(*taken)
+        priced = self._priced(self._records, train, self.n_train)
+        self.epsilons = [each.epsilon for each in priced]
         if plan.refit:
-            self._refit_epsilons = self._priced(self._all_records, self._allot(plan.refit)[0], self.n)
-        if len(held[1]):
-            candidates.records(*held).check(self._make(0, whole, self.epsilons[0], self.n))
+            again = self._priced(self._all_records, self._allot(plan.refit)[0], self.n)
+            self._refit_epsilons = [each.epsilon for each in again]
         self._held = HeldOut(*held, scoring, None if candidates.is_pipeline else candidates.model)
+        self._warn_of_little_signal(priced)
 
     def _allot(self, units: int) -> tuple[Allotment, LedgerPart, LedgerPart]:
         """A part of the budget, and the same for the training records and those to score."""
@@ -85,7 +107,6 @@ class SearchRun:
 
     def _make(self, index: int, ledger: Any, epsilon: float, n: int) -> Any:
         """A copy of a candidate that is about to be fitted, or priced."""
-        terms: dict[str, Any] = {} if self._classes is None else {"classes": self._classes}
         source = self._source.spawn(1)[0]
         return self.candidates.make(
             index,
@@ -94,13 +115,13 @@ class SearchRun:
             ledger=ledger,
             random_state=source,
             n_public=n,
-            **terms,
+            **self._labels,
         )
 
-    def _priced(self, records: SharedRecords | PipelineRecords, ledger: Any, n: int) -> list[float]:
-        """Of each candidate the epsilon that its fit can have."""
+    def _priced(self, records: SharedRecords | PipelineRecords, ledger: Any, n: int) -> list[LedgerEntry]:
+        """What the fit of each candidate will be charged."""
 
-        def epsilon_of(index: int) -> float:
+        def charge_of(index: int) -> LedgerEntry:
             def price(epsilon: float) -> Any:
                 return ledger.cost_of(
                     lambda ledger: records.fit(
@@ -108,9 +129,21 @@ class SearchRun:
                     )
                 )
 
-            return affordable_epsilon(price, ledger.caps.units, self.terms.delta, self.terms.accountant)
+            return affordable(price, ledger.caps.units, self.terms.delta, self.terms.accountant)
 
-        return [epsilon_of(index) for index in range(len(self.candidates))]
+        return [charge_of(index) for index in range(len(self.candidates))]
+
+    def _warn_of_little_signal(self, priced: list[LedgerEntry]) -> None:
+        terms, amount = self.terms, units_as_float(self.plan.fit)
+        mu = math.sqrt(amount if terms.accountant is Accountant.GDP else 2.0 * amount)
+        dimension = min(each.statement["dimension"] for each in priced)
+        if self.n_train * mu / terms.neighbors.sum_factor / math.sqrt(dimension) < MIN_SIGNAL:
+            warn_caller(
+                f"the budget of a fit in this search, mu={mu:.3g}, is small for {self.n_train} records and "
+                f"{dimension} weights: a single model with default settings and the whole budget is probably "
+                "better",
+                UserWarning,
+            )
 
     # -- the charge -------------------------------------------------------------------------------------
 
@@ -193,12 +226,21 @@ class SearchRun:
         self._records.fit_all(models, [self.candidates.settings[index] for index in indices])
 
 
+def _sliceable(data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, ArrayLike | None]:
+    """Records and targets that have been checked, as what rows can be taken of."""
+    X, y, counts = data
+    targets = np.asarray(y)
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    return X if hasattr(X, "shape") else np.asarray(X), targets.reshape(len(targets)), counts
+
+
 def number_of_records(data: tuple[Any, Any, ArrayLike | None]) -> int:
-    """As the records stand, counts included."""
+    """As the records stand, counts included; at least 1."""
     X, _, counts = data
     if counts is not None:
         return Multiplicity(counts).n_records
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    return max(1, X.shape[0] if getattr(X, "shape", ()) else len(np.asarray(X)))
 
 
 def _take(part: LedgerPart, data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, Any]:
@@ -207,11 +249,3 @@ def _take(part: LedgerPart, data: tuple[Any, Any, ArrayLike | None]) -> tuple[An
         return (*part.take(X, y), None)
     taken: tuple[Any, Any, Any] = part.take(X, y, counts)
     return taken
-
-
-def _public_classes(candidates: Candidates, y: Any) -> NDArray[Any] | None:
-    """The labels of all records, read once, where they are not given."""
-    model = candidates.model
-    if not is_classifier(model) or model.classes is not None:
-        return None
-    return class_labels(np.asarray(y), None, private=True, max_classes=model._max_classes)

@@ -1,4 +1,4 @@
-"""Scores of models on held-out records, as exact integers: one record moves each by at most a public bound."""
+"""Scores of models on held-out records: exact integers that one record moves by at most a public bound."""
 
 from __future__ import annotations
 
