@@ -37,7 +37,7 @@ HuberRegressor(quantile=0.5)  # refused
 QuantileRegressor(quantile=0.5, target_bound=1.0).fit(X, y, counts=y).predict(X).shape
 search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, ledger=ledger, refit=True)
 chosen: dict[str, object] = search.fit(X, y).best_params_
-search.best_score_  # refused
+dperm.PrivateSearch(model, [{}], 1.0, 1e-6, method=3)  # refused
 objective = dperm.Objective("logistic", X, y, row_norm=2.0)
 objective.clip_everything()  # refused
 result = dperm.algorithms.noisy_gd(objective, 1.0, 1e-6, steps=3, ledger=ledger)

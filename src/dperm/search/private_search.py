@@ -52,7 +52,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     estimator : estimator
         A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other
         steps learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are
-        not used.
+        not used. Fits must cost mu^2 or rho alone, which those with secret batches do not; solvers whose
+        proof needs a bound on the number of records are for ``neighbors="replace_one"``.
     candidates : mapping, or iterable of mappings
         Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a
         list, a ParameterGrid, a ParameterSampler).
@@ -110,13 +111,15 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import minmax_scale
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = dperm.LogisticRegression(row_norm=5.6, classes=[0, 1])
-    >>> search = dperm.PrivateSearch(model, {"l2": [1e-3, 1.0]}, epsilon=8.0, delta=1e-5, random_state=0)
-    >>> search.fit(minmax_scale(X), y).best_params_
-    {'l2': 0.001}
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (20000, 2))
+    >>> y = np.where(X @ [2.0, -1.0] > 0.3, 1, -1)
+    >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+    >>> candidates = {"fit_intercept": [False, True]}
+    >>> search = dperm.PrivateSearch(model, candidates, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> search.fit(X, y).best_params_
+    {'fit_intercept': True}
     """
 
     def __init__(
