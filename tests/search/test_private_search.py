@@ -62,6 +62,7 @@ class TestWhatComesOut:
         assert "secret" in str(statement)
         assert "'data'" in statement.ledger
         assert found.best_estimator_.ledger is ledger
+        assert (found.best_estimator_.n_public, found.best_estimator_.random_state) == (None, None)
         (entry,) = ledger.history()
         assert entry.description == "PrivateSearch"
 
@@ -287,6 +288,17 @@ def test_a_search_is_refused_whole():
         search(ledger=ledger).fit(*records())
     assert not seen
     assert not ledger.history()
+
+
+def test_records_that_are_not_in_memory_are_refused(tmp_path):
+    array = pytest.importorskip("dask.array")
+    X, y = records()
+    path = tmp_path / "records.csv"
+    pd.DataFrame(X, columns=list("abc")).assign(label=y).to_csv(path, index=False)
+    with pytest.raises(TypeError, match="in memory"):
+        search().fit(array.from_array(X), array.from_array(y))
+    with pytest.raises(TypeError, match="in memory"):
+        search().fit(dperm.data.scan_csv(path, label="label"), None)
 
 
 def test_seeds_are_refused_and_warned_of():

@@ -263,7 +263,7 @@ def audited(method):
                 run._trials([1])
     judge = "gdp_threshold" if method == "all_candidates" else "gdp"
     result = certify_observations(
-        np.array(observed[False]), np.array(observed[True]), delta=DELTA, confidence=0.999999, method=judge
+        np.array(observed[False]), np.array(observed[True]), delta=DELTA, confidence=0.9999, method=judge
     )
     return result.mu, mus[True]
 

@@ -188,7 +188,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.cv_results_ = _table(candidates, run.epsilons, self.best_index_)
         self.privacy_ = self._statement(run, release, facts)
         model = model_of(self.best_estimator_)
-        model.set_params(ledger=self.ledger, neighbors=self.neighbors, random_state=None)
+        own = {"ledger": self.ledger, "neighbors": self.neighbors, "n_public": candidates.model.n_public}
+        model.set_params(random_state=None, **own)
         model.privacy_ = self.privacy_
         return self
 
