@@ -207,6 +207,7 @@ def searched(n_jobs, ledger=None):
     return search.fit(*data(20_000)).cv_results_["mean_test_score"].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 @needs_fork
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm.estimators import QuantileRegressor as QuantileRegressor
     from dperm.objective.objective import Objective as Objective
     from dperm.private_values.bounded import Bounded as Bounded
+    from dperm.search import PrivateSearch as PrivateSearch
     from dperm.statement.privacy_statement import PrivacyStatement as PrivacyStatement
 
 _LAZY = {
@@ -39,6 +40,7 @@ _LAZY = {
     "Numeric": "dperm.data.schema.columns",
     "Objective": "dperm.objective.objective",
     "PrivacyStatement": "dperm.statement.privacy_statement",
+    "PrivateSearch": "dperm.search",
     "QuantileRegressor": "dperm.estimators",
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",

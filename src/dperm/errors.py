@@ -9,10 +9,10 @@ from pathlib import Path
 _PACKAGE = str(Path(__file__).parent)
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn about the line outside of this package that led here."""
+def warn_caller(message: str, category: type[Warning], beyond: tuple[str, ...] = ()) -> None:
+    """Warn about the line that led here, outside of this package and of the folders `beyond`."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *beyond)):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -76,6 +76,7 @@ def test_wrong_counts_cost_nothing(counts, message, uncharged):
         model("logistic", ledger=uncharged).fit(*records("logistic"), counts)
 
 
+@pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 def test_cross_validation_takes_the_counts_of_each_fold():
     X, y = records("logistic")
     distinct, targets, counts = aggregate(X, y)

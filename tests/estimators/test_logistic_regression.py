@@ -75,6 +75,7 @@ def test_infinite_epsilon_is_not_private_and_says_so():
 
 
 class TestLedger:
+    @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
     def test_every_fit_of_a_grid_search_is_charged(self):
         ledger = Ledger(10.0, 1e-5)
         search = GridSearchCV(private(epsilon=0.1, ledger=ledger), {"l2": [0.0, 0.01, 0.1]}, cv=3, refit=True)
@@ -94,12 +95,14 @@ class TestLedger:
         with pytest.raises(BudgetExceededError, match="remaining 0"):
             model.fit(X, y)
 
+    @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
     def test_cross_validation_stops_when_the_budget_is_gone(self):
         ledger = Ledger(1.0, 1e-6)
         with pytest.raises(BudgetExceededError):
             cross_val_score(private(epsilon=0.6, ledger=ledger), X, y, error_score="raise")
         assert ledger.spent <= 1.0
 
+    @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
     def test_threads_share_it_and_processes_are_refused(self):
         ledger = Ledger(10.0, 1e-5)
         cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=1)

@@ -124,6 +124,7 @@ def test_a_given_row_norm_comes_first():
     assert LogisticRegression(classes=[0, 1]).fit(np.eye(2), [0, 1]).privacy_.row_norm == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 def test_scikit_learn_takes_frames_and_tabular_matrices(case):
     estimator, frame, y = case
     X, X_test, z, z_test = train_test_split(frame, y, random_state=0)

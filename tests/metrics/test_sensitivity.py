@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm.accounting import Neighbours
-from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms import release_without_privacy
+from dperm.mechanisms.hooks import watch_releases
 from dperm.metrics import evaluate
 from dperm.metrics.judging import Judge
 from dperm.metrics.parts import JointSum

@@ -84,7 +84,7 @@ def test_numbers_out_of_range(name, value):
         (lambda: made().clipped_loss_sums(ZERO, "a", [0.0], 1.0), TypeError, "direction must hold real"),
         (lambda: made().clipped_loss_sums(ZERO, ZERO, ["a"], 1.0), TypeError, "steps must hold real numbers"),
         (lambda: made().separate_gradient_sums([["a"] * 3], 1.0), TypeError, "weights must hold real"),
-        (lambda: made().mapped_gradient_sum(ZERO, 1.0, np.eye(3)), TypeError, "a LinearMap or DiagonalMap, got ndarray"),
+        (lambda: made().mapped_gradient_sum(ZERO, 1.0, np.eye(3)), TypeError, "Map, got ndarray"),
         (lambda: made().newton_direction(ZERO, "abc", 1.0), TypeError, "gradient must hold real numbers"),
         (lambda: made().moment_sums(None), TypeError, "clip must be a number, got None"),
         (lambda: made().moment_sums(0.0), ValueError, "clip must be between .* got 0.0"),

@@ -19,6 +19,7 @@ MANY_ARGUMENTS = {
             "dperm.estimators.LinearSVC.__init__",
             "dperm.estimators.LogisticRegression.__init__",
             "dperm.estimators.QuantileRegressor.__init__",
+            "dperm.search.PrivateSearch.__init__",
         ],
         ESTIMATOR,
     ),

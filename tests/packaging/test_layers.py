@@ -17,7 +17,7 @@ LAYERS = [
     {"mechanisms", "statement"},
     {"algorithms", "schema_learning"},
     {"estimators", "audit"},
-    {"metrics"},
+    {"metrics", "search"},
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

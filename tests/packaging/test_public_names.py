@@ -37,6 +37,9 @@ dperm.LogisticRegression(1.0, 1e-6, "noisy_gd")  # refused
 LinearSVC(classes=[-1, 1], row_norm="long")  # refused
 HuberRegressor(quantile=0.5)  # refused
 QuantileRegressor(quantile=0.5, target_bound=1.0).fit(X, y, counts=y).predict(X).shape
+search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, ledger=ledger, refit=True)
+chosen: dict[str, object] = search.fit(X, y).best_params_
+dperm.PrivateSearch(model, [{}], 1.0, 1e-6, method=3)  # refused
 objective = dperm.Objective("logistic", X, y, row_norm=2.0)
 objective.clip_everything()  # refused
 result = dperm.algorithms.noisy_gd(objective, 1.0, 1e-6, steps=3, ledger=ledger)

@@ -89,12 +89,12 @@ def approximate_gdp(
         return unsampled
     floor = _SLACK_STEP ** math.ceil(math.log(slack) / math.log(_SLACK_STEP))
     points, deltas = _profile_points(plan, multiplier, max(floor, MIN_DELTA))
-    if not _lies_below(points, deltas, slack, unsampled):
+    if not lies_below(points, deltas, slack, unsampled):
         return unsampled
     low, high = 0.0, unsampled
     while high > low * (1.0 + _TOLERANCE) and high > 1e-9:
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if _lies_below(points, deltas, slack, middle) else (middle, high)
+        low, high = (low, middle) if lies_below(points, deltas, slack, middle) else (middle, high)
     return high
 
 
@@ -110,7 +110,7 @@ def _profile_points(plan: SgdPlan, multiplier: float, floor: float) -> tuple[Arr
     return points, refinement.mean_deltas(profiles, counts, points, 0.1 * floor, fine)
 
 
-def _lies_below(points: Array, deltas: Array, slack: float, mu: float) -> bool:
+def lies_below(points: Array, deltas: Array, slack: float, mu: float) -> bool:
     """Whether chords of (e^points, deltas) lie below tangents of the Gaussian profile plus slack."""
     if deltas[-1] > slack:
         return False

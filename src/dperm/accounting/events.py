@@ -148,3 +148,28 @@ class PerturbedMinimumRelease(PrivacyEvent):
     def cost(self, accountant: str) -> Fraction | float:
         """Infinity: not known from the event alone."""
         return math.inf
+
+
+@dataclass(frozen=True)
+class RandomTrialsRelease(PrivacyEvent):
+    """The best of a secret, random number of trials.
+
+    Parameters
+    ----------
+    eta, gamma : float
+        Of the number of trials, see :class:`dperm.accounting.random_trials.TruncatedNegativeBinomial`.
+    trial : int
+        Cost of a trial, in units.
+
+    Notes
+    -----
+    Like the minimum above it can be scheduled, not added up: its profile is not that of Gaussian noise.
+    """
+
+    eta: float
+    gamma: float
+    trial: Units
+
+    def cost(self, accountant: str) -> Fraction | float:
+        """Infinity: not known from the event alone."""
+        return math.inf

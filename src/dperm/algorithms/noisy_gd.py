@@ -220,7 +220,7 @@ def noisy_gd_many(
         Dask collections (these without folds).
     fits : iterable of mappings
         The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least;
-        ``learn_scales`` is False, as coordinates of their own would part the fits. With
+        ``learn_scales="auto"`` is False, as coordinates of their own would part the fits. With
         `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.
     folds : (n_samples,) array_like of int, optional
         The fold of each record, drawn independently of the data, and public; -1 for none. They go by
@@ -257,13 +257,13 @@ def noisy_gd_many(
     >>> crossed = [own | {"fold": fold} for own in settings for fold in range(5)]
     >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
     """
-    settings = [{"learn_scales": False} | dict(own) for own in fits]
+    settings = [dict(own) for own in fits]
     public_folds = None if folds is None else objective.public_folds(folds)
     known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
     if public_folds is not None:
         _check_folds_by_position(settings)
-    runs = [_steps(objective, fold, own) for fold, own in zip(left_out, settings, strict=True)]
+    runs = [noisy_gd_steps(objective, own, fold) for fold, own in zip(left_out, settings, strict=True)]
     return in_lockstep(objective, runs, public_folds, left_out)
 
 
@@ -277,13 +277,13 @@ def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def _steps(objective: Objective, fold: int, settings: Mapping[str, Any]) -> Steps:
+def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int = -1) -> Steps:
+    """A fit for `in_lockstep`, with these arguments of :func:`noisy_gd`, of which none learns scales."""
     facts = {} if fold == -1 else {"left_out_fold": fold}
-    if settings["learn_scales"] is not False:
-        raise ValueError(
-            "learn_scales must be False for fits in lockstep: coordinates of their own part them"
-        )
     given = NoisyGDArguments(objective, **settings)
+    if given.learn_scales is True:
+        raise ValueError("learn_scales=True would part fits in lockstep, each in coordinates of its own")
+    given.learn_scales = False
     return (yield from _descent(Fit(given, facts), given))
 
 

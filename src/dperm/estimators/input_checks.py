@@ -6,7 +6,6 @@ import functools
 import inspect
 import math
 import numbers
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
 from typing import Any, cast
@@ -19,7 +18,7 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
-from dperm.errors import DataError, PrivacyWarning
+from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets
 
 _NUMBER = (numbers.Real, "a number")
@@ -95,12 +94,11 @@ def class_labels(
         if len(found) < 2:
             raise ValueError(f"y has only one class, {found[0]!r}; pass classes=[negative, positive]")
         if private:
-            warnings.warn(
+            warn_caller(
                 "classes was not given, so the labels were read from the data: that a label occurs at all "
                 "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
                 + (", or all classes where there are more." if max_classes is None else "."),
                 PrivacyWarning,
-                stacklevel=4,  # of whoever called fit
             )
         return found
     public = np.asarray(classes)

@@ -33,7 +33,8 @@ from dperm.estimators.input_checks import (
     row_scales,
     with_targets,
 )
-from dperm.estimators.solvers import check_solver, run_solver
+from dperm.estimators.sklearn_searches import warn_of_search
+from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
@@ -109,19 +110,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         BudgetExceededError
             When the ledger cannot afford the fit. Nothing is charged.
         """
-        check_epsilon_delta(self.epsilon, self.delta)
-        check_solver(self.solver)
-        check_kinds(self.get_params(deep=False))
-        coef = self._minimise(*self._problem(X, y), counts).coef
-        if self.fit_intercept:
-            self._set_weights(coef[:-1], coef[-1])
-        else:
-            self._set_weights(coef, np.zeros(coef.shape[1:]))
-        return self
+        return self._solve(self._objective(X, y, counts))
 
-    def _minimise(self, loss: Loss, X: Any, targets: Any, counts: ArrayLike | None) -> FitResult:
-        """Weights that minimise the mean loss, from the solver; sets `n_iter_` and `privacy_`."""
-        objective = Objective(
+    def _objective(self, X: Any, y: Any, counts: ArrayLike | None) -> Objective:
+        """What `fit` minimises, everything about it checked; sets what it learns from `X` and `y` alone."""
+        self._check_parameters()
+        loss, X, targets = self._problem(X, y)
+        return Objective(
             loss,
             X,
             targets,
@@ -134,7 +129,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             n_public=self.n_public,
             counts=counts,
         )
-        result = run_solver(
+
+    def _check_parameters(self) -> None:
+        check_epsilon_delta(self.epsilon, self.delta)
+        check_solver(self.solver)
+        check_kinds(self.get_params(deep=False))
+
+    def _solve(self, objective: Objective) -> Self:
+        return self._take(self._call(objective).run(objective))
+
+    def _call(self, objective: Objective) -> Call:
+        return solver_call(
             self.solver,
             objective,
             self.epsilon,
@@ -149,10 +154,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             options=self.solver_options,
             verbose=self.verbose,
         )
+
+    def _take(self, result: FitResult) -> Self:
+        """Set what a solver found."""
+        coef = result.coef
+        if self.fit_intercept:
+            self._set_weights(coef[:-1], coef[-1])
+        else:
+            self._set_weights(coef, np.zeros(coef.shape[1:]))
         self.n_iter_ = result.n_iter
         public = {**result.privacy.public, **schema_facts(self.schema)}
         self.privacy_ = replace(result.privacy, public=public)
-        return result
+        return self
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
@@ -174,6 +187,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _is_private(self) -> bool:
         return is_private(self.epsilon, self.solver)
+
+    def __sklearn_clone__(self) -> Self:
+        warn_of_search(self)
+        clone: Self = super().__sklearn_clone__()
+        return clone
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

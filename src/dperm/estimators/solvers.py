@@ -6,7 +6,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dperm import algorithms
 from dperm.accounting.gaussian import gdp_mu
@@ -148,7 +148,18 @@ def check_solver(name: str) -> None:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {name!r}")
 
 
-def run_solver(
+class Call(NamedTuple):
+    """A solver and the arguments of a fit but the objective."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    def run(self, objective: Objective) -> FitResult:
+        """Minimise the objective."""
+        return SOLVERS[self.name](objective, **self.arguments)
+
+
+def solver_call(
     name: str,
     objective: Objective,
     epsilon: float,
@@ -157,8 +168,8 @@ def run_solver(
     common: Mapping[str, Any],
     options: Mapping[str, Any] | None,
     verbose: int,
-) -> FitResult:
-    """Minimise the objective with that solver.
+) -> Call:
+    """How to minimise the objective with that solver.
 
     Parameters
     ----------
@@ -204,8 +215,8 @@ def run_solver(
         chosen.setdefault("callback", _printer(name))
     if name == "nonprivate":
         _refuse_ledger(common["ledger"])
-        return solver(objective, **chosen)
-    return solver(objective, epsilon, delta, **{**_accepted(name, solver, common), **chosen})
+        return Call(name, chosen)
+    return Call(name, {"epsilon": epsilon, "delta": delta, **_accepted(name, solver, common), **chosen})
 
 
 def _refuse_ledger(ledger: Any) -> None:

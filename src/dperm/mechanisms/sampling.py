@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dperm._kernels import samplers
 from dperm._kernels.samplers import RandomBits
+from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.mechanisms.block_counts import LARGEST_THRESHOLD, block_counts
 from dperm.mechanisms.random_source import RandomState, random_bits
 
@@ -122,6 +123,12 @@ def uniform_integers(
     D. Lemire, "Fast random integer generation in an interval", ACM TOMACS 29(1), 2019.
     """
     return samplers.uniform_integers(random_bits(bits), operator.index(bound), size)
+
+
+def number_of_trials(bits: RandomState | RandomBits, law: TruncatedNegativeBinomial) -> int:
+    """Draw the secret number of trials of a search: the quantile of a uniform number of 256 bits."""
+    uniform = int.from_bytes(samplers.uniform_words(random_bits(bits), 4).tobytes(), "little")
+    return law.quantile(Fraction(uniform, 1 << 256))
 
 
 def permutation(bits: RandomState | RandomBits, n: int) -> NDArray[np.int32] | NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,7 +56,7 @@ class EmpiricalRisk:
         counts: ArrayLike | None = None,
     ) -> None:
         self.loss = get_loss(loss, n_classes)
-        self.l2 = number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")
+        self.l2 = _ridge(l2)
         self.row_norm = number_from(
             "row_norm", row_norm, MIN_ROW_NORM, MAX_ROW_NORM,
             "positive, between 2^-256 and 2^1000 (scale the columns)",
@@ -132,6 +132,12 @@ class EmpiricalRisk:
         targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
         if targets[0] != targets[1]:
             raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
+
+    def with_ridge(self, l2: float) -> Self:
+        """The same records, loss and bounds with another ridge term; nothing is copied."""
+        other = copy.copy(self)
+        other.l2 = _ridge(l2)
         return other
 
     # -- not private: for tests and non-private fits -------------------------------------------------
@@ -223,3 +229,7 @@ class EmpiricalRisk:
             f"n_public = {self.n_public} is far below the number of records: "
             "sums could overflow. Pass a larger n_public."
         )
+
+
+def _ridge(l2: float) -> float:
+    return number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")

@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from dperm.accounting.ledger.cost import Cost, epsilon_of
+from dperm.accounting.ledger.cost import Cost, epsilon_of, largest_epsilon
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.terms import LedgerTerms
-from dperm.accounting.units import Units, budget_units
 from dperm.errors import BudgetExceededError
 
 _NOTHING = Cost()
@@ -140,18 +139,7 @@ class Account:
         room = self.room(part)
         if room == self.caps:
             return self.epsilon
-        epsilon = self.epsilon_of(Cost(room.units))
-        step = 2.0**-52
-        while epsilon > 0.0 and self._costs_more(epsilon, room.units):
-            epsilon *= 1.0 - step
-            step = min(2.0 * step, 0.5)
-        return epsilon
-
-    def _costs_more(self, epsilon: float, units: Units) -> bool:
-        try:
-            return budget_units(epsilon, self.terms.delta, self.terms.accountant) > units
-        except ValueError:  # less than one unit
-            return False
+        return largest_epsilon(room.units, self.terms.delta, self.terms.accountant)
 
     def exceeded(self, entry: LedgerEntry, advice: str) -> BudgetExceededError:
         """That there is no room for a charge."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dperm.accounting.gaussian import gdp_epsilon
 from dperm.accounting.units import (
@@ -191,6 +192,27 @@ def epsilon_of(cost: Cost, delta: float, accountant: Accountant) -> float:
     else:
         gaussian = gdp_epsilon(math.nextafter(math.sqrt(amount), math.inf), left)
     return gaussian if epsilon == 0.0 else math.nextafter(gaussian + epsilon, math.inf)
+
+
+@lru_cache(maxsize=64)  # a search asks for the same one in each trial
+def largest_epsilon(units: Units, delta: float, accountant: Accountant) -> float:
+    """The largest epsilon found, at delta, of a fit with that accountant that costs at most so much.
+
+    0 where that is too little for any.
+    """
+    epsilon = epsilon_of(Cost(units), delta, accountant)
+    step = 2.0**-52
+    while epsilon > 0.0 and _costs_more(epsilon, delta, accountant, units):
+        epsilon *= 1.0 - step
+        step = min(2.0 * step, 0.5)
+    return epsilon
+
+
+def _costs_more(epsilon: float, delta: float, accountant: Accountant, units: Units) -> bool:
+    try:
+        return budget_units(epsilon, delta, accountant) > units
+    except ValueError:  # less than one unit
+        return False
 
 
 def _difference(total: float, part: float) -> float:

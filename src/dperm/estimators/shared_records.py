@@ -1,0 +1,81 @@
+"""Several models of the same records: checked and prepared once, and read together where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from dperm.algorithms.lockstep import Steps, in_lockstep
+from dperm.algorithms.noisy_gd import noisy_gd_steps
+from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.objective.objective import Objective
+
+# Parameters that change how an objective is minimised, or its ridge term, and not what is read of the
+# records.
+_NOT_OF_THE_DATA = {"l2", "solver", "solver_options", "calibration"}
+# What a model learns from the records before its solver is called.
+_LEARNED = ("classes_", "n_features_in_", "feature_names_in_")
+
+
+class SharedRecords:
+    """Records that models are fitted to which differ in some of their parameters.
+
+    Parameters
+    ----------
+    X, y, counts
+        As of the models' ``fit``.
+    """
+
+    def __init__(self, X: Any, y: Any, counts: ArrayLike | None = None) -> None:
+        self.X, self.y, self.counts = X, y, counts
+        self._prepared: list[tuple[dict[str, Any], PrivateLinearModel, Objective]] = []
+
+    def check(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
+        """Raise what a fit would raise of the records."""
+        self._objective(model, settings)
+
+    def fit(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
+        """As ``model.fit``; `settings` are the parameters in which the model may differ from the others."""
+        model._solve(self._objective(model, settings))
+
+    def fit_all(self, models: Sequence[PrivateLinearModel], settings: Sequence[Mapping[str, Any]]) -> None:
+        """Fit each model, bit for bit as ``model.fit`` does; those with `noisy_gd` in lockstep.
+
+        What goes in lockstep learns no scales unless it is told to: ``learn_scales="auto"`` is False there.
+        """
+        together: dict[int, list[tuple[PrivateLinearModel, Objective, Steps]]] = {}
+        for model, own in zip(models, settings, strict=True):
+            objective = self._objective(model, own)
+            call = model._call(objective)
+            if call.name == "noisy_gd" and call.arguments["learn_scales"] is not True:
+                steps = noisy_gd_steps(objective, call.arguments)
+                together.setdefault(id(objective._rows), []).append((model, objective, steps))
+            else:
+                model._take(call.run(objective))
+        for fits in together.values():
+            chosen, objectives, runs = zip(*fits, strict=True)
+            for model, result in zip(chosen, in_lockstep(objectives[0], runs), strict=True):
+                model._take(result)
+
+    def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:
+        """What the model minimises; the model learns what it learns from the records alone."""
+        seen = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_DATA}
+        for known, like, objective in self._prepared:
+            if _equal(known, seen):
+                model._check_parameters()
+                for name in _LEARNED:
+                    if hasattr(like, name):
+                        setattr(model, name, getattr(like, name))
+                return objective.with_ridge(model.l2)
+        objective = model._objective(self.X, self.y, self.counts)
+        self._prepared.append((seen, model, objective))
+        return objective
+
+
+def _equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # arrays among them
+        return False

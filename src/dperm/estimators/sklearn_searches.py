@@ -1,0 +1,100 @@
+"""A warning of scikit-learn's searches and cross-validations: they pay for every fit and score exactly.
+
+scikit-learn does not tell an estimator who fits it. But it clones estimators before it fits them, in the
+caller's process, also where workers fit the clones: who clones a model is looked for on the stack.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import joblib
+import sklearn
+from sklearn.base import is_classifier
+
+from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
+from dperm.errors import PrivacyWarning, warn_caller
+
+_SEARCH, _VALIDATION = "sklearn.model_selection._search", "sklearn.model_selection._validation"
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()
+_FUNCTIONS = ("cross_validate", "cross_val_predict")
+
+
+def warn_of_search(model: Any) -> None:
+    """Warn if a model is cloned by a search or a cross-validation, with the total that this is to cost."""
+    frame = _search_frame()
+    if frame is None or not model._is_private() or _was_warned_of(frame):
+        return
+    name = type(frame.f_locals["self"]).__name__ if _is_search(frame) else frame.f_code.co_name
+    fits = _number_of_fits(frame)
+    each = f"epsilon={model.epsilon:g}, delta={model.delta:g}"
+    cost = f"fits a private model ({each}) several times"
+    if fits is not None:
+        total = _composed(model.epsilon, model.delta, fits)
+        cost = f"is about to make {fits} private fits ({each}), together epsilon={total:.3g}"
+    folders = tuple(str(Path(each.__file__ or "").parent) for each in (sklearn, joblib))
+    warn_caller(
+        f"{name} {cost}, and its scores are computed without noise: no guarantee covers them or what is "
+        "chosen by them. dperm.PrivateSearch chooses within one budget.",
+        PrivacyWarning,
+        beyond=folders,
+    )
+
+
+def _search_frame() -> FrameType | None:
+    """The frame of the search or cross-validation that led here."""
+    if _VALIDATION not in sys.modules:
+        return None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        validates = frame.f_globals.get("__name__") == _VALIDATION and frame.f_code.co_name in _FUNCTIONS
+        if validates or _is_search(frame):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _was_warned_of(frame: FrameType) -> bool:
+    """Whether this is not its first clone."""
+    if _is_search(frame):
+        return "base_estimator" in frame.f_locals  # the first one
+    workers = frame.f_locals.get("parallel")  # as long as the validation
+    known = workers in _warned
+    _warned.add(workers)
+    return known
+
+
+def _is_search(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") == _SEARCH and frame.f_code.co_name == "fit"
+
+
+def _number_of_fits(frame: FrameType) -> int | None:
+    """How many fits there will be, where that can be told beforehand."""
+    from sklearn.model_selection import ParameterGrid, check_cv
+
+    known = frame.f_locals
+    X, y, groups = (known.get(name) for name in ("X", "y", "groups"))
+    if not _is_search(frame):
+        cv = known["cv"]
+        return int(cv.get_n_splits(X, y, groups)) if hasattr(cv, "get_n_splits") else None
+    search = known["self"]
+    grid = getattr(search, "param_grid", None)
+    names = [name for each in ([grid] if isinstance(grid, dict) else grid or []) for name in each]
+    if any(name.rpartition("__")[2] in ("epsilon", "delta") for name in names):
+        return None
+    candidates = len(ParameterGrid(grid)) if grid is not None else getattr(search, "n_iter", None)
+    if candidates is None or not (
+        search.cv is None or hasattr(search.cv, "get_n_splits") or type(search.cv) is int
+    ):
+        return None
+    cv = check_cv(search.cv, y, classifier=is_classifier(search.estimator))
+    return int(candidates * cv.get_n_splits(X, y, groups) + (search.refit is not False))
+
+
+def _composed(epsilon: float, delta: float, fits: int) -> float:
+    return gdp_epsilon(math.sqrt(fits) * gdp_mu(epsilon, delta), delta) if delta > 0.0 else fits * epsilon

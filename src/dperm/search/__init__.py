@@ -1,0 +1,5 @@
+"""Choosing a model privately."""
+
+from dperm.search.private_search import PrivateSearch
+
+__all__ = ["PrivateSearch"]

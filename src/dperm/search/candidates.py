@@ -1,0 +1,147 @@
+"""What is chosen from: an estimator, and settings that are public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.estimators.shared_records import SharedRecords
+
+# Parameters of a model that are the search's own.
+_OWN = (
+    "epsilon",
+    "delta",
+    "ledger",
+    "neighbors",
+    "random_state",
+    "n_public",
+    "classes",
+    "non_finite",
+    "verbose",
+)
+
+Settings = Mapping[str, Any]
+
+
+class Candidates:
+    """Copies of an estimator, each with its settings.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model of `dperm.estimators`, or a Pipeline that ends with one and whose other steps learn nothing
+        from the records.
+    candidates : mapping, or iterable of mappings
+        A grid, or settings one by one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another estimator, or settings that it does not take or that the search decides on.
+    """
+
+    def __init__(self, estimator: Any, candidates: Any) -> None:
+        if isinstance(candidates, Mapping):
+            candidates = ParameterGrid(dict(candidates))
+        if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+            raise TypeError(
+                f"candidates must be a grid, or a list of dicts of parameters, got {candidates!r}"
+            )
+        self.settings: list[dict[str, Any]] = [_checked(each) for each in candidates]
+        if not self.settings:
+            raise ValueError("candidates must hold at least one dict of parameters")
+        self.estimator, self._prefix = estimator, _prefix_of_model(estimator)
+        for own in self.settings:
+            taken = sorted(set(own) & {self._prefix + name for name in _OWN})
+            if taken:
+                raise ValueError(f"candidates must not set {taken}: these are the search's own, or for all")
+            _check_steps(clone(estimator).set_params(**own))
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    @property
+    def model(self) -> PrivateLinearModel:
+        """The model as it was given, without the settings of a candidate."""
+        return model_of(self.estimator)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether the model comes after other steps."""
+        return bool(self._prefix)
+
+    def make(self, index: int, **terms: Any) -> Any:
+        """A copy of the estimator with the settings of a candidate, and these parameters of the model."""
+        made = clone(self.estimator).set_params(**self.settings[index])
+        model = model_of(made)
+        if "callback" in (model.solver_options or {}):
+            raise ValueError("a search shows nothing of its fits: leave the callback out of solver_options")
+        model.set_params(verbose=0, neighbors=None, **terms)
+        return made
+
+    def records(self, X: Any, y: Any, counts: Any) -> SharedRecords | PipelineRecords:
+        """Records that copies are fitted to."""
+        return PipelineRecords(X, y) if self._prefix else SharedRecords(X, y, counts)
+
+
+class PipelineRecords:
+    """Records that pipelines are fitted to, one by one."""
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.X, self.y = X, y
+
+    def check(self, pipeline: Pipeline, settings: Settings) -> None:
+        """Raise what a fit would raise of the records."""
+        X = pipeline[:-1].fit_transform(self.X, self.y) if len(pipeline) > 1 else self.X
+        model_of(pipeline)._objective(X, self.y, None)
+
+    def fit(self, pipeline: Pipeline, settings: Settings) -> None:
+        """Fit a pipeline, whose `settings` it holds."""
+        pipeline.fit(self.X, self.y)
+
+    def fit_all(self, pipelines: Iterable[Pipeline], settings: Iterable[Settings]) -> None:
+        """Fit each."""
+        for pipeline in pipelines:
+            pipeline.fit(self.X, self.y)
+
+
+def model_of(estimator: Any) -> PrivateLinearModel:
+    """The private model in an estimator."""
+    model = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(model, PrivateLinearModel):
+        raise TypeError(
+            "estimator must be a model of dperm.estimators, or a Pipeline that ends with one, got "
+            f"{type(estimator).__name__}{'' if model is estimator else f' with {type(model).__name__}'}"
+        )
+    return model
+
+
+def _prefix_of_model(estimator: Any) -> str:
+    model_of(estimator)
+    return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+
+
+def _checked(settings: Any) -> dict[str, Any]:
+    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
+        raise TypeError(f"a candidate must be a dict of parameters by name, got {settings!r}")
+    return dict(settings)
+
+
+def _check_steps(estimator: Any) -> None:
+    """Raise ValueError for a step that learns from the records without noise."""
+    model_of(estimator)
+    for name, step in estimator.steps[:-1] if isinstance(estimator, Pipeline) else ():
+        known = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
+        if not known and get_tags(step).requires_fit:
+            raise ValueError(
+                f"step {name!r} ({type(step).__name__}) learns from the records without noise, so nothing "
+                "would be guaranteed: use a schema, a FunctionTransformer with public numbers, or a "
+                "FrozenEstimator that was fitted to public data"
+            )

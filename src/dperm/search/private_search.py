@@ -1,0 +1,345 @@
+"""The best of several settings, chosen and trained within one privacy budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.accounting import Neighbours, PrivacyLedger, check_ledger
+from dperm.accounting._checks import check_delta, check_positive, check_real
+from dperm.accounting.ledger.terms import relation_of
+from dperm.accounting.units import units_as_float
+from dperm.data.dask.collections import is_dask_collection
+from dperm.data.files.record_files import RecordFiles
+from dperm.mechanisms.random_source import RandomState, random_source
+from dperm.mechanisms.release import Releaser
+from dperm.search.candidates import Candidates, model_of
+from dperm.search.plan import METHODS, SearchTerms, search_plan
+from dperm.search.run import SearchRun
+from dperm.search.scores import scoring_of
+from dperm.statement.charges import charge_note
+from dperm.statement.privacy_statement import PrivacyStatement
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _of_the_best(method: Method) -> Method:
+    """A method that is there if the winner has it."""
+
+    def is_there(search: PrivateSearch) -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), method.__name__)
+
+    return cast(Method, available_if(is_there)(method))
+
+
+class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Choose the best of several settings, and the model trained with them, within one privacy budget.
+
+    The records are split by secret coins. Models are trained on one part and scored on the other, and only
+    the winner is released: everything that `fit` sets is (epsilon, delta)-differentially private. The whole
+    search is charged once, before the first fit, or refused.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other
+        steps learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are
+        not used. Fits must cost mu^2 or rho alone, which those with secret batches do not; solvers whose
+        proof needs a bound on the number of records are for ``neighbors="replace_one"``.
+    candidates : mapping, or iterable of mappings
+        Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a
+        list, a ParameterGrid, a ParameterSampler).
+    epsilon, delta : float
+        Budget of everything, finite and above 0.
+    method : {"auto", "all_candidates", "random_trials"}
+        "all_candidates": all are trained, each with a share of the budget, and one is chosen by the
+        exponential mechanism. "random_trials": a secret, random number of them, drawn at random, is trained,
+        each with a budget that hardly depends on how many there are; each candidate is tried with probability
+        0.9, about nine times on average. "auto": the one whose models get more budget, as far as the ledger
+        can pay it.
+    refit : bool, default=False
+        Train the winner again on all records, with a budget of its own.
+    refit_share : float, default=0.5
+        Share of the budget that `refit` takes.
+    validation_share : float, default=0.2
+        Probability that a record is held out for the scores.
+    scoring : str, optional
+        What is summed over the held-out records. Of classifiers "errors", the default. Of regressors
+        "absolute_error", "squared_error", or by default the loss of `estimator` (that of its own parameters,
+        for all candidates). A record's loss counts at most what the prediction 0 can lose.
+    ledger : PrivacyLedger, optional
+        Shared budget. Random trials cost a pure epsilon beside mu^2 or rho: a ledger with ``pure=0`` lets
+        them take an unused ledger as a whole only.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        By default the relation of the ledger, and "add_or_remove" without one.
+    random_state : None, int, Generator or RandomState, default=None
+        None draws cryptographic coins and noise. Anything else is for tests.
+
+    Attributes
+    ----------
+    best_params_ : dict
+    best_index_ : int
+        Place of the winner in the list of candidates.
+    best_estimator_ : estimator
+        The winner, trained.
+    cv_results_ : dict of arrays
+        Of each candidate what is public of it: its parameters, the epsilon of a fit, and whether it won.
+        There are no scores: those would have to be paid for. (`dperm.metrics` evaluates the winner.)
+    method_ : str
+        What was done.
+    privacy_ : PrivacyStatement
+        The guarantee of all of it.
+
+    Notes
+    -----
+    *All candidates.* A record is in one part, so fits and choice cost together the larger one: with k
+    candidates each fit has ``mu/sqrt(k)``, and the choice the whole mu
+    (:mod:`dperm.accounting.ledger.account`).
+
+    *Random trials.* The number of trials follows a geometric law, and shows nowhere but in the time that the
+    search takes. What it costs: :mod:`dperm.accounting.random_trials`.
+
+    Models of solver "noisy_gd" take their steps together: one read of the data serves all of them.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (20000, 2))
+    >>> y = np.where(X @ [2.0, -1.0] > 0.3, 1, -1)
+    >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+    >>> candidates = {"fit_intercept": [False, True]}
+    >>> search = dperm.PrivateSearch(model, candidates, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> search.fit(X, y).best_params_
+    {'fit_intercept': True}
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        candidates: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        epsilon: float,
+        delta: float,
+        *,
+        method: str = "auto",
+        refit: bool = False,
+        refit_share: float = 0.5,
+        validation_share: float = 0.2,
+        scoring: str | None = None,
+        ledger: PrivacyLedger | None = None,
+        neighbors: str | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.refit = refit
+        self.refit_share = refit_share
+        self.validation_share = validation_share
+        self.scoring = scoring
+        self.ledger = ledger
+        self.neighbors = neighbors
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, counts: ArrayLike | None = None) -> Self:
+        """Search among the candidates with records ``X`` and labels or real targets ``y``.
+
+        Parameters
+        ----------
+        X, y
+            As the estimator takes them; in memory.
+        counts : (n_samples,) array_like of int, optional
+            How many identical records each row stands for; not with pipelines, nor where records are
+            replaced.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For an argument, a candidate or data that cannot be used. Nothing is charged.
+        BudgetExceededError
+            When the ledger cannot afford the search. Nothing is charged.
+        """
+        candidates = Candidates(self.estimator, self.candidates)
+        terms, source = self._terms(len(candidates)), random_source(self.random_state)
+        _check_data(X, counts, candidates, terms.neighbors)
+        scoring = scoring_of(self.scoring, candidates.model)
+        plan = search_plan(self.method, terms)
+        share = _share("validation_share", self.validation_share)
+        run = SearchRun(candidates, plan, terms, source, (X, y, counts), scoring, share)
+        facts = self._facts(run)
+        release = run.charge(facts)
+        self.best_index_, self.best_estimator_ = run.search(release)
+        self.best_params_ = candidates.settings[self.best_index_]
+        self.method_ = plan.method
+        self.cv_results_ = _table(candidates, run.epsilons, self.best_index_)
+        self.privacy_ = self._statement(run, release, facts)
+        model = model_of(self.best_estimator_)
+        own = {"ledger": self.ledger, "neighbors": self.neighbors, "n_public": candidates.model.n_public}
+        model.set_params(random_state=None, **own)
+        model.privacy_ = self.privacy_
+        return self
+
+    def _terms(self, count: int) -> SearchTerms:
+        """Public numbers, checked."""
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
+        if not isinstance(self.refit, bool):
+            raise TypeError(f"refit must be True or False, got {self.refit!r}")
+        ledger = None if self.ledger is None else check_ledger(self.ledger)
+        return SearchTerms(
+            count,
+            check_positive(self.epsilon, "epsilon"),
+            check_delta(self.delta),
+            _share("refit_share", self.refit_share) if self.refit else 0.0,
+            relation_of(self.neighbors, ledger),
+            ledger,
+        )
+
+    def _facts(self, run: SearchRun) -> dict[str, Any]:
+        """What is public, for the ledger and the statement."""
+        plan, candidates = run.plan, run.candidates
+        own = {
+            "n": run.n,
+            "estimator": type(candidates.model).__name__,
+            "candidates": len(candidates),
+            "parameters": ", ".join(sorted({name for own in candidates.settings for name in own})) or "none",
+            "method": plan.method,
+            "scoring": run.scoring.name,
+            "validation_share": self.validation_share,
+            f"{plan.accountant.symbol} of a fit": units_as_float(plan.fit),
+        }
+        if plan.law is not None:
+            own["expected trials"] = round(plan.law.mean)
+        if plan.refit:
+            own["refit_share"] = self.refit_share
+        return own
+
+    def _statement(self, run: SearchRun, release: Releaser, facts: Mapping[str, Any]) -> PrivacyStatement:
+        plan, terms, model = run.plan, run.terms, run.candidates.model
+        gaussian = plan.law is None
+        total = units_as_float(plan.budget.total_units)
+        return PrivacyStatement(
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            neighbors=terms.neighbors,
+            mechanism=_MECHANISM[plan.method] + (_REFIT if plan.refit else ""),
+            accountant=str(plan.budget.accountant),
+            sampling=_SAMPLING,
+            row_norm=model._row_norm(),
+            random=release.random,
+            non_finite=model.non_finite,
+            mu=math.sqrt(total) if gaussian and plan.accountant == "gdp" else None,
+            rho=total if gaussian and plan.accountant == "zcdp" else None,
+            ledger=charge_note(terms.ledger, terms.epsilon, terms.delta),
+            public=facts,
+            notes=() if gaussian else (_SECRET_COUNT,),
+        )
+
+    # -- the winner as a model --------------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels of a classifier."""
+        return np.asarray(self._best().classes_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of ``X``."""
+        return int(self._best().n_features_in_)
+
+    @_of_the_best
+    def predict(self, X: Any) -> Any:
+        """As of the winner."""
+        return self._best().predict(X)
+
+    @_of_the_best
+    def predict_proba(self, X: Any) -> Any:
+        """As of the winner."""
+        return self._best().predict_proba(X)
+
+    @_of_the_best
+    def predict_log_proba(self, X: Any) -> Any:
+        """As of the winner."""
+        return self._best().predict_log_proba(X)
+
+    @_of_the_best
+    def decision_function(self, X: Any) -> Any:
+        """As of the winner."""
+        return self._best().decision_function(X)
+
+    @_of_the_best
+    def score(self, X: Any, y: Any) -> float:
+        """As of the winner; not private."""
+        return float(self._best().score(X, y))
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, own = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = own.estimator_type
+        tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+        tags.input_tags, tags.target_tags = own.input_tags, own.target_tags
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+_MECHANISM = {
+    "all_candidates": "every candidate trained on a random part of the records with an equal share of the "
+    "budget, one of them chosen by the exponential mechanism on the others",
+    "random_trials": "a secret random number of candidates, drawn at random, trained on a random part of the "
+    "records and scored with Gaussian noise on the others, the best of them released",
+}
+_REFIT = ", and trained again on all records"
+_SAMPLING = "a fixed part of the records to train on, the others to score; which record is in which is secret"
+_SECRET_COUNT = (
+    "The number of trials is secret and no part of what is guaranteed: keep the time that the search took to "
+    "yourself."
+)
+
+
+def _share(name: str, value: float) -> float:
+    return check_real(value, name, "a number strictly between 0 and 1", lambda share: 0.0 < share < 1.0)
+
+
+def _check_data(X: Any, counts: Any, candidates: Candidates, neighbors: Neighbours) -> None:
+    """Raise for data that cannot be split, or whose parts cannot be fitted."""
+    if isinstance(X, RecordFiles) or is_dask_collection(X):
+        raise TypeError(
+            "a search splits its records, which must be in memory: load them, or a sample of them"
+        )
+    if counts is not None and candidates.is_pipeline:
+        raise ValueError("a pipeline takes no counts: give each record a row of its own")
+    if counts is not None and neighbors is Neighbours.REPLACE_ONE:
+        raise ValueError(
+            "under replace_one records are split by their position, which a row of several does not have: "
+            "give each record a row of its own, or neighbors='add_or_remove'"
+        )
+
+
+def _table(candidates: Candidates, epsilons: list[float], best: int) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for own in candidates.settings for name in own))
+    columns: dict[str, Any] = {"params": candidates.settings}
+    for name in names:
+        column = np.empty(len(candidates), dtype=object)
+        column[:] = [own.get(name) for own in candidates.settings]
+        columns[f"param_{name}"] = column
+    return columns | {"epsilon": np.array(epsilons), "chosen": np.arange(len(candidates)) == best}

@@ -1,0 +1,251 @@
+"""One search under way: split, check and price everything, charge once, then fit, choose and fit again."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
+
+from dperm._kernels.samplers import RandomBits, uniform_words
+from dperm.accounting import (
+    Accountant,
+    Budget,
+    LedgerEntry,
+    LedgerPart,
+    Neighbours,
+    gaussian_noise_multiplier,
+    selection_eta,
+)
+from dperm.accounting.ledger.allotment import Allotment
+from dperm.accounting.units import units_as_float
+from dperm.data.multiplicity import Multiplicity
+from dperm.errors import DataError, warn_caller
+from dperm.estimators.shared_records import SharedRecords
+from dperm.mechanisms.random_source import Source
+from dperm.mechanisms.release import Releaser
+from dperm.mechanisms.sampling import number_of_trials, uniform_integers
+from dperm.search.candidates import Candidates, PipelineRecords, model_of
+from dperm.search.plan import SearchPlan, SearchTerms, affordable
+from dperm.search.scores import HeldOut, Scoring
+
+_DESCRIPTION = "PrivateSearch"
+
+# Signal-to-noise number ``n mu / sqrt(dimension)`` of a fit below which searches among ridge terms lost half
+# a point of accuracy or more to the default settings.
+MIN_SIGNAL = 100.0
+
+# Models that are fitted in lockstep at most.
+_AT_ONCE = 32
+
+
+class SearchRun:
+    """The records of a search, split in two by secret coins, and how its budget is spent on them.
+
+    Everything that can be refused is refused here.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    plan : SearchPlan
+    terms : SearchTerms
+    source : Source
+        Of coins, noise and choices.
+    X, y, counts
+        All records, in memory.
+    scoring : Scoring
+    validation_share : float
+        Probability that a record is not trained on but scored.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        plan: SearchPlan,
+        terms: SearchTerms,
+        source: Source,
+        data: tuple[Any, Any, ArrayLike | None],
+        scoring: Scoring,
+        validation_share: float,
+    ) -> None:
+        self.candidates, self.plan, self.terms, self.scoring = candidates, plan, terms, scoring
+        self._source, self._bits, self._share = source, RandomBits(source.spawn(1)[0]), validation_share
+        self._key = uniform_words(self._bits, 4).tobytes()
+        self._labels: dict[str, Any] = {}
+        given = candidates.model.n_public
+        self.n = number_of_records(data) if given is None else given
+        self._all_records = candidates.records(*data)
+        whole, train, validation = self._allot(plan.fit)
+        first = self._make(0, whole, whole.epsilon, self.n)
+        self._all_records.check(first, candidates.settings[0])
+        if is_classifier(first) and candidates.model.classes is None:  # the parts may hold fewer
+            self._labels = {"classes": model_of(first).classes_}
+        data = _sliceable(data)
+        taken, held = _take(train, data), _take(validation, data)
+        if not len(taken[1]):
+            raise DataError(f"the split left no record to train on: n_samples={len(data[1])}")
+        replaced = terms.neighbors is Neighbours.REPLACE_ONE
+        self.n_train = train.size_cap(len(data[1])) if replaced else train.n_public(self.n)
+        self._records = candidates.records(*taken)
+        priced = self._priced(self._records, train, self.n_train)
+        self.epsilons = [each.epsilon for each in priced]
+        if plan.refit:
+            again = self._priced(self._all_records, self._allot(plan.refit)[0], self.n)
+            self._refit_epsilons = [each.epsilon for each in again]
+        self._held = HeldOut(*held, scoring, None if candidates.is_pipeline else candidates.model)
+        self._warn_of_little_signal(priced)
+
+    def _allot(self, units: int) -> tuple[Allotment, LedgerPart, LedgerPart]:
+        """A part of the budget, and the same for the training records and those to score."""
+        terms = self.terms
+        own = Allotment(units, terms.delta, terms.accountant, terms.neighbors, terms.ledger)
+        return own, *own.split_by(self._key, self._share)
+
+    def _make(self, index: int, ledger: Any, epsilon: float, n: int) -> Any:
+        """A copy of a candidate that is about to be fitted, or priced."""
+        source = self._source.spawn(1)[0]
+        return self.candidates.make(
+            index,
+            epsilon=epsilon,
+            delta=self.terms.delta,
+            ledger=ledger,
+            random_state=source,
+            n_public=n,
+            **self._labels,
+        )
+
+    def _priced(self, records: SharedRecords | PipelineRecords, ledger: Any, n: int) -> list[LedgerEntry]:
+        """What the fit of each candidate will be charged."""
+
+        def charge_of(index: int) -> LedgerEntry:
+            def price(epsilon: float) -> Any:
+                return ledger.cost_of(
+                    lambda ledger: records.fit(
+                        self._make(index, ledger, epsilon, n), self.candidates.settings[index]
+                    )
+                )
+
+            return affordable(price, ledger.caps.units, self.terms.delta, self.terms.accountant)
+
+        return [charge_of(index) for index in range(len(self.candidates))]
+
+    def _warn_of_little_signal(self, priced: list[LedgerEntry]) -> None:
+        terms, amount = self.terms, units_as_float(self.plan.fit)
+        mu = math.sqrt(amount if terms.accountant is Accountant.GDP else 2.0 * amount)
+        dimension = min(each.statement["dimension"] for each in priced)
+        if self.n_train * mu / terms.neighbors.sum_factor / math.sqrt(dimension) < MIN_SIGNAL:
+            warn_caller(
+                f"the budget of a fit in this search, mu={mu:.3g}, is small for {self.n_train} records and "
+                f"{dimension} weights: a single model with default settings and the whole budget is probably "
+                "better",
+                UserWarning,
+            )
+
+    # -- the charge -------------------------------------------------------------------------------------
+
+    def charge(self, facts: dict[str, Any]) -> Releaser:
+        """Charge the whole search: the last thing before anything is drawn from the records."""
+        terms = self.terms
+        return Releaser(
+            terms.epsilon,
+            terms.delta,
+            self.plan.budget,
+            neighbors=terms.neighbors,
+            ledger=terms.ledger,
+            random_state=self._source,
+            description=_DESCRIPTION,
+            statement=facts,
+        )
+
+    # -- afterwards -------------------------------------------------------------------------------------
+
+    def search(self, release: Releaser) -> tuple[int, Any]:
+        """The index of the best candidate, and the model."""
+        with warnings.catch_warnings():  # how many there are may tell the number of trials
+            warnings.simplefilter("ignore")
+            index, model = self._best_of_all(release) if self.plan.law is None else self._best_of_trials()
+            if self.plan.refit:
+                whole = self._allot(self.plan.refit)[0]
+                model = self._make(index, whole, self._refit_epsilons[index], self.n)
+                self._all_records.fit(model, self.candidates.settings[index])
+        return index, model
+
+    def _best_of_all(self, release: Releaser) -> tuple[int, Any]:
+        """Every candidate is trained, and one is chosen by the exponential mechanism."""
+        train = self._allot(self.plan.choice)[1]
+        indices = range(len(self.candidates))
+        models = [self._make(index, train, self.epsilons[index], self.n_train) for index in indices]
+        self._fit(indices, models)
+        chosen = release.select(
+            self._held.scores(models), selection_eta(self.plan.choice, self.plan.accountant)
+        )
+        return chosen, models[chosen]
+
+    def _best_of_trials(self) -> tuple[int, Any]:
+        """Candidates are drawn, trained and scored; of the best scores the first candidate is returned."""
+        assert self.plan.law is not None
+        count = number_of_trials(self._bits, self.plan.law)
+        drawn = uniform_integers(self._bits, len(self.candidates), count).tolist()
+        best: tuple[float, int, Any] | None = None
+        for start in range(0, count, _AT_ONCE):
+            for trial in self._trials(drawn[start : start + _AT_ONCE]):
+                best = trial if best is None or trial[:2] < best[:2] else best
+        assert best is not None
+        return best[1:]
+
+    def _trials(self, indices: Sequence[int]) -> list[tuple[float, int, Any]]:
+        """Trials, each with a budget of its own: noisy score, candidate, model."""
+        parts = [self._allot(self.plan.fit)[1:] for _ in indices]
+        models = [
+            self._make(index, train, self.epsilons[index], self.n_train)
+            for index, (train, _) in zip(indices, parts, strict=True)
+        ]
+        self._fit(indices, models)
+        scores = [self._noisy_score(model, held) for model, (_, held) in zip(models, parts, strict=True)]
+        return list(zip(scores, indices, models, strict=True))
+
+    def _noisy_score(self, model: Any, ledger: LedgerPart) -> float:
+        units, terms = ledger.caps.units, self.terms
+        release = Releaser(
+            ledger.epsilon,
+            ledger.delta,
+            Budget(units, terms.accountant),
+            neighbors=terms.neighbors,
+            ledger=ledger,
+            random_state=self._source.spawn(1)[0],
+            description="score",
+        )
+        noise = gaussian_noise_multiplier(units, terms.accountant)
+        return float(release.gaussian_sum(self._held.score(model), noise)[0])
+
+    def _fit(self, indices: Sequence[int], models: Sequence[Any]) -> None:
+        self._records.fit_all(models, [self.candidates.settings[index] for index in indices])
+
+
+def _sliceable(data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, ArrayLike | None]:
+    """Records and targets that have been checked, as what rows can be taken of."""
+    X, y, counts = data
+    targets = np.asarray(y)
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    return X if hasattr(X, "shape") else np.asarray(X), targets.reshape(len(targets)), counts
+
+
+def number_of_records(data: tuple[Any, Any, ArrayLike | None]) -> int:
+    """As the records stand, counts included; at least 1."""
+    X, _, counts = data
+    if counts is not None:
+        return Multiplicity(counts).n_records
+    return max(1, X.shape[0] if getattr(X, "shape", ()) else len(np.asarray(X)))
+
+
+def _take(part: LedgerPart, data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, Any]:
+    X, y, counts = data
+    if counts is None:
+        return (*part.take(X, y), None)
+    taken: tuple[Any, Any, Any] = part.take(X, y, counts)
+    return taken
