@@ -25,6 +25,10 @@ class SeededNoiseWarning(PrivacyWarning):
     """The noise is drawn from a seed: fits with equal seeds draw equal noise, which cancels between them."""
 
 
+class InferenceWarning(UserWarning):
+    """Intervals are of something else than the call suggests."""
+
+
 class DataError(ValueError):
     """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
 

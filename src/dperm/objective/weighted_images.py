@@ -66,9 +66,19 @@ class WeightedImages:
         """``A``."""
         return self._map.matrix
 
+    @property
+    def gradient_bound(self) -> float:
+        """Bound on what a record adds to `gradient_sum`."""
+        return self.slope * self.length
+
+    @property
+    def gradient_grid(self) -> float:
+        """Grid of `gradient_sum`."""
+        return self._vector_bounds(self.gradient_bound)[0]
+
     def gradient_sum(self, w: Array) -> Bounded:
         """``sum_i weight_i loss'(p_i) u_i``: a vector of norm at most ``slope length`` from a record."""
-        return self._vectors(w, SLOPE, self.slope * self.length)
+        return self._vectors(w, SLOPE, self.gradient_bound)
 
     def third_sum(self, w: Array) -> Bounded:
         """``sum_i weight_i loss'''(p_i) u_i``, for the logistic loss alone."""
@@ -84,7 +94,7 @@ class WeightedImages:
 
     def squares_sum(self, w: Array) -> Bounded:
         """``sum_i (weight_i loss'(p_i))^2 u_i u_i^T``, of norm at most ``29 (slope length)^2``."""
-        return self._products(w, SLOPE, self.slope * self.length)
+        return self._products(w, SLOPE, self.gradient_bound)
 
     def leverage_table(self, n_bins: int) -> Bounded:
         """``sum_i (u_ij / ||u_i||)^2``, by powers of two of ``||u_i|| / (sqrt(2) length)``, from 1 on.
@@ -105,9 +115,9 @@ class WeightedImages:
 
     def check(self) -> None:
         """Raise ValueError unless these sums can be formed; from public numbers."""
-        for bound in (self.length, self.slope * self.length, math.sqrt(self.curvature) * self.length):
+        for bound in (self.length, self.gradient_bound, math.sqrt(self.curvature) * self.length):
             self._objective._triangle_bounds(bound, 0.0)
-        self._vector_bounds(self.slope * self.length)
+        self._vector_bounds(self.gradient_bound)
 
     def _vectors(self, w: Array, factor: int, bound: float) -> Bounded:
         grid, inner = self._vector_bounds(bound)

@@ -1,0 +1,482 @@
+"""Newton's method on noisy sums, with a covariance that counts sampling and noise.
+
+Two ideas make private intervals nearly as narrow as those of the exact data. Rows are seen in coordinates
+that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There each
+*row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel, Ronchetti,
+Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient: the estimating
+equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy gradient is as good as
+the minimiser up to terms that are known: the noise of both is public, and so is what it does to the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, FitResult, Terms
+from dperm.algorithms.inference import Estimates, InferenceResult
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import Schedule, Setting
+from dperm.errors import InferenceWarning, warn_caller
+from dperm.losses import Loss
+from dperm.mechanisms.noise import gaussian_scale
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array
+from dperm.objective.row_scaling import RowScaling
+from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
+from dperm.objective.weighted_images import WeightedImages
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import LinearMap
+
+
+def _leverage(name: str, value: object) -> float:
+    number = check.real(name, value, "from 0.5 to 100")
+    if not 0.5 <= number <= 100.0:
+        raise ValueError(f"{name} must be from 0.5 to 100, got {value!r}")
+    return number
+
+
+class NoisyNewtonSchedule(Schedule):
+    """Public settings of a run.
+
+    Attributes
+    ----------
+    covariance : {"auto", "model", "robust"}
+        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not depend
+        on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the logistic
+        loss, the second for Huber's.
+    leverage : float
+        A row of the whitened squared length ``leverage * dimension`` or less weighs 1, a longer one less, in
+        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are those
+        of the weighted records: by default 1.5 with standard errors by the model, and 3 with robust ones.
+    steps : int
+        Gradient steps to where Newton's method starts.
+    effects : bool
+        Whether average marginal effects are released, too; logistic loss only.
+    """
+
+    covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
+    leverage: Setting[float] = Setting(_leverage)
+    steps: Setting[int] = Setting(check.step_count)
+    effects: Setting[bool] = Setting(check.boolean, False)
+
+
+def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> NoisyNewtonSchedule:
+    """Default settings from public numbers alone.
+
+    Notes
+    -----
+    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of the
+    targets.
+    """
+    loss = problem.loss
+    if covariance == "auto":
+        covariance = "model" if loss.classification else "robust"
+    reach = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)  # type: ignore[attr-defined]
+    return NoisyNewtonSchedule(
+        covariance=covariance,
+        leverage=1.5 if covariance == "model" else 3.0,
+        steps=round(min(max(16.0, 2.0 * reach), 64.0)),
+    )
+
+
+class NoisyNewtonArguments(NoisyNewtonSchedule, Terms):
+    """Arguments of :func:`noisy_newton`."""
+
+
+@algorithm(NoisyNewtonArguments, losses=("logistic", "huber"), whole_rows=True)
+def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
+    """Minimise by Newton steps on noisy sums, with standard errors and confidence intervals.
+
+    Settings follow from public numbers where they are not given: :func:`noisy_newton_schedule`.
+
+    Parameters
+    ----------
+    objective : Objective
+        With the logistic or Huber's loss, and without a ridge term, which would bias what is estimated. Least
+        squares: Huber's loss with a public threshold of one to two standard deviations of the residuals.
+    delta : float
+        Strictly between 0 and 1.
+    callback : callable, optional
+        Called after each gradient with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        whitened coordinates.
+
+    Returns
+    -------
+    InferenceResult
+        With `covariance`, `conf_int`, `contrasts` and `summary`.
+
+    Warns
+    -----
+    InferenceWarning
+        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not hold,
+        estimates are those of the weighted records.
+
+    Notes
+    -----
+    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
+    earlier ones (Dong, Roth and Su 2022, Corollary 3.3).
+
+    An interval is refused (NaN) where the standard error would be 1.5 times as large if the Hessian were as
+    small as the noise on it allows. With a column for each category and an intercept, levels are not
+    determined but differences are: see :meth:`InferenceResult.contrasts`.
+    """
+    objective, n = fit.objective, fit.n
+    schedule = _schedule(fit, given)
+    noise = _Noise.of(fit, schedule)
+    _check_feasible(fit, schedule, noise)
+    release = fit.open("noisy_newton", fit.budget(), schedule)
+
+    # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
+    sums = _Sums(fit, release, _whitened_images(fit, release, noise, schedule.leverage))
+    smoothness = objective.loss.smoothness(1.0)
+
+    # 2. gradient steps, the later half of which is averaged, and a rough Newton step
+    theta = np.zeros(objective.dimension)
+    path = []
+    for _ in range(schedule.steps):
+        theta = theta - sums.gradient(theta, noise.pilot) / smoothness
+        path.append(theta)
+    theta = np.mean(path[schedule.steps // 2 :], axis=0)
+    rough = sums.hessian(theta, noise.rough)
+    pilot = theta - rough.solve(sums.gradient(theta, noise.rough), floor=1.0)
+
+    # 3. Newton steps with one Hessian and two gradients, the second where the first one leads
+    hessian = sums.hessian(pilot, noise.hessian)
+    once = pilot - hessian.solve(sums.gradient(pilot, noise.first))
+    twice = once - hessian.solve(sums.gradient(once, noise.second))
+    theta = noise.final[0] * once + noise.final[1] * twice
+    evaluated = noise.final[0] * pilot + noise.final[1] * once
+
+    # 4. what sampling adds to it, and what noise does
+    spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
+    of_gradients = noise.of_last_gradients * sums.images.gradient_bound * fit.neighbors.sum_factor / n
+    noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
+    covariance = _Covariance(hessian, spread / n, noisy, sums.images.matrix.T)
+    effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
+
+    result = fit.result(
+        sums.images.matrix.T @ theta,
+        "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians and "
+        "of gradients, of rows that weigh less the longer they are in coordinates whitened by these moments",
+        n_iter=schedule.steps + 3,
+    )
+    if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
+        warn_caller(
+            f"about {down_weighted:.1%} of the records have unusual rows and weigh less than 1: where the model "
+            "does not hold for all records alike, estimates are those of the weighted records. A larger "
+            f"leverage (here {schedule.leverage:g}) weighs more of them fully, for more noise",
+            InferenceWarning,
+        )
+    whole, sampling, cautious = covariance.through(covariance.to_weights)
+    return InferenceResult(
+        **vars(result),
+        covariance=whole,
+        sampling_covariance=sampling,
+        cautious_covariance=cautious,
+        effects=effects,
+        down_weighted=down_weighted,
+    )
+
+
+_MANY_ROWS = 0.03
+
+# -- before the charge ---------------------------------------------------------------------------------------
+
+
+def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
+    """Completed; ValueError for what this algorithm is not for."""
+    objective = fit.objective
+    if objective.l2 > 0.0:
+        raise ValueError("noisy_newton needs l2 = 0: a ridge term moves what intervals are meant to cover")
+    if fit.delta == 0.0:
+        raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
+    default = noisy_newton_schedule(fit.problem, given.covariance)
+    schedule = replace(given, covariance=default.covariance).completed(default)
+    if schedule.effects and not objective.loss.classification:
+        raise ValueError("effects=True, average marginal effects, needs the logistic loss")
+    return schedule
+
+
+def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
+    """Of the budget, in mu^2, before they are divided by their sum."""
+    robust = schedule.covariance == "robust"
+    return {
+        "norms": 0.01,
+        "gram": 0.12,
+        "table": 0.02,
+        "pilot": 0.08,
+        "rough": 0.07,
+        "hessian": 0.12,
+        "first": 0.15,
+        "residuals": 0.01 if robust or loss.classification else 0.02,
+        "squares": 0.15 if robust else 0.0,
+        "effects": 0.05 if schedule.effects else 0.0,
+        "second": 0.43,
+    }
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Noise multipliers that use up the budget; 0 for what is not released.
+
+    Attributes
+    ----------
+    final : tuple of float
+        Weights of the last two Newton steps, in proportion to the budget of their gradients.
+    """
+
+    norms: float
+    gram: float
+    table: float
+    pilot: float
+    rough: float
+    hessian: float
+    first: float
+    residuals: float
+    squares: float
+    effects: float
+    second: float
+    final: tuple[float, float]
+
+    @classmethod
+    def of(cls, fit: Fit, schedule: NoisyNewtonSchedule) -> _Noise:
+        """Before the charge, on a budget of its own."""
+        whole, budget = fit.budget(), fit.budget()
+        shares = _shares(schedule, fit.objective.loss)
+        releases = {"gram": 2, "pilot": schedule.steps, "rough": 2, "effects": 2}
+        total, multipliers = sum(shares.values()), dict.fromkeys(shares, 0.0)
+        for name, share in shares.items():
+            if share > 0.0 and name != "second":
+                count = releases.get(name, 1)
+                multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
+                budget.spend(GaussianRelease(multipliers[name]), count=count)
+        multipliers["second"] = gaussian_noise_multiplier(budget.share(1), "gdp")
+        both = shares["first"] + shares["second"]
+        return cls(**multipliers, final=(shares["first"] / both, shares["second"] / both))
+
+    @property
+    def of_last_gradients(self) -> float:
+        """Multiplier of the weighted mean of the last two gradients."""
+        return math.hypot(self.final[0] * self.first, self.final[1] * self.second)
+
+
+def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> None:
+    """ValueError where sums cannot be formed, or noise leaves no interval, from public numbers alone.
+
+    Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
+    """
+    objective, d = fit.objective, fit.objective.dimension
+    objective.check_sums(gram=True)
+    images = WeightedImages(objective, LinearMap.rounding(np.eye(d)), math.sqrt(schedule.leverage * d))
+    check.clip_norm("the clip that the loss implies", images.gradient_bound)
+    images.check()
+    longest = max(noise.pilot, noise.rough, noise.first, noise.second) * fit.neighbors.sum_factor
+    gaussian_scale(longest * images.gradient_bound, images.gradient_grid)
+    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * images.length**2
+    lost = relative * math.sqrt(2.0 * d) / fit.n
+    if not lost * _MOST_LOST < 1.0:
+        raise ValueError(
+            f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
+            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has "
+            f"to be below 1/3. At least {math.ceil(fit.n * lost * _MOST_LOST):,} records are needed"
+        )
+
+
+_MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / MOST_UNCERTAIN
+
+# -- coordinates ---------------------------------------------------------------------------------------------
+
+
+def _whitened_images(fit: Fit, release: Releaser, noise: _Noise, leverage: float) -> WeightedImages:
+    """Coordinates from two noisy Gram matrices, the second of the rows that the first has whitened."""
+    objective, d = fit.objective, fit.objective.dimension
+    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # in which rows are about 1 long
+    matrix = unit * np.eye(d)
+    for length in (_typical_norm(fit, release, noise.norms, unit), math.sqrt(leverage * d)):
+        images = WeightedImages(objective, LinearMap.rounding(matrix), length)
+        gram = _Spectrum.released(release, images.gram_sum(), noise.gram, fit.n)
+        matrix = (gram.vectors / np.sqrt(gram.floored())).T @ images.matrix
+    images = WeightedImages(objective, LinearMap.rounding(matrix), length)
+    matrix = _rare_axes(release, images, noise.table)[:, np.newaxis] * images.matrix
+    return WeightedImages(objective, LinearMap.rounding(matrix), length)
+
+
+def _typical_norm(fit: Fit, release: Releaser, multiplier: float, unit: float) -> float:
+    """A norm that a twentieth of the rows exceed or nearly reach, as far as a noisy histogram tells."""
+    objective = fit.objective
+    bound = unit * objective.row_norm
+    counts = objective.norm_counts(_NORM_BINS, RowScaling(np.full(objective.dimension, unit), bound))
+    noise = multiplier * counts.sensitivity(fit.neighbors)
+    reach = release.gaussian_sum(counts, multiplier).cumsum()
+    reached = reach > max(0.05 * fit.n, 3.0 * noise * math.sqrt(_NORM_BINS))
+    return bound * 2.0 ** (-0.5 * float(reached.argmax()))
+
+
+def _rare_axes(release: Releaser, images: WeightedImages, multiplier: float) -> Array:
+    """Factors below 1 for the axes along which rows are much longer than they may be at full weight.
+
+    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells of it.
+    """
+    table = images.leverage_table(_TABLE_BINS)
+    noise = multiplier * table.sensitivity(release.neighbors)
+    found = release.gaussian_sum(table, multiplier) > 4.5 * noise
+    highest = _TABLE_BINS - found[::-1].argmax(axis=0)
+    return np.where(found.any(axis=0), 2.0 ** -highest.astype(np.float64), 1.0)
+
+
+_NORM_BINS = 16  # half octaves
+_TABLE_BINS = 6  # octaves
+
+# -- noisy sums ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    """Eigenvalues and vectors of a symmetric matrix that was released as a mean over the records.
+
+    Attributes
+    ----------
+    deviation : float
+        Standard deviation of the noise on the diagonal; beside it ``1 / sqrt(2)`` of that.
+    least : float
+        A relative limit of arithmetic: eigenvalues below are not known even without noise.
+    """
+
+    values: Array
+    vectors: Array
+    deviation: float
+    least: float
+
+    @classmethod
+    def released(cls, release: Releaser, private: Bounded, multiplier: float, n: int) -> _Spectrum:
+        """Of a triangle of second moments."""
+        bound = private.sensitivity(release.neighbors) / (DIAGONAL * n)
+        matrix = symmetric_matrix(release.gaussian_sum(private, multiplier)) / n
+        values, vectors = np.linalg.eigh(matrix)
+        return cls(values, vectors, multiplier * bound, max(1e-6 * values[-1], 1e-9 * n * bound))
+
+    @property
+    def noise(self) -> float:
+        """Spectral norm of the noise, about."""
+        return max(self.deviation * math.sqrt(2.0 * len(self.values)), self.least)
+
+    def floored(self, floor: float = 0.5) -> Array:
+        """Eigenvalues of at least that part of the noise."""
+        return np.maximum(self.values, floor * self.noise)
+
+    def solve(self, vector: Array, floor: float = 0.5) -> Array:
+        """The inverse, with eigenvalues floored, times a vector."""
+        return self.through(1.0 / self.floored(floor)) @ vector
+
+    def through(self, values: Array) -> Array:
+        """The matrix with other eigenvalues."""
+        return np.asarray((self.vectors * values) @ self.vectors.T)
+
+    def noise_times(self, vector: Array) -> Array:
+        """Covariance of the noise times a vector."""
+        outer = np.outer(vector, vector) + np.vdot(vector, vector) * np.eye(len(vector))
+        return np.asarray(0.5 * self.deviation**2 * outer)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Noisy means over the records, in whitened coordinates ``theta`` of ``w = A^T theta``."""
+
+    fit: Fit
+    release: Releaser
+    images: WeightedImages
+
+    def weights(self, theta: Array) -> Array:
+        return self.images.matrix.T @ theta
+
+    def gradient(self, theta: Array, multiplier: float) -> Array:
+        w = self.weights(theta)
+        gradient = self.release.gaussian_sum(self.images.gradient_sum(w), multiplier) / self.fit.n
+        self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
+        return gradient
+
+    def hessian(self, theta: Array, multiplier: float) -> _Spectrum:
+        return self._spectrum(self.images.hessian_sum(self.weights(theta)), multiplier)
+
+    def squares(self, theta: Array, multiplier: float) -> _Spectrum:
+        return self._spectrum(self.images.squares_sum(self.weights(theta)), multiplier)
+
+    def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
+        private = self.images.residual_sums(self.weights(theta), *which)
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+
+    def _spectrum(self, private: Bounded, multiplier: float) -> _Spectrum:
+        return _Spectrum.released(self.release, private, multiplier, self.fit.n)
+
+
+# -- covariance ----------------------------------------------------------------------------------------------
+
+
+def _spread_of_gradients(
+    sums: _Sums, theta: Array, hessian: _Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
+) -> tuple[Array, float]:
+    """Covariance of a record's weighted gradient, and the share of the records that weigh less than 1."""
+    if schedule.covariance == "robust":
+        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
+        squares = sums.squares(theta, noise.squares)
+        return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
+    matrix = hessian.through(hessian.floored())
+    if sums.fit.objective.loss.classification:
+        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
+        return matrix, float(down_weighted)
+    down_weighted, squares, curvatures = sums.residuals(theta, noise.residuals, 0, 1, 2)
+    least = 1.0 / sums.fit.n
+    factor = sums.images.slope**2 * max(squares, least) / max(curvatures, least)
+    return factor * matrix, float(down_weighted)
+
+
+@dataclass(frozen=True)
+class _Covariance:
+    """Of whitened coordinates: ``H^-1 (sampling + noise) H^-1``.
+
+    Attributes
+    ----------
+    hessian : _Spectrum
+    sampling, noise : ndarray
+        Covariances of the mean gradient.
+    to_weights : ndarray
+        The matrix that makes weights of whitened coordinates.
+    """
+
+    hessian: _Spectrum
+    sampling: Array
+    noise: Array
+    to_weights: Array
+
+    def through(self, matrix: Array) -> tuple[Array, Array, Array]:
+        """Covariances of ``matrix theta``: whole; without noise; and if the Hessian is as small as may be."""
+        inverse = matrix @ self.hessian.through(1.0 / self.hessian.floored())
+        least = np.maximum(self.hessian.values - self.hessian.noise, 1e-9 * self.hessian.noise)
+        cautious = matrix @ self.hessian.through(1.0 / least)
+        both = self.sampling + self.noise
+        return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
+
+
+def _marginal_effects(sums: _Sums, theta: Array, covariance: _Covariance, multiplier: float) -> Estimates:
+    """Average marginal effects ``w_j mean(loss''(p))`` of the columns, by the delta method."""
+    n, n_columns, images = sums.fit.n, sums.fit.objective.n_columns, sums.images
+    (share,) = sums.residuals(theta, multiplier, 2)
+    mean = images.curvature * share
+    third = sums.release.gaussian_sum(images.third_sum(sums.weights(theta)), multiplier) / n
+    w = sums.weights(theta)[:n_columns]
+    jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
+    whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
+    of_mean = w**2 * _CURVATURE_VARIANCE / n
+    of_noise = w**2 * (multiplier * images.curvature / n) ** 2
+    return Estimates.judged(
+        w * mean, whole + of_mean + of_noise, cautious + of_mean + of_noise, sampling + of_mean
+    )
+
+
+_CURVATURE_VARIANCE = 1.0 / 64.0  # of q (1 - q), which lies between 0 and 1/4: at most
