@@ -115,6 +115,7 @@ struct pass {
 
     /* Rows seen through `matrix`, see below. */
     int64_t image_factor; /* enum image_factor */
+    int64_t n_images;     /* coordinates of an image, at most n_out */
     double image_unit, image_bound;
 
     int with_loss, precise;
@@ -225,7 +226,7 @@ struct dense_rows {
  * only
  *
  * Before rounding U_i is no longer than image_bound (1 + 2^-49 + (n_columns + 16) 2^-52). n_out is
- * n_columns + intercept, rounded up to a multiple of 16.
+ * n_images rounded up to a multiple of 16, and columns beyond n_images are 0.
  *
  * image_sum: out[j] += sum over rows of U_ij. image_bound <= 2^40.
  *

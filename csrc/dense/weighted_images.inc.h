@@ -117,13 +117,13 @@ static void NAME(fill_images)(const struct dense_rows *rows, int64_t first, int6
     }
 }
 
-/* The workspace of second moments, and the panel of images after it. */
+/* The panel of rows, and after it that of images; tiles may follow. */
 static double *NAME(open_images)(const struct dense_rows *rows, const struct pass *pass,
                                  void *workspace, const struct NAME(layout) * layout,
                                  struct NAME(scratch) * scratch, struct images *images) {
     const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
     double *panel = NAME(open_panel)(rows, pass, units, workspace, layout, scratch);
-    images->panel = (double *)((char *)workspace + gram_workspace_bytes(rows, pass));
+    images->panel = panel + (units + 1) * PANEL_UNIT;
     memset(images->panel, 0,
            (size_t)((pass->n_out / PANEL_LANES + 1) * PANEL_UNIT) * sizeof *images->panel);
     return panel;
@@ -132,7 +132,7 @@ static double *NAME(open_images)(const struct dense_rows *rows, const struct pas
 static void NAME(image_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
                             const struct pass *pass, void *out, void *workspace) {
     int64_t *sum_out = out;
-    const int64_t width = rows->n_columns + rows->intercept;
+    const int64_t width = pass->n_images;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
     struct images images;
@@ -151,12 +151,12 @@ static void NAME(image_sum)(const struct dense_rows *rows, int64_t begin, int64_
 
 static void NAME(image_gram)(const struct dense_rows *rows, int64_t begin, int64_t end,
                              const struct pass *pass, void *out, void *workspace) {
-    const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width);
+    const int64_t width = pass->n_images, units = panel_units(width);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
     struct images images;
     double *panel = NAME(open_images)(rows, pass, workspace, &layout, &scratch, &images);
-    uint64_t *tiles = (uint64_t *)(panel + (panel_units(width + 1) + 1) * PANEL_UNIT);
+    uint64_t *tiles = (uint64_t *)(images.panel + (pass->n_out / PANEL_LANES + 1) * PANEL_UNIT);
     memset(tiles, 0, tiles_bytes(units));
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
         NAME(fill_images)(rows, first, end, pass, &layout, &scratch, panel, &images);
@@ -168,7 +168,7 @@ static void NAME(image_gram)(const struct dense_rows *rows, int64_t begin, int64
 static void NAME(image_table)(const struct dense_rows *rows, int64_t begin, int64_t end,
                               const struct pass *pass, void *out, void *workspace) {
     int64_t *counts = out;
-    const int64_t width = rows->n_columns + rows->intercept;
+    const int64_t width = pass->n_images;
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
     struct images images;

@@ -105,10 +105,13 @@ static int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct 
            (units + 1) * (PANEL_UNIT + units * PANEL_LANES * PANEL_LANES) * (int64_t)sizeof(double);
 }
 
-/* After that a panel of images. */
+/* The same for panels of rows and of their images, and the tiles of these. */
 static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
-    return gram_workspace_bytes(rows, pass) +
-           (pass->n_out / PANEL_LANES + 1) * PANEL_UNIT * (int64_t)sizeof(double);
+    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
+    const int64_t image_units = pass->n_out / PANEL_LANES;
+    return whole_units(workspace_bytes(rows, pass)) +
+           (units + image_units + 2) * PANEL_UNIT * (int64_t)sizeof(double) +
+           (int64_t)tiles_bytes(image_units);
 }
 
 /* After the workspace of the other kernels a block of rows, weights and sums of every model. */

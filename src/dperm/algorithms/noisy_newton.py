@@ -11,6 +11,8 @@ the minimiser up to terms that are known: the noise of both is public, and so is
 from __future__ import annotations
 
 import math
+import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +43,18 @@ def _leverage(name: str, value: object) -> float:
     return number
 
 
+def _columns(name: str, value: object) -> tuple[int, ...]:
+    expected = f"{name} must be a list of different numbers of columns, got {value!r}"
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
+        raise ValueError(expected)
+    if not all(isinstance(each, numbers.Integral) and each >= 0 for each in value):
+        raise ValueError(expected)
+    columns = tuple(sorted(int(each) for each in value))
+    if len(set(columns)) < len(columns):
+        raise ValueError(expected)
+    return columns
+
+
 class NoisyNewtonSchedule(Schedule):
     """Public settings of a run.
 
@@ -56,6 +70,9 @@ class NoisyNewtonSchedule(Schedule):
         of the weighted records: by default 1.5 with standard errors by the model, and 3 with robust ones.
     steps : int
         Gradient steps to where Newton's method starts.
+    omit : sequence of int
+        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept, to which the
+        weights of the others are then differences. With all levels only differences are determined.
     effects : bool
         Whether average marginal effects are released, too; logistic loss only.
     """
@@ -63,6 +80,7 @@ class NoisyNewtonSchedule(Schedule):
     covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
     leverage: Setting[float] = Setting(_leverage)
     steps: Setting[int] = Setting(check.step_count)
+    omit: Setting[tuple[int, ...]] = Setting(_columns, ())
     effects: Setting[bool] = Setting(check.boolean, False)
 
 
@@ -133,11 +151,11 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
-    sums = _Sums(fit, release, _whitened_images(fit, release, noise, schedule.leverage))
+    sums = _Sums(fit, release, _whitened_images(fit, release, schedule, noise))
     smoothness = objective.loss.smoothness(1.0)
 
     # 2. gradient steps, the later half of which is averaged, and a rough Newton step
-    theta = np.zeros(objective.dimension)
+    theta = np.zeros(sums.images.dimension)
     path = []
     for _ in range(schedule.steps):
         theta = theta - sums.gradient(theta, noise.pilot) / smoothness
@@ -198,6 +216,10 @@ def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
         raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
     default = noisy_newton_schedule(fit.problem, given.covariance)
     schedule = replace(given, covariance=default.covariance).completed(default)
+    if schedule.omit and schedule.omit[-1] >= objective.n_columns:
+        raise ValueError(f"omit must hold numbers of the {objective.n_columns} columns, got {schedule.omit}")
+    if len(schedule.omit) == objective.dimension:
+        raise ValueError("omit must leave a column, or an intercept")
     if schedule.effects and not objective.loss.classification:
         raise ValueError("effects=True, average marginal effects, needs the logistic loss")
     return schedule
@@ -271,9 +293,10 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
 
     Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
     """
-    objective, d = fit.objective, fit.objective.dimension
+    objective, kept = fit.objective, _kept(fit, schedule)
     objective.check_sums(gram=True)
-    images = WeightedImages(objective, LinearMap.rounding(np.eye(d)), math.sqrt(schedule.leverage * d))
+    d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
+    images = WeightedImages(objective, LinearMap.rounding(kept), length)
     check.clip_norm("the clip that the loss implies", images.gradient_bound)
     images.check()
     longest = max(noise.pilot, noise.rough, noise.first, noise.second) * fit.neighbors.sum_factor
@@ -288,18 +311,26 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
         )
 
 
+def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
+    """The matrix that leaves the omitted columns out."""
+    return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
+
+
 _MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / MOST_UNCERTAIN
 
 # -- coordinates ---------------------------------------------------------------------------------------------
 
 
-def _whitened_images(fit: Fit, release: Releaser, noise: _Noise, leverage: float) -> WeightedImages:
+def _whitened_images(
+    fit: Fit, release: Releaser, schedule: NoisyNewtonSchedule, noise: _Noise
+) -> WeightedImages:
     """Coordinates from two noisy Gram matrices, the second of the rows that the first has whitened."""
-    objective, d = fit.objective, fit.objective.dimension
+    objective = fit.objective
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # in which rows are about 1 long
-    matrix = unit * np.eye(d)
-    for length in (_typical_norm(fit, release, noise.norms, unit), math.sqrt(leverage * d)):
-        images = WeightedImages(objective, LinearMap.rounding(matrix), length)
+    matrix = unit * _kept(fit, schedule)
+    length = math.sqrt(schedule.leverage * len(matrix))
+    for bound in (_typical_norm(fit, release, noise.norms, unit), length):
+        images = WeightedImages(objective, LinearMap.rounding(matrix), bound)
         gram = _Spectrum.released(release, images.gram_sum(), noise.gram, fit.n)
         matrix = (gram.vectors / np.sqrt(gram.floored())).T @ images.matrix
     images = WeightedImages(objective, LinearMap.rounding(matrix), length)

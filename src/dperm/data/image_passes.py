@@ -25,16 +25,19 @@ class ImagePass(RowsCountedOnce):
         Of the rows before they are multiplied.
     matrix : ndarray
         Whole numbers, as for `ImageNorms`.
+    n_images : int
+        Columns of it that are no padding.
     image_unit : float
         One unit of the integer products, in units of the grid of the sums.
     clip : float
         Length from which images are weighted down, in the same units.
     """
 
-    makes_rows_dense = "rows seen through a square matrix"
+    makes_rows_dense = "rows seen through a matrix"
     inner_bound: float
     grid: float
     matrix: Array
+    n_images: int
     image_unit: float
     clip: float
 

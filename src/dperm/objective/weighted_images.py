@@ -45,21 +45,21 @@ class WeightedImages:
     objective : EmpiricalRisk
         Of a loss with one linear prediction, a bounded slope and a second derivative.
     linear_map : LinearMap
-        ``A``, square and public. Weights in the coordinates of the data are ``w = A^T theta``.
+        ``A``, public. Weights in the coordinates of the data are ``w = A^T theta``.
     length : float
         c, positive and public.
     """
 
     def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap, length: float) -> None:
-        d = objective.dimension
-        if linear_map.integers.shape != (d, d):
-            raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.integers.shape}")
+        self.dimension, n_rows = linear_map.integers.shape
+        if n_rows != objective.dimension:
+            raise ValueError(f"linear_map must have {objective.dimension} columns, got {n_rows}")
         self._objective, self._map, self.length = objective, linear_map, length
         loss = objective.loss
         self.slope, self.curvature = loss.lipschitz(1.0), loss.smoothness(1.0)
         self._grid = math.ldexp(1.0, math.frexp(objective.row_norm)[1] - 20)
-        self._columns = np.zeros((d, -(-d // 16) * 16))
-        self._columns[:, :d] = linear_map.integers.T
+        self._columns = np.zeros((n_rows, -(-self.dimension // 16) * 16))
+        self._columns[:, : self.dimension] = linear_map.integers.T
 
     @property
     def matrix(self) -> Array:
@@ -102,7 +102,7 @@ class WeightedImages:
         Returns
         -------
         Bounded
-            Shape ``(n_bins, dimension)``; a record adds numbers that sum to at most 1, in one row.
+            Shape ``(n_bins, dimension)`` of the images; a record adds numbers that sum to at most 1, in one row.
         """
         pass_ = ImageTable(*self._seen(1.0), n_bins)
         return _shares(self._objective._run(pass_), 1.0)
@@ -127,7 +127,7 @@ class WeightedImages:
 
     def _vector_bounds(self, bound: float) -> tuple[float, float]:
         grid = sum_grid(bound, self._objective.n_public, DOUBLE_BITS)
-        return grid, bound_before_rounding(bound, grid, self._objective.dimension) / grid
+        return grid, bound_before_rounding(bound, grid, self.dimension) / grid
 
     def _products(self, w: Array | None, factor: int, bound: float) -> Bounded:
         objective = self._objective
@@ -136,10 +136,10 @@ class WeightedImages:
         sums = ImageGram(*self._seen(grid), objective.loss.kernel, w, factor, inner / grid)
         return bounded_triangle(objective._run(sums), grid, bound)
 
-    def _seen(self, grid: float) -> tuple[float, float, Array, float, float]:
-        """Bound and grid of the rows, the matrix, and the unit and length of images in units of a grid."""
-        unit = self._grid * self._map.grid / grid
-        return 2.0 * self._objective.row_norm, self._grid, self._columns, unit, self.length / grid
+    def _seen(self, grid: float) -> tuple[float, float, Array, int, float, float]:
+        """What passes have in common, for sums on that grid."""
+        unit, bound = self._grid * self._map.grid / grid, 2.0 * self._objective.row_norm
+        return bound, self._grid, self._columns, self.dimension, unit, self.length / grid
 
 
 def _shares(integers: NDArray[np.int64], bound: float) -> Bounded:
