@@ -43,16 +43,15 @@ def _leverage(name: str, value: object) -> float:
     return number
 
 
-def _columns(name: str, value: object) -> tuple[int, ...]:
+def _columns(name: str, value: object) -> list[int]:
     expected = f"{name} must be a list of different numbers of columns, got {value!r}"
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         raise ValueError(expected)
     if not all(isinstance(each, numbers.Integral) and each >= 0 for each in value):
         raise ValueError(expected)
-    columns = tuple(sorted(int(each) for each in value))
-    if len(set(columns)) < len(columns):
+    if len(set(value)) < len(value):
         raise ValueError(expected)
-    return columns
+    return sorted(int(each) for each in value)
 
 
 class NoisyNewtonSchedule(Schedule):
@@ -80,7 +79,7 @@ class NoisyNewtonSchedule(Schedule):
     covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
     leverage: Setting[float] = Setting(_leverage)
     steps: Setting[int] = Setting(check.step_count)
-    omit: Setting[tuple[int, ...]] = Setting(_columns, ())
+    omit: Setting[list[int]] = Setting(_columns)
     effects: Setting[bool] = Setting(check.boolean, False)
 
 
@@ -100,6 +99,7 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
         covariance=covariance,
         leverage=1.5 if covariance == "model" else 3.0,
         steps=round(min(max(16.0, 2.0 * reach), 64.0)),
+        omit=[],
     )
 
 
@@ -186,9 +186,9 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     )
     if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
         warn_caller(
-            f"about {down_weighted:.1%} of the records have unusual rows and weigh less than 1: where the model "
-            "does not hold for all records alike, estimates are those of the weighted records. A larger "
-            f"leverage (here {schedule.leverage:g}) weighs more of them fully, for more noise",
+            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: where the "
+            "model does not hold for all records alike, estimates are those of the weighted records. A larger "
+            f"leverage (here {schedule.leverage:g}) gives more of them their full weight, for more noise",
             InferenceWarning,
         )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
@@ -488,10 +488,15 @@ class _Covariance:
     def through(self, matrix: Array) -> tuple[Array, Array, Array]:
         """Covariances of ``matrix theta``: whole; without noise; and if the Hessian is as small as may be."""
         inverse = matrix @ self.hessian.through(1.0 / self.hessian.floored())
-        least = np.maximum(self.hessian.values - self.hessian.noise, 1e-9 * self.hessian.noise)
+        least = np.maximum(self.hessian.values - self.hessian.noise, _LEAST_CURVATURE * self.hessian.noise)
         cautious = matrix @ self.hessian.through(1.0 / least)
         both = self.sampling + self.noise
         return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
+
+
+# So that a direction whose curvature is not known makes intervals be refused that lie in it for a quarter of
+# their variance, and not all that touch it: eigenvectors of noisy matrices touch each other.
+_LEAST_CURVATURE = 0.2
 
 
 def _marginal_effects(sums: _Sums, theta: Array, covariance: _Covariance, multiplier: float) -> Estimates:
