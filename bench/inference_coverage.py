@@ -3,10 +3,10 @@
     python bench/inference_coverage.py --runs 400
     python bench/inference_coverage.py --designs "rare level" "strong" --runs 100
 
-Each run draws new records, new weights and new noise. Coverage is of 95 % intervals that are not refused; the worst
-is that of the coefficient covered least often; width is the median over that of the exact data by the model's
-standard errors. The weights that are meant are those that the records are drawn with, or, where the model does
-not hold, those of the minimum over 2^20 further records.
+Each run draws new records, new weights and new noise. Coverage is of 95 % intervals that are not refused; the
+worst is that of the coefficient covered least often; width is the median over that of the exact data by the
+model's standard errors. The weights that are meant are those that the records are drawn with, or, where the
+model does not hold, those of the minimum over 2^20 further records.
 """
 
 from __future__ import annotations

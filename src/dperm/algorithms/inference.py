@@ -51,9 +51,7 @@ class Estimates:
         known = np.sqrt(cautious) < MOST_UNCERTAIN * np.sqrt(variance)
         with np.errstate(divide="ignore", invalid="ignore"):
             added = 1.0 - np.sqrt(np.minimum(sampling / variance, 1.0))
-        return cls(
-            value, np.where(known, np.sqrt(variance), math.nan), np.where(known, added, math.nan)
-        )
+        return cls(value, np.where(known, np.sqrt(variance), math.nan), np.where(known, added, math.nan))
 
     def conf_int(self, level: float = 0.95) -> Array:
         """Confidence intervals by the normal distribution, shape ``(len(value), 2)``; NaN where refused."""
@@ -145,7 +143,7 @@ class InferenceResult(FitResult):
         self,
         names: Sequence[str] | None = None,
         *,
-        contrasts: Mapping[str, ArrayLike] | None = None,
+        contrasts: Mapping[str, Array] | None = None,
         level: float = 0.95,
     ) -> str:
         """A table of the weights as text.
@@ -170,7 +168,9 @@ class InferenceResult(FitResult):
             parts.append(("average marginal effect", own, self.effects))
         width = max(20, *(len(name) for _, part, _ in parts for name in part))
         lines = [*self._heading(), "=" * (width + 70)]
-        edges = [f"{edge:.4g}]" if edge > 0.5 else f"[{edge:.4g}" for edge in (0.5 - level / 2, 0.5 + level / 2)]
+        edges = [
+            f"{edge:.4g}]" if edge > 0.5 else f"[{edge:.4g}" for edge in (0.5 - level / 2, 0.5 + level / 2)
+        ]
         for title, part, estimates in parts:
             lines.append(
                 f"{title:<{width}} {'estimate':>10} {'std err':>10} {'z':>9} {'P>|z|':>8} {edges[0]:>10} "
@@ -198,8 +198,5 @@ class InferenceResult(FitResult):
     def _notes(self) -> list[str]:
         notes = ["noise: the part of the interval's width that is due to the noise of the release."]
         if np.isnan(self.coefficients.standard_error).any():
-            notes.append(
-                "not determined: the noise does not let the curvature in this direction be known, or the data "
-                "do not determine it."
-            )
+            notes.append("not determined: by the data, or as far as the noise lets it be known.")
         return notes

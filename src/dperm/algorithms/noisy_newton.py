@@ -1,11 +1,12 @@
 """Newton's method on noisy sums, with a covariance that counts sampling and noise.
 
 Two ideas make private intervals nearly as narrow as those of the exact data. Rows are seen in coordinates
-that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There each
-*row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel, Ronchetti,
-Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient: the estimating
-equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy gradient is as good as
-the minimiser up to terms that are known: the noise of both is public, and so is what it does to the estimate.
+that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There
+each *row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel,
+Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient:
+the estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy
+gradient is as good as the minimiser up to terms that are known: the noise of both is public, and so is what
+it does to the estimate.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, Terms
+from dperm.algorithms.fit import Fit, Terms
 from dperm.algorithms.inference import Estimates, InferenceResult
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
@@ -28,7 +29,7 @@ from dperm.errors import InferenceWarning, warn_caller
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Array
+from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
 from dperm.objective.weighted_images import WeightedImages
@@ -47,7 +48,7 @@ def _columns(name: str, value: object) -> list[int]:
     expected = f"{name} must be a list of different numbers of columns, got {value!r}"
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         raise ValueError(expected)
-    if not all(isinstance(each, numbers.Integral) and each >= 0 for each in value):
+    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value):
         raise ValueError(expected)
     if len(set(value)) < len(value):
         raise ValueError(expected)
@@ -60,18 +61,18 @@ class NoisyNewtonSchedule(Schedule):
     Attributes
     ----------
     covariance : {"auto", "model", "robust"}
-        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not depend
-        on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the logistic
-        loss, the second for Huber's.
+        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not
+        depend on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the
+        logistic loss, the second for Huber's.
     leverage : float
         A row of the whitened squared length ``leverage * dimension`` or less weighs 1, a longer one less, in
-        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are those
-        of the weighted records: by default 1.5 with standard errors by the model, and 3 with robust ones.
+        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are
+        those of the weighted records: by default 1.5 with standard errors by the model, 3 with robust ones.
     steps : int
         Gradient steps to where Newton's method starts.
     omit : sequence of int
-        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept, to which the
-        weights of the others are then differences. With all levels only differences are determined.
+        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept. Those of
+        the others are differences to it. With all levels nothing but differences is determined.
     effects : bool
         Whether average marginal effects are released, too; logistic loss only.
     """
@@ -88,13 +89,13 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
 
     Notes
     -----
-    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of the
-    targets.
+    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of
+    the targets.
     """
     loss = problem.loss
     if covariance == "auto":
         covariance = "model" if loss.classification else "robust"
-    reach = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)  # type: ignore[attr-defined]
+    reach = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
     return NoisyNewtonSchedule(
         covariance=covariance,
         leverage=1.5 if covariance == "model" else 3.0,
@@ -132,8 +133,8 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     Warns
     -----
     InferenceWarning
-        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not hold,
-        estimates are those of the weighted records.
+        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not
+        hold, estimates are those of the weighted records.
 
     Notes
     -----
@@ -173,22 +174,23 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
 
     # 4. what sampling adds to it, and what noise does
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
-    of_gradients = noise.of_last_gradients * sums.images.gradient_bound * fit.neighbors.sum_factor / n
+    longest = objective.image_gradient_bounds(sums.images)[0] * fit.neighbors.sum_factor
+    of_gradients = noise.of_last_gradients * longest / n
     noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
     covariance = _Covariance(hessian, spread / n, noisy, sums.images.matrix.T)
     effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
 
     result = fit.result(
         sums.images.matrix.T @ theta,
-        "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians and "
-        "of gradients, of rows that weigh less the longer they are in coordinates whitened by these moments",
+        "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
+        "and of gradients, of rows that weigh less the longer they are in coordinates that these whiten",
         n_iter=schedule.steps + 3,
     )
     if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
         warn_caller(
             f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: where the "
-            "model does not hold for all records alike, estimates are those of the weighted records. A larger "
-            f"leverage (here {schedule.leverage:g}) gives more of them their full weight, for more noise",
+            "model does not hold for all records alike, estimates are those of the weighted records. A "
+            f"larger leverage (here {schedule.leverage:g}) gives more of them full weight, for more noise",
             InferenceWarning,
         )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
@@ -296,18 +298,19 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
     objective, kept = fit.objective, _kept(fit, schedule)
     objective.check_sums(gram=True)
     d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
-    images = WeightedImages(objective, LinearMap.rounding(kept), length)
-    check.clip_norm("the clip that the loss implies", images.gradient_bound)
-    images.check()
-    longest = max(noise.pilot, noise.rough, noise.first, noise.second) * fit.neighbors.sum_factor
-    gaussian_scale(longest * images.gradient_bound, images.gradient_grid)
-    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * images.length**2
+    images = WeightedImages(LinearMap.rounding(kept), length)
+    check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
+    objective.check_images(images)
+    bound, grid = objective.image_gradient_bounds(images)
+    largest = max(noise.pilot, noise.rough, noise.first, noise.second)
+    gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
+    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
     if not lost * _MOST_LOST < 1.0:
         raise ValueError(
             f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
-            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has "
-            f"to be below 1/3. At least {math.ceil(fit.n * lost * _MOST_LOST):,} records are needed"
+            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and "
+            f"has to be below 1/3. At least {math.ceil(fit.n * lost * _MOST_LOST):,} records are needed"
         )
 
 
@@ -330,12 +333,12 @@ def _whitened_images(
     matrix = unit * _kept(fit, schedule)
     length = math.sqrt(schedule.leverage * len(matrix))
     for bound in (_typical_norm(fit, release, noise.norms, unit), length):
-        images = WeightedImages(objective, LinearMap.rounding(matrix), bound)
-        gram = _Spectrum.released(release, images.gram_sum(), noise.gram, fit.n)
+        images = WeightedImages(LinearMap.rounding(matrix), bound)
+        gram = _Spectrum.released(release, objective.image_gram_sum(images), noise.gram, fit.n)
         matrix = (gram.vectors / np.sqrt(gram.floored())).T @ images.matrix
-    images = WeightedImages(objective, LinearMap.rounding(matrix), length)
-    matrix = _rare_axes(release, images, noise.table)[:, np.newaxis] * images.matrix
-    return WeightedImages(objective, LinearMap.rounding(matrix), length)
+    images = WeightedImages(LinearMap.rounding(matrix), length)
+    factors = _factors_of_rare_axes(release, objective.leverage_counts(images, _TABLE_BINS), noise.table)
+    return WeightedImages(LinearMap.rounding(factors[:, np.newaxis] * images.matrix), length)
 
 
 def _typical_norm(fit: Fit, release: Releaser, multiplier: float, unit: float) -> float:
@@ -346,15 +349,14 @@ def _typical_norm(fit: Fit, release: Releaser, multiplier: float, unit: float) -
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
     reached = reach > max(0.05 * fit.n, 3.0 * noise * math.sqrt(_NORM_BINS))
-    return bound * 2.0 ** (-0.5 * float(reached.argmax()))
+    return float(bound * 2.0 ** (-0.5 * reached.argmax()))
 
 
-def _rare_axes(release: Releaser, images: WeightedImages, multiplier: float) -> Array:
+def _factors_of_rare_axes(release: Releaser, table: Bounded, multiplier: float) -> Array:
     """Factors below 1 for the axes along which rows are much longer than they may be at full weight.
 
-    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells of it.
+    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells it.
     """
-    table = images.leverage_table(_TABLE_BINS)
     noise = multiplier * table.sensitivity(release.neighbors)
     found = release.gaussian_sum(table, multiplier) > 4.5 * noise
     highest = _TABLE_BINS - found[::-1].argmax(axis=0)
@@ -423,23 +425,34 @@ class _Sums:
     release: Releaser
     images: WeightedImages
 
+    @property
+    def objective(self) -> Objective:
+        return self.fit.objective
+
     def weights(self, theta: Array) -> Array:
         return self.images.matrix.T @ theta
 
     def gradient(self, theta: Array, multiplier: float) -> Array:
         w = self.weights(theta)
-        gradient = self.release.gaussian_sum(self.images.gradient_sum(w), multiplier) / self.fit.n
+        gradient = (
+            self.release.gaussian_sum(self.objective.image_gradient_sum(w, self.images), multiplier)
+            / self.fit.n
+        )
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
     def hessian(self, theta: Array, multiplier: float) -> _Spectrum:
-        return self._spectrum(self.images.hessian_sum(self.weights(theta)), multiplier)
+        return self._spectrum(self.objective.image_hessian_sum(self.weights(theta), self.images), multiplier)
 
     def squares(self, theta: Array, multiplier: float) -> _Spectrum:
-        return self._spectrum(self.images.squares_sum(self.weights(theta)), multiplier)
+        return self._spectrum(self.objective.image_squares_sum(self.weights(theta), self.images), multiplier)
+
+    def third(self, theta: Array, multiplier: float) -> Array:
+        private = self.objective.image_third_sum(self.weights(theta), self.images)
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
 
     def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
-        private = self.images.residual_sums(self.weights(theta), *which)
+        private = self.objective.residual_sums(self.weights(theta), self.images, which)
         return self.release.gaussian_sum(private, multiplier) / self.fit.n
 
     def _spectrum(self, private: Bounded, multiplier: float) -> _Spectrum:
@@ -458,12 +471,12 @@ def _spread_of_gradients(
         squares = sums.squares(theta, noise.squares)
         return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
     matrix = hessian.through(hessian.floored())
-    if sums.fit.objective.loss.classification:
+    if sums.objective.loss.classification:
         (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
         return matrix, float(down_weighted)
     down_weighted, squares, curvatures = sums.residuals(theta, noise.residuals, 0, 1, 2)
     least = 1.0 / sums.fit.n
-    factor = sums.images.slope**2 * max(squares, least) / max(curvatures, least)
+    factor = sums.objective.loss.lipschitz(1.0) ** 2 * max(squares, least) / max(curvatures, least)
     return factor * matrix, float(down_weighted)
 
 
@@ -501,15 +514,15 @@ _LEAST_CURVATURE = 0.2
 
 def _marginal_effects(sums: _Sums, theta: Array, covariance: _Covariance, multiplier: float) -> Estimates:
     """Average marginal effects ``w_j mean(loss''(p))`` of the columns, by the delta method."""
-    n, n_columns, images = sums.fit.n, sums.fit.objective.n_columns, sums.images
+    n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
     (share,) = sums.residuals(theta, multiplier, 2)
-    mean = images.curvature * share
-    third = sums.release.gaussian_sum(images.third_sum(sums.weights(theta)), multiplier) / n
+    mean = smoothness * share
+    third = sums.third(theta, multiplier)
     w = sums.weights(theta)[:n_columns]
     jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
     whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
     of_mean = w**2 * _CURVATURE_VARIANCE / n
-    of_noise = w**2 * (multiplier * images.curvature / n) ** 2
+    of_noise = w**2 * (multiplier * smoothness / n) ** 2
     return Estimates.judged(
         w * mean, whole + of_mean + of_noise, cautious + of_mean + of_noise, sampling + of_mean
     )
