@@ -295,8 +295,9 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
 
     Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
     """
-    objective, kept = fit.objective, _kept(fit, schedule)
+    objective = fit.objective
     objective.check_sums(gram=True)
+    kept = _kept(fit, schedule)
     d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
     images = WeightedImages(LinearMap.rounding(kept), length)
     check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
