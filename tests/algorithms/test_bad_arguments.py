@@ -253,9 +253,7 @@ def test_what_is_no_ledger_is_refused(name, ledger):
         small_fit(name, ledger=ledger)
 
 
-@pytest.mark.parametrize(
-    "name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"]
-)
+@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
 def test_a_matrix_that_no_memory_holds_is_refused_before_the_charge(name):
     ledger = Ledger(1.0, 1e-6)
     X, y = np.zeros((4, 100_000), dtype=np.float32), np.array([1.0, -1.0, 1.0, -1.0])

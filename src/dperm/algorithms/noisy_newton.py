@@ -393,7 +393,7 @@ class _Spectrum:
         bound = private.sensitivity(release.neighbors) / (DIAGONAL * n)
         matrix = symmetric_matrix(release.gaussian_sum(private, multiplier)) / n
         values, vectors = np.linalg.eigh(matrix)
-        return cls(values, vectors, multiplier * bound, max(1e-6 * values[-1], 1e-9 * n * bound))
+        return cls(values, vectors, multiplier * bound, max(1e-5 * values[-1], 1e-9 * n * bound))
 
     @property
     def noise(self) -> float:
