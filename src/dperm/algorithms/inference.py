@@ -58,26 +58,22 @@ class Estimates:
         reach = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
         return np.column_stack([self.value - reach, self.value + reach])
 
-    def __getitem__(self, which: slice) -> Estimates:
-        return Estimates(self.value[which], self.standard_error[which], self.noise_share[which])
-
     def rows(self, names: Sequence[str], level: float) -> list[str]:
         """A line of a table for each."""
-        width = max(20, *map(len, names))
-        lines = []
-        for name, value, error, (low, high), noise in zip(
-            names, self.value, self.standard_error, self.conf_int(level), self.noise_share, strict=True
-        ):
-            line = f"{name:<{width}} {value:>10.4g} "
-            if math.isnan(error):
-                lines.append(line + f"{'not determined':>10}")
-                continue
-            z = value / error
-            lines.append(
-                line + f"{error:>10.3g} {z:>9.3f} {2.0 * norm.sf(abs(z)):>8.3f} {low:>10.4g} {high:>10.4g} "
-                f"{noise:>6.0%}"
-            )
-        return lines
+        return [
+            self._row(name, k, *interval)
+            for k, (name, interval) in enumerate(zip(names, self.conf_int(level), strict=True))
+        ]
+
+    def _row(self, name: str, k: int, low: float, high: float) -> str:
+        value, error = self.value[k], self.standard_error[k]
+        if math.isnan(error):
+            return f"{name} {value:>10.4g} {'left out' if value == 0.0 else 'not determined':>20}"
+        z = value / error
+        return (
+            f"{name} {value:>10.4g} {error:>10.3g} {z:>9.3f} {2.0 * norm.sf(abs(z)):>8.3f} {low:>10.4g} "
+            f"{high:>10.4g} {self.noise_share[k]:>6.0%}"
+        )
 
 
 @dataclass(frozen=True)
@@ -162,23 +158,18 @@ class InferenceResult(FitResult):
             raise ValueError(f"names must name {len(self.coef)} weights, got {len(names)}")
         parts = [("coefficient", names, self.coefficients)]
         if contrasts:
-            parts.append(("difference", list(contrasts), self.contrasts(list(contrasts.values()))))
+            combined = self.contrasts(np.array(list(contrasts.values())))
+            parts.append(("difference", list(contrasts), combined))
         if self.effects is not None:
-            own = names[: len(self.effects.value)]
-            parts.append(("average marginal effect", own, self.effects))
-        width = max(20, *(len(name) for _, part, _ in parts for name in part))
-        lines = [*self._heading(), "=" * (width + 70)]
-        edges = [
-            f"{edge:.4g}]" if edge > 0.5 else f"[{edge:.4g}" for edge in (0.5 - level / 2, 0.5 + level / 2)
-        ]
-        for title, part, estimates in parts:
-            lines.append(
-                f"{title:<{width}} {'estimate':>10} {'std err':>10} {'z':>9} {'P>|z|':>8} {edges[0]:>10} "
-                f"{edges[1]:>10} {'noise':>6}"
-            )
-            lines.append("-" * (width + 70))
-            lines += estimates.rows([f"{name:<{width}}" for name in part], level)
-            lines.append("=" * (width + 70))
+            parts.append(("average marginal effect", names[: len(self.effects.value)], self.effects))
+        width = max(25, *(len(name) for _, own, _ in parts for name in own))
+        low, high = f"[{0.5 - level / 2:.4g}", f"{0.5 + level / 2:.4g}]"
+        head = f"{'estimate':>10} {'std err':>10} {'z':>9} {'P>|z|':>8} {low:>10} {high:>10} {'noise':>6}"
+        rule = width + 1 + len(head)
+        lines = [*self._heading(), "=" * rule]
+        for title, own, estimates in parts:
+            lines += [f"{title:<{width}} {head}", "-" * rule]
+            lines += [*estimates.rows([f"{name:<{width}}" for name in own], level), "=" * rule]
         return "\n".join(lines + self._notes())
 
     def _names(self) -> list[str]:

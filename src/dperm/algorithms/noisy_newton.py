@@ -23,15 +23,15 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, Terms
 from dperm.algorithms.inference import Estimates, InferenceResult
+from dperm.algorithms.noisy_spectrum import Covariance, Spectrum
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.whitened_images import whitened_images
 from dperm.errors import InferenceWarning, warn_caller
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
-from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
 from dperm.objective.weighted_images import WeightedImages
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
@@ -80,7 +80,7 @@ class NoisyNewtonSchedule(Schedule):
     covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
     leverage: Setting[float] = Setting(_leverage)
     steps: Setting[int] = Setting(check.step_count)
-    omit: Setting[list[int]] = Setting(_columns)
+    omit: Setting[Sequence[int]] = Setting(_columns)
     effects: Setting[bool] = Setting(check.boolean, False)
 
 
@@ -152,11 +152,13 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
-    sums = _Sums(fit, release, _whitened_images(fit, release, schedule, noise))
+    first = {"norms": noise.norms, "gram": noise.gram, "table": noise.table}
+    images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
+    sums = _Sums(fit, release, images)
     smoothness = objective.loss.smoothness(1.0)
 
     # 2. gradient steps, the later half of which is averaged, and a rough Newton step
-    theta = np.zeros(sums.images.dimension)
+    theta = np.zeros(images.dimension)
     path = []
     for _ in range(schedule.steps):
         theta = theta - sums.gradient(theta, noise.pilot) / smoothness
@@ -174,14 +176,14 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
 
     # 4. what sampling adds to it, and what noise does
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
-    longest = objective.image_gradient_bounds(sums.images)[0] * fit.neighbors.sum_factor
+    longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
     of_gradients = noise.of_last_gradients * longest / n
     noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
-    covariance = _Covariance(hessian, spread / n, noisy, sums.images.matrix.T)
+    covariance = Covariance(hessian, spread / n, noisy, images.matrix.T)
     effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
 
     result = fit.result(
-        sums.images.matrix.T @ theta,
+        images.matrix.T @ theta,
         "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
         "and of gradients, of rows that weigh less the longer they are in coordinates that these whiten",
         n_iter=schedule.steps + 3,
@@ -311,7 +313,8 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
         raise ValueError(
             f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
             f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and "
-            f"has to be below 1/3. At least {math.ceil(fit.n * lost * _MOST_LOST):,} records are needed"
+            f"has to be below 1/3. It takes {math.ceil(fit.n * lost * _MOST_LOST):,} records at least, fewer "
+            "columns, or a larger epsilon"
         )
 
 
@@ -321,101 +324,6 @@ def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
 
 
 _MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / MOST_UNCERTAIN
-
-# -- coordinates ---------------------------------------------------------------------------------------------
-
-
-def _whitened_images(
-    fit: Fit, release: Releaser, schedule: NoisyNewtonSchedule, noise: _Noise
-) -> WeightedImages:
-    """Coordinates from two noisy Gram matrices, the second of the rows that the first has whitened."""
-    objective = fit.objective
-    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # in which rows are about 1 long
-    matrix = unit * _kept(fit, schedule)
-    length = math.sqrt(schedule.leverage * len(matrix))
-    for bound in (_typical_norm(fit, release, noise.norms, unit), length):
-        images = WeightedImages(LinearMap.rounding(matrix), bound)
-        gram = _Spectrum.released(release, objective.image_gram_sum(images), noise.gram, fit.n)
-        matrix = (gram.vectors / np.sqrt(gram.floored())).T @ images.matrix
-    images = WeightedImages(LinearMap.rounding(matrix), length)
-    factors = _factors_of_rare_axes(release, objective.leverage_counts(images, _TABLE_BINS), noise.table)
-    return WeightedImages(LinearMap.rounding(factors[:, np.newaxis] * images.matrix), length)
-
-
-def _typical_norm(fit: Fit, release: Releaser, multiplier: float, unit: float) -> float:
-    """A norm that a twentieth of the rows exceed or nearly reach, as far as a noisy histogram tells."""
-    objective = fit.objective
-    bound = unit * objective.row_norm
-    counts = objective.norm_counts(_NORM_BINS, RowScaling(np.full(objective.dimension, unit), bound))
-    noise = multiplier * counts.sensitivity(fit.neighbors)
-    reach = release.gaussian_sum(counts, multiplier).cumsum()
-    reached = reach > max(0.05 * fit.n, 3.0 * noise * math.sqrt(_NORM_BINS))
-    return float(bound * 2.0 ** (-0.5 * reached.argmax()))
-
-
-def _factors_of_rare_axes(release: Releaser, table: Bounded, multiplier: float) -> Array:
-    """Factors below 1 for the axes along which rows are much longer than they may be at full weight.
-
-    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells it.
-    """
-    noise = multiplier * table.sensitivity(release.neighbors)
-    found = release.gaussian_sum(table, multiplier) > 4.5 * noise
-    highest = _TABLE_BINS - found[::-1].argmax(axis=0)
-    return np.where(found.any(axis=0), 2.0 ** -highest.astype(np.float64), 1.0)
-
-
-_NORM_BINS = 16  # half octaves
-_TABLE_BINS = 6  # octaves
-
-# -- noisy sums ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Spectrum:
-    """Eigenvalues and vectors of a symmetric matrix that was released as a mean over the records.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation of the noise on the diagonal; beside it ``1 / sqrt(2)`` of that.
-    least : float
-        A relative limit of arithmetic: eigenvalues below are not known even without noise.
-    """
-
-    values: Array
-    vectors: Array
-    deviation: float
-    least: float
-
-    @classmethod
-    def released(cls, release: Releaser, private: Bounded, multiplier: float, n: int) -> _Spectrum:
-        """Of a triangle of second moments."""
-        bound = private.sensitivity(release.neighbors) / (DIAGONAL * n)
-        matrix = symmetric_matrix(release.gaussian_sum(private, multiplier)) / n
-        values, vectors = np.linalg.eigh(matrix)
-        return cls(values, vectors, multiplier * bound, max(1e-5 * values[-1], 1e-9 * n * bound))
-
-    @property
-    def noise(self) -> float:
-        """Spectral norm of the noise, about."""
-        return max(self.deviation * math.sqrt(2.0 * len(self.values)), self.least)
-
-    def floored(self, floor: float = 0.5) -> Array:
-        """Eigenvalues of at least that part of the noise."""
-        return np.maximum(self.values, floor * self.noise)
-
-    def solve(self, vector: Array, floor: float = 0.5) -> Array:
-        """The inverse, with eigenvalues floored, times a vector."""
-        return self.through(1.0 / self.floored(floor)) @ vector
-
-    def through(self, values: Array) -> Array:
-        """The matrix with other eigenvalues."""
-        return np.asarray((self.vectors * values) @ self.vectors.T)
-
-    def noise_times(self, vector: Array) -> Array:
-        """Covariance of the noise times a vector."""
-        outer = np.outer(vector, vector) + np.vdot(vector, vector) * np.eye(len(vector))
-        return np.asarray(0.5 * self.deviation**2 * outer)
 
 
 @dataclass(frozen=True)
@@ -442,10 +350,10 @@ class _Sums:
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
-    def hessian(self, theta: Array, multiplier: float) -> _Spectrum:
+    def hessian(self, theta: Array, multiplier: float) -> Spectrum:
         return self._spectrum(self.objective.image_hessian_sum(self.weights(theta), self.images), multiplier)
 
-    def squares(self, theta: Array, multiplier: float) -> _Spectrum:
+    def squares(self, theta: Array, multiplier: float) -> Spectrum:
         return self._spectrum(self.objective.image_squares_sum(self.weights(theta), self.images), multiplier)
 
     def third(self, theta: Array, multiplier: float) -> Array:
@@ -456,15 +364,12 @@ class _Sums:
         private = self.objective.residual_sums(self.weights(theta), self.images, which)
         return self.release.gaussian_sum(private, multiplier) / self.fit.n
 
-    def _spectrum(self, private: Bounded, multiplier: float) -> _Spectrum:
-        return _Spectrum.released(self.release, private, multiplier, self.fit.n)
-
-
-# -- covariance ----------------------------------------------------------------------------------------------
+    def _spectrum(self, private: Bounded, multiplier: float) -> Spectrum:
+        return Spectrum.released(self.release, private, multiplier, self.fit.n)
 
 
 def _spread_of_gradients(
-    sums: _Sums, theta: Array, hessian: _Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
+    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
 ) -> tuple[Array, float]:
     """Covariance of a record's weighted gradient, and the share of the records that weigh less than 1."""
     if schedule.covariance == "robust":
@@ -481,39 +386,7 @@ def _spread_of_gradients(
     return factor * matrix, float(down_weighted)
 
 
-@dataclass(frozen=True)
-class _Covariance:
-    """Of whitened coordinates: ``H^-1 (sampling + noise) H^-1``.
-
-    Attributes
-    ----------
-    hessian : _Spectrum
-    sampling, noise : ndarray
-        Covariances of the mean gradient.
-    to_weights : ndarray
-        The matrix that makes weights of whitened coordinates.
-    """
-
-    hessian: _Spectrum
-    sampling: Array
-    noise: Array
-    to_weights: Array
-
-    def through(self, matrix: Array) -> tuple[Array, Array, Array]:
-        """Covariances of ``matrix theta``: whole; without noise; and if the Hessian is as small as may be."""
-        inverse = matrix @ self.hessian.through(1.0 / self.hessian.floored())
-        least = np.maximum(self.hessian.values - self.hessian.noise, _LEAST_CURVATURE * self.hessian.noise)
-        cautious = matrix @ self.hessian.through(1.0 / least)
-        both = self.sampling + self.noise
-        return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
-
-
-# So that a direction whose curvature is not known makes intervals be refused that lie in it for a quarter of
-# their variance, and not all that touch it: eigenvectors of noisy matrices touch each other.
-_LEAST_CURVATURE = 0.2
-
-
-def _marginal_effects(sums: _Sums, theta: Array, covariance: _Covariance, multiplier: float) -> Estimates:
+def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multiplier: float) -> Estimates:
     """Average marginal effects ``w_j mean(loss''(p))`` of the columns, by the delta method."""
     n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
     (share,) = sums.residuals(theta, multiplier, 2)
