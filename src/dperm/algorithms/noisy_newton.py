@@ -108,7 +108,7 @@ class NoisyNewtonArguments(NoisyNewtonSchedule, Terms):
     """Arguments of :func:`noisy_newton`."""
 
 
-@algorithm(NoisyNewtonArguments, losses=("logistic", "huber"), whole_rows=True)
+@algorithm(NoisyNewtonArguments, losses=("logistic", "huber"), no_ridge=True, whole_rows=True)
 def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     """Minimise by Newton steps on noisy sums, with standard errors and confidence intervals.
 
@@ -214,8 +214,6 @@ _MANY_ROWS = 0.03
 def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
     """Completed; ValueError for what this algorithm is not for."""
     objective = fit.objective
-    if objective.l2 > 0.0:
-        raise ValueError("noisy_newton needs l2 = 0: a ridge term moves what intervals are meant to cover")
     if fit.delta == 0.0:
         raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
     default = noisy_newton_schedule(fit.problem, given.covariance)
