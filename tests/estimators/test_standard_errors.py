@@ -98,7 +98,7 @@ def test_other_solvers_have_no_intervals(frame):
     for ask in (model.conf_int, model.summary):
         with pytest.raises(AttributeError, match="solver='noisy_newton'"):
             ask()
-    assert not hasattr(model, "inference_")
+    assert model.inference_ is None
 
 
 def test_given_levels_are_left_out_in_their_place(frame):

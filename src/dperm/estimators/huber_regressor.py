@@ -40,8 +40,8 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     coef_ : (n_features,) ndarray
     intercept_ : float
     $fitted
-    inference_ : InferenceResult
-        After a fit with ``solver="noisy_newton"``: see `conf_int` and `summary`.
+    inference_ : InferenceResult or None
+        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----

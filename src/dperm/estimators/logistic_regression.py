@@ -42,8 +42,8 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     intercept_ : (1,) or (n_classes,) ndarray
     classes_ : (n_classes,) ndarray
     $fitted
-    inference_ : InferenceResult
-        After a fit with ``solver="noisy_newton"``: see `conf_int` and `summary`.
+    inference_ : InferenceResult or None
+        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----

@@ -19,15 +19,15 @@ class WithStandardErrors:
 
     Attributes
     ----------
-    inference_ : InferenceResult
-        What the solver found; not there after a fit with another solver.
+    inference_ : InferenceResult or None
+        What the solver found; None after a fit with another solver.
     """
 
     solver: str
     schema: Schema | None
     fit_intercept: bool
     solver_options: Any
-    inference_: InferenceResult
+    inference_: InferenceResult | None
 
     def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
         """Confidence intervals of the weights, those of ``coef_`` and then that of ``intercept_``.
@@ -62,7 +62,7 @@ class WithStandardErrors:
 
     def _inference(self) -> InferenceResult:
         check_is_fitted(self)
-        if not hasattr(self, "inference_"):
+        if self.inference_ is None:
             raise AttributeError(
                 f"solver={self.solver!r} gives no standard errors: fit with solver='noisy_newton' for them"
             )
@@ -84,9 +84,7 @@ class WithStandardErrors:
         return {"omit": reference_levels(self.schema, self.fit_intercept), **(self.solver_options or {})}
 
     def _keep_inference(self, result: FitResult) -> None:
-        vars(self).pop("inference_", None)
-        if isinstance(result, InferenceResult):
-            self.inference_ = result
+        self.inference_ = result if isinstance(result, InferenceResult) else None
 
 
 def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
