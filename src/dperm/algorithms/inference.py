@@ -188,6 +188,9 @@ class InferenceResult(FitResult):
 
     def _notes(self) -> list[str]:
         notes = ["noise: the part of the interval's width that is due to the noise of the release."]
-        if np.isnan(self.coefficients.standard_error).any():
+        refused = np.isnan(self.coefficients.standard_error)
+        if (refused & (self.coef != 0.0)).any():
             notes.append("not determined: by the data, or as far as the noise lets it be known.")
+        if (refused & (self.coef == 0.0)).any():
+            notes.append("left out: the weight is 0, and those of other levels are differences to it.")
         return notes
