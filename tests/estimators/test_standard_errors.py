@@ -55,7 +55,7 @@ def test_levels_are_differences_to_the_first_of_their_factor(frame):
     lines = model.summary().splitlines()
     rows = [line.split()[0] for line in lines if line.split()[0] in names]
     assert rows == names
-    assert sum("left out" in line for line in lines) == 2
+    assert sum("left out" in line for line in lines) == 3  # and the note
     assert "scaled to [0, 1]" in lines[-1]
 
 
