@@ -3,6 +3,7 @@
     python bench/solver_choice.py --write               all of it into docs/decisions/solver-choice.md
     python bench/solver_choice.py --problems wine --repetitions 2     only prints
     python bench/solver_choice.py --problems adult --write            replaces these problems' tables
+    python bench/solver_choice.py --solvers privgene --write          adds or replaces these columns
     python bench/solver_choice.py --rule                when the rule has changed, and nothing else has
 
 ``--problems`` takes the beginnings of names in `solver_problems`. A score is the mean loss on held-out
@@ -18,7 +19,7 @@ import argparse
 import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,8 +98,10 @@ def constant_loss(loss: Loss, train: np.ndarray, test: np.ndarray) -> float:
     return score.value(algorithms.nonprivate(fit).coef)
 
 
-def measure(name: str, repetition: int) -> tuple[int, int, dict[tuple[Budget, str], float]]:
-    """Records, weights, and the score of each budget and solver on one split."""
+def measure(
+    name: str, repetition: int, solvers: Sequence[str] = ()
+) -> tuple[int, int, dict[tuple[Budget, str], float]]:
+    """Records, weights, and the score of each budget and solver (if any are named, of these) on one split."""
     problem = PROBLEMS[name]
     X, targets, row_norm = problem.data()
     y = targets if problem.loss.n_classes else targets.astype(X.dtype)
@@ -112,20 +115,27 @@ def measure(name: str, repetition: int) -> tuple[int, int, dict[tuple[Budget, st
     scores = {}
     for epsilon, delta in problem.budgets():
         for solver in valid_solvers(problem, train, delta):
-            coef = fitted(name, train, solver, epsilon, delta, repetition)
-            scores[(epsilon, delta), solver] = (test.value(coef) - best) / unit
+            if not solvers or solver in solvers:
+                coef = fitted(name, train, solver, epsilon, delta, repetition)
+                score = math.inf if coef is None else (test.value(coef) - best) / unit
+                scores[(epsilon, delta), solver] = score
     return train.n_public, train.dimension, scores
 
 
 def fitted(
     name: str, train: dperm.Objective, solver: str, epsilon: float, delta: float, repetition: int
-) -> np.ndarray:
-    """Weights of one run, from noise of its own."""
+) -> np.ndarray | None:
+    """Weights of one run, from noise of its own; None where there are too few records for intervals."""
     # As many steps as by default, with noise of the same distribution that is drawn faster.
     options = {"noise": "float", "rounds": 20 * train.n_public} if solver == "rrpsgd" else None
     seed = zlib.crc32(f"{name}, {solver}, {epsilon}, {delta}, {repetition}".encode())
     common = {"neighbors": NEIGHBORS, "calibration": "tight", "ledger": None, "random_state": seed}
-    return run_solver(solver, train, epsilon, delta, common=common, options=options, verbose=0).coef
+    try:
+        return run_solver(solver, train, epsilon, delta, common=common, options=options, verbose=0).coef
+    except ValueError as refused:
+        if "no interval" not in str(refused):
+            raise
+        return None
 
 
 def summary(name: str, runs: list[tuple[int, int, dict[tuple[Budget, str], float]]]) -> ProblemTable:
@@ -134,7 +144,8 @@ def summary(name: str, runs: list[tuple[int, int, dict[tuple[Budget, str], float
     table = ProblemTable(n, dimension, len(runs))
     for budget, solver in first:
         values = np.array([scores[budget, solver] for _, _, scores in runs])
-        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+        known = len(values) > 1 and np.isfinite(values).all()
+        error = values.std(ddof=1) / math.sqrt(len(values)) if known else 0.0
         table.scores.setdefault(budget, {})[solver] = Score(float(values.mean()), float(error))
     for budget in table.scores:
         table.chosen[budget] = automatic(PROBLEMS[name].loss, n, dimension, budget)
@@ -164,7 +175,7 @@ Written by `python bench/solver_choice.py --write`, which says what a score is; 
 `tests/test_solver_choice.py`. Scores are in thousandths (0: the optimum without privacy, 1000: a
 constant), mean ± standard error over random splits; n is the number of records trained on, d that of weights,
 the intercept included. Add-or-remove neighbours, default settings (`rrpsgd`: its default rounds, with
-`noise="float"`).
+`noise="float"`); >99999 where `noisy_newton`, which is for intervals, refuses so few records.
 """
 
 
@@ -224,6 +235,13 @@ def write(measured: Mapping[str, ProblemTable]) -> None:
     TABLE.write_text(text, encoding="utf-8")
 
 
+def with_columns(table: ProblemTable, measured: ProblemTable) -> ProblemTable:
+    """The table with what was measured of some solvers."""
+    for budget, scores in measured.scores.items():
+        table.scores[budget] |= scores
+    return table
+
+
 def _parts(text: str) -> list[tuple[str, str]]:
     return [(part.partition("\n")[0], f"\n## {part.rstrip()}\n") for part in text.split("\n## ")[1:]]
 
@@ -235,6 +253,7 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--problems", nargs="+", default=[""], help="beginnings of names")
+    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=[], help="these columns alone")
     parser.add_argument("--jobs", type=int, default=-1, help="processes; -1: one per core")
     parser.add_argument("--rule", action="store_true", help="measure nothing, renew the column auto")
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {TABLE.name}")
@@ -245,9 +264,11 @@ def main() -> None:
     names = [name for name in PROBLEMS if name.startswith(tuple(arguments.problems))]
     splits = range(arguments.repetitions)
     workers = Parallel(arguments.jobs, batch_size=1, return_as="generator")
-    results = workers(delayed(measure)(name, split) for name in names for split in splits)
+    results = workers(delayed(measure)(name, split, arguments.solvers) for name in names for split in splits)
     for name in names:
         table = summary(name, [next(results) for _ in splits])
+        if arguments.solvers:
+            table = with_columns(read_tables(TABLE.read_text(encoding="utf-8"))[name], table)
         print(markdown(name, table), flush=True)
         if arguments.write:
             write({name: table})

@@ -69,7 +69,11 @@ struct loss {
     PASS(norms_scaled)                                                                             \
     PASS(norms_through)                                                                            \
     PASS(norm_counts)                                                                              \
-    PASS(magnitude_counts)
+    PASS(magnitude_counts)                                                                         \
+    PASS(image_sum)                                                                                \
+    PASS(image_gram)                                                                               \
+    PASS(image_table)                                                                              \
+    PASS(residual_sums)
 
 enum pass_kind {
 #define PASS(name) PASS_##name,
@@ -77,6 +81,9 @@ enum pass_kind {
 #undef PASS
         N_PASSES
 };
+
+/* What multiplies the weighted image of a row: a derivative of its loss, of that order. */
+enum image_factor { IMAGE_PLAIN = 0, IMAGE_SLOPE = 1, IMAGE_CURVATURE = 2, IMAGE_THIRD = 3 };
 
 /* A pass: what each record contributes, and on which grid. Every pass reads some of the arguments;
  * passes/pass_arguments.c knows them by name. */
@@ -106,6 +113,11 @@ struct pass {
     int64_t n_out;
     const double *column_scales; /* n_columns + intercept; or NULL */
     int64_t n_bins;
+
+    /* Rows seen through `matrix`, see below. */
+    int64_t image_factor; /* enum image_factor */
+    int64_t n_images;     /* coordinates of an image, at most n_out */
+    double image_unit, image_bound;
 
     int with_loss, precise;
 };
@@ -207,6 +219,30 @@ struct dense_rows {
  * scaled with the row, has a magnitude in inner_clip (4^-(k + 1), 4^-k]; m_i is the number of such
  * entries of the row. The first of n_bins bins takes larger ones, too, and smaller ones are in
  * none.
+ *
+ * Images: u_i = image_unit matrix^T V_i, for V_i without w as norms_through sees it, is row i seen
+ * through a public matrix, in units of the grid of what is summed. Its weight is
+ * omega_i = min(1, clip^2 / ||u_i||^2). U_i = round(f_i u_i), where f_i, at most image_bound /
+ * ||u_i|| in magnitude, is for image_factor
+ *
+ *     IMAGE_PLAIN: sqrt(omega_i)                     IMAGE_SLOPE: omega_i loss'(p_i)
+ *     IMAGE_CURVATURE: sqrt(omega_i loss''(p_i))     IMAGE_THIRD: omega_i loss'''(p_i), logistic
+ * only
+ *
+ * Before rounding U_i is no longer than image_bound (1 + 2^-49 + (n_columns + 16) 2^-52). n_out is
+ * n_images rounded up to a multiple of 16, and columns beyond n_images are 0.
+ *
+ * image_sum: out[j] += sum over rows of U_ij. image_bound <= 2^40.
+ *
+ * image_gram: out[(j, k)] += sum over rows of U_ij U_ik, as gram_sum. image_bound <= 2^22.
+ *
+ * image_table: for rows with ||u_i|| > sqrt(2) clip and k = floor(log2(||u_i|| / (sqrt(2) clip))),
+ * at most n_bins - 1, out[k, j] += 2^20 (u_ij / ||u_i||)^2, rounded down: integers that sum to at
+ * most 2^20.
+ *
+ * residual_sums: 2^20 times the number of rows with omega_i < 1, and sums of floor(2^20
+ * loss'(p_i)^2 / L^2) and of floor(2^20 loss''(p_i) / B), each at most 2^20; L^2 = inner_clips[0]
+ * and B = inner_clips[1].
  *
  * Softmax (n_classes > 0). Targets are classes 0 .. n_classes - 1, weights w_k the columns of a
  * matrix of (n_columns + intercept, n_classes), C order, and so are directions and sums of

@@ -116,6 +116,12 @@ def understated_direction(honest, *args, **kwargs):
     return understated(honest(*args, **kwargs), 10)
 
 
+@fault_in(Objective, "image_gram_sum")
+def understated_images(honest, *args):
+    """The sum of outer products of weighted images states a quarter of what a record contributes to it."""
+    return understated(honest(*args), 4)
+
+
 @fault_in(Objective, "coordinate_loss_sums")
 def understated_scores(honest, *args):
     """A record moves the scores of the offspring four times as far as they state."""
@@ -265,6 +271,14 @@ CONFIGURATIONS = {
         (halved_noise, skipped_clip, understated_direction),
         share=0.75,  # a record moves a direction by all it can in the worst case only,
         kind="silent",  # which is a gradient along that record
+    ),
+    "noisy_newton": Configuration(
+        # rows alike, or the record would be so long in whitened coordinates that it weighs little; where only
+        # its label changes, second moments show nothing of it
+        {"steps": 3, "leverage": 0.5},
+        (halved_noise, understated_images),
+        kind="opposite",
+        share=0.3,
     ),
     "sufficient_statistics": Configuration(
         {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)

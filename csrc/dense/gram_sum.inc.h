@@ -102,25 +102,18 @@ static double *NAME(open_panel)(const struct dense_rows *rows, const struct pass
 
 static void NAME(gram_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
                            const struct pass *pass, void *out, void *workspace) {
-    int64_t *sum_out = out;
     const int64_t width = rows->n_columns + rows->intercept + (pass->target_factor > 0.0);
-    const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
+    const int64_t units = panel_units(width);
     const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
     struct NAME(scratch) scratch;
     double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
     uint64_t *tiles = (uint64_t *)(panel + (units + 1) * PANEL_UNIT);
-    memset(tiles, 0, (size_t)(units * (units + 1) * tile) * sizeof *tiles);
+    memset(tiles, 0, tiles_bytes(units));
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
         NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
-        for (int64_t i = 0; i < units; i++)
-            for (int64_t j = i; j < units; j += TILE_UNITS)
-                add_panel_tile(panel + i * PANEL_UNIT, panel + j * PANEL_UNIT,
-                               tiles + (i * (units + 1) + j) * tile);
+        add_panel_tiles(panel, units, tiles);
     }
-    for (int64_t i = 0; i < width; i++)
-        for (int64_t j = i; j < width; j++)
-            *sum_out++ += (int64_t)tiles[(i / PANEL_LANES * (units + 1) + j / PANEL_LANES) * tile +
-                                         i % PANEL_LANES * PANEL_LANES + j % PANEL_LANES];
+    add_tiles(tiles, width, out);
 }
 
 /* sums[j] += V_kj and squares[j] += round(factor V_kj^2) for row k of a panel, with

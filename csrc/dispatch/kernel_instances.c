@@ -105,6 +105,15 @@ static int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct 
            (units + 1) * (PANEL_UNIT + units * PANEL_LANES * PANEL_LANES) * (int64_t)sizeof(double);
 }
 
+/* The same for panels of rows and of their images, and the tiles of these. */
+static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
+    const int64_t image_units = pass->n_out / PANEL_LANES;
+    return whole_units(workspace_bytes(rows, pass)) +
+           (units + image_units + 2) * PANEL_UNIT * (int64_t)sizeof(double) +
+           (int64_t)tiles_bytes(image_units);
+}
+
 /* After the workspace of the other kernels a block of rows, weights and sums of every model. */
 static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     return whole_units(workspace_bytes(rows, pass)) + (ROWS_PER_BLOCK + 2 * pass->n_models) *
@@ -115,6 +124,7 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 #include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
+#include "dense/weighted_images.inc.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1
@@ -122,6 +132,7 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 #include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
+#include "dense/weighted_images.inc.h"
 
 #undef REAL_IS_F32
 
@@ -148,6 +159,7 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 /* A route: kernels by type, their workspace, and how rows are cut into ranges. */
 #define OVER_DENSE(kernel) [PASS_##kernel] = {BOTH(kernel), workspace_bytes, RANGES_OF_ROWS}
 #define OVER_PANELS(kernel) [PASS_##kernel] = {BOTH(kernel), gram_workspace_bytes, RANGES_OF_ROWS}
+#define OVER_IMAGES(kernel) [PASS_##kernel] = {BOTH(kernel), image_workspace_bytes, RANGES_OF_ROWS}
 #define OVER_CLASSES(pass, kernel)                                                                 \
     [PASS_##pass] = {BOTH(kernel), softmax_workspace_bytes, RANGES_OF_CLASSES}
 #define OVER_TABLE(kernel)                                                                         \
@@ -177,6 +189,10 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_PANELS(norms_through),
             OVER_PANELS(norm_counts),
             OVER_PANELS(magnitude_counts),
+            OVER_IMAGES(image_sum),
+            OVER_IMAGES(image_gram),
+            OVER_IMAGES(image_table),
+            OVER_IMAGES(residual_sums),
         },
     .routes[SOFTMAX_ROWS] =
         {

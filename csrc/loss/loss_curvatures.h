@@ -38,6 +38,15 @@ ALWAYS_INLINE double upper_curvature_one(enum loss_kind kind, double h, double p
     return 0.0;
 }
 
+/* d^3 loss / d p^3, for the logistic loss alone: its curvature times -tanh(p / 2), for either
+ * label. */
+ALWAYS_INLINE double loss_third_one(enum loss_kind kind, double p) {
+    const double magnitude = p < 0.0 ? -p : p;
+    const double odds = exp_f64(magnitude > 700.0 ? -700.0 : -magnitude), sum = 1.0 + odds;
+    const double third = odds * (1.0 - odds) / (sum * sum * sum);
+    return kind != LOSS_LOGISTIC ? 0.0 : p < 0.0 ? third : -third;
+}
+
 /* curvature[i] = d^2 loss / d p^2 at (p[i], y[i]). */
 static void loss_curvatures(struct loss loss, int upper, const double *restrict p,
                             const double *restrict y, double *restrict curvature) {

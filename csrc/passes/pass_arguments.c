@@ -23,6 +23,10 @@ const struct pass_argument pass_arguments[] = {
     {"matrix", AT(matrix), ARGUMENT_REALS, AT(n_out), 1},
     {"column_scales", AT(column_scales), ARGUMENT_REALS, 0, 0},
     {"n_bins", AT(n_bins), ARGUMENT_INTEGER, 0, 0},
+    {"image_factor", AT(image_factor), ARGUMENT_INTEGER, 0, 0},
+    {"n_images", AT(n_images), ARGUMENT_INTEGER, 0, 0},
+    {"image_unit", AT(image_unit), ARGUMENT_REAL, 0, 0},
+    {"image_bound", AT(image_bound), ARGUMENT_REAL, 0, 0},
     {"with_loss", AT(with_loss), ARGUMENT_FLAG, 0, 0},
     {"precise", AT(precise), ARGUMENT_FLAG, 0, 0},
     {NULL, 0, ARGUMENT_REAL, 0, 0},
@@ -77,6 +81,14 @@ struct result result_of_pass(const struct dense_rows *rows, const struct pass *p
         return integers(pass->n_steps);
     case PASS_coordinate_loss_sums:
         return integers(2 * dimension + 1);
+    case PASS_image_sum:
+        return integers(pass->n_images);
+    case PASS_image_gram:
+        return integers(pass->n_images * (pass->n_images + 1) / 2);
+    case PASS_image_table:
+        return (struct result){ADD_INTEGERS, 2, {pass->n_bins, pass->n_images}, 0};
+    case PASS_residual_sums:
+        return integers(3);
     case PASS_gram_sum:
         return integers(width * (width + 1) / 2);
     case PASS_moment_sums:

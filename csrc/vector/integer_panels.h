@@ -80,6 +80,28 @@ ALWAYS_INLINE void add_panel_tile(const double *left, const double *right, uint6
     }
 }
 
+/* The tiles of a triangle of that many units, stored as a square. */
+static inline size_t tiles_bytes(int64_t units) {
+    return (size_t)(units * (units + 1) * PANEL_LANES * PANEL_LANES) * sizeof(uint64_t);
+}
+
+/* Products of all columns of a panel, added to the tiles. */
+ALWAYS_INLINE void add_panel_tiles(const double *panel, int64_t units, uint64_t *tiles) {
+    for (int64_t i = 0; i < units; i++)
+        for (int64_t j = i; j < units; j += TILE_UNITS)
+            add_panel_tile(panel + i * PANEL_UNIT, panel + j * PANEL_UNIT,
+                           tiles + (i * (units + 1) + j) * PANEL_LANES * PANEL_LANES);
+}
+
+/* The upper triangle that the tiles hold, row by row, added to sum_out. */
+ALWAYS_INLINE void add_tiles(const uint64_t *tiles, int64_t width, int64_t *sum_out) {
+    const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
+    for (int64_t i = 0; i < width; i++)
+        for (int64_t j = i; j < width; j++)
+            *sum_out++ += (int64_t)tiles[(i / PANEL_LANES * (units + 1) + j / PANEL_LANES) * tile +
+                                         i % PANEL_LANES * PANEL_LANES + j % PANEL_LANES];
+}
+
 /* out[r][lane] = sum_i panel[i][first + r] matrix[i][lane] for r < TILE_ROWS and TILE_UNITS units
  * of lanes; `matrix` has `stride` columns, i runs over `width` columns of the panel. */
 ALWAYS_INLINE void panel_times_matrix(const double *panel, int first, int64_t width,

@@ -29,6 +29,10 @@ class ExactScoreWarning(PrivacyWarning):
     """A score was computed from exact records: it is outside of every guarantee."""
 
 
+class InferenceWarning(UserWarning):
+    """Intervals are of something else than the call suggests."""
+
+
 class DataError(ValueError):
     """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
 

@@ -69,6 +69,15 @@ COMBINATIONS = {
         ({"calibration": "paper", "neighbors": "replace_one"}, "add_or_remove"),
     ],
     "preconditioned_gd": [{"share": 1.0}, {"momentum": 1.0}, {"calibration": "paper"}],
+    "noisy_newton": [
+        {"leverage": 0.4},
+        {"covariance": "sandwich"},
+        {"omit": [0, 0]},
+        {"omit": [2]},
+        {"omit": ["x"]},
+        ({"delta": 0.0}, "delta"),
+        ({"epsilon": 0.01}, "noise would leave no interval"),
+    ],
     "dp_newton": [
         {"gradient_share": 1.0},
         {"calibration": "paper", "neighbors": "replace_one"},
@@ -244,7 +253,7 @@ def test_what_is_no_ledger_is_refused(name, ledger):
         small_fit(name, ledger=ledger)
 
 
-@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "sufficient_statistics"])
+@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
 def test_a_matrix_that_no_memory_holds_is_refused_before_the_charge(name):
     ledger = Ledger(1.0, 1e-6)
     X, y = np.zeros((4, 100_000), dtype=np.float32), np.array([1.0, -1.0, 1.0, -1.0])

@@ -97,7 +97,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
     def coef(seed, threads):
         objective = problem_for(name, 20_000, 20, n_threads=threads)
         # Noise shows in every weight; those that stay zero until they stand out need more budget.
-        epsilon = 0.5 if name == "preconditioned_gd" else 1e-3
+        epsilon = 0.5 if name in ("preconditioned_gd", "noisy_newton") else 1e-3
         return small_fit(name, objective, epsilon=epsilon, random_state=seed, **settings).coef
 
     first = coef(3, 1)

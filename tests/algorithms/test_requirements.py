@@ -65,6 +65,25 @@ def test_algorithms_refuse_what_their_proofs_do_not_cover_before_the_charge(name
     assert not ledger.history()
 
 
+@pytest.mark.parametrize(
+    ("changes", "given", "reason"),
+    [
+        ({"loss": "squared_hinge"}, {}, "logistic or huber loss only"),
+        ({"l2": 0.1}, {}, "l2 = 0"),
+        ({"n_public": 40}, {}, "noise would leave no interval"),
+        ({"loss": "huber"}, {"effects": True}, "effects"),
+        ({"fit_intercept": False}, {"omit": [0, 1]}, "omit must leave a column"),
+    ],
+)
+def test_intervals_that_cannot_be_had_are_refused_before_the_charge(changes, given, reason):
+    ledger = Ledger(1.0, 1e-6)
+    settings = {"loss": "logistic", "row_norm": 2.0, "fit_intercept": True} | changes
+    objective = Objective(X=np.ones((2000, 2)), y=np.ones(2000), **settings)
+    with pytest.raises(ValueError, match=reason):
+        PRIVATE["noisy_newton"](objective, 1.0, 1e-6, ledger=ledger, **given)
+    assert not ledger.history()
+
+
 def test_what_is_there_is_let_through():
     required = {
         "convex": True,

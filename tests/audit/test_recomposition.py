@@ -353,6 +353,8 @@ CASES = [
     Case("dp_newton", by_gaussians, EXACT),
     Case("dp_newton", by_gaussians, EXACT, {"steps": 3, "gradient_share": 0.5, **HIGH}),
     Case("dp_newton", by_gaussians, BOUNDED, PAPER, ADD),
+    Case("noisy_newton", by_gaussians, EXACT),
+    Case("noisy_newton", by_gaussians, EXACT, {"covariance": "robust", "effects": True, **HIGH}),
     Case("preconditioned_gd", by_gaussians, EXACT),
     Case("preconditioned_gd", by_gaussians, EXACT, {"moments": "columns", "share": 0.5, **HIGH}),
     Case("preconditioned_gd", by_gaussians, EXACT, {"moments": "none", "steps": 9, **LOW}),

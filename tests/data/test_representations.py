@@ -14,6 +14,7 @@ from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
 from dperm.losses import SquaredError
 from dperm.objective.row_scaling import RowScaling
+from dperm.objective.weighted_images import WeightedImages
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from reference import clusters
 from reference.awkward_arrays import memory_mapped
@@ -114,6 +115,10 @@ def scaling(d):
     return RowScaling(2.0 ** np.arange(-d // 2, d - d // 2).clip(-3, 6), 1.5)
 
 
+def images(o):
+    return WeightedImages(image(o.dimension), 1.2)
+
+
 def mapped_gradient(o, w):
     return o.mapped_gradient_sum(w, 0.3, image(o.dimension))
 
@@ -143,6 +148,16 @@ OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "mapped gradient with kept lengths": mapped_gradient,
     "gradient in scaled coordinates": lambda o, w: o.mapped_gradient_sum(w, 0.3, diagonal(o.dimension)),
 }
+OF_IMAGES = {
+    "gradient of images": lambda o, w: o.image_gradient_sum(w, images(o)),
+    "gram of images": lambda o, w: o.image_gram_sum(images(o)),
+    "hessian of images": lambda o, w: o.image_hessian_sum(w, images(o)),
+    "squares of images": lambda o, w: o.image_squares_sum(w, images(o)),
+    "third derivatives": lambda o, w: o.image_third_sum(w, images(o)),
+    "leverage": lambda o, w: o.leverage_counts(images(o), 3),
+    "residuals": lambda o, w: o.residual_sums(w, images(o), (0, 1, 2)),
+}
+OF_ONE_PREDICTION |= OF_IMAGES
 OF_LABELS = OF_ONE_PREDICTION | {
     "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),
     "labels": lambda o, w: o.label_sum(),
@@ -197,6 +212,7 @@ FITS = {
     "preconditioned_gd": {"steps": 8},
     "dp_agd": {"splits": 12, "n_candidates": 4},
     "dp_newton": {"steps": 3},
+    "noisy_newton": {"steps": 3},
     "privgene": {"generations": 4},
     "sufficient_statistics": {},
     "objective_perturbation": {},
@@ -213,7 +229,8 @@ FROM_PLAIN_SUMS = {"objective_perturbation", "output_perturbation_gd"}  # noise 
 
 
 def fitted(objective, algorithm):
-    epsilon = 100.0 if algorithm in FROM_PLAIN_SUMS else 1.0  # little noise: weights that differ would show
+    # little noise: weights that differ would show, and intervals are not refused
+    epsilon = 100.0 if algorithm in FROM_PLAIN_SUMS or algorithm == "noisy_newton" else 1.0
     return getattr(algorithms, algorithm)(objective, epsilon, 1e-6, random_state=5, **FITS[algorithm])
 
 
@@ -228,7 +245,8 @@ def fitted(objective, algorithm):
 )
 def test_a_fit_is_that_of_the_matrix(made, name, dtype, algorithm):
     problem = "squared error" if algorithm == "sufficient_statistics" else "labels"
-    there, here = made(name, dtype, problem, l2=0.05, penalize_intercept=True)
+    ridge = 0.0 if algorithm == "noisy_newton" else 0.05
+    there, here = made(name, dtype, problem, l2=ridge, penalize_intercept=True)
     got, expected = fitted(there, algorithm), fitted(here, algorithm)
     if name == "partitions" and algorithm in FROM_PLAIN_SUMS:
         np.testing.assert_allclose(got.coef, expected.coef, rtol=1e-6)

@@ -123,6 +123,35 @@ static void run_models(const struct passes *passes, struct dense_rows rows) {
     run_one(passes, &rows, "gradients of models with folds", pass);
 }
 
+/* Rows seen through all columns of a matrix, and through some. */
+static void run_images(const struct passes *passes, struct pass pass) {
+    static const double largest[2] = {1.0, 0.25};
+    static const enum pass_kind kinds[4] = {PASS_image_sum, PASS_image_gram, PASS_image_table,
+                                            PASS_residual_sums};
+    const int64_t d = passes->dimension;
+    double *narrow = random_doubles(passes->program, d * 16);
+    for (int64_t i = 0; i < d * 16; i++)
+        narrow[i] = i % 16 < 3 ? rint(narrow[i] * 0x1p18) : 0.0;
+    pass.inner_clips = largest;
+    pass.n_bins = 4;
+    for (int shape = 0; shape < 2; shape++) {
+        pass.n_images = shape ? 3 : d;
+        pass.n_out = shape ? 16 : pass.n_out;
+        pass.matrix = shape ? narrow : pass.matrix;
+        pass.clip = shape ? 0x1p17 : 0x1p14; /* weighs many rows down, and some */
+        pass.image_unit = 0x1p-19;
+        for (int variant = 0; variant < 16; variant++) {
+            pass.kind = kinds[variant % 4];
+            pass.image_factor = variant / 4;
+            pass.w = pass.image_factor == IMAGE_PLAIN && pass.kind != PASS_residual_sums
+                         ? NULL
+                         : passes->w;
+            pass.image_bound = 0x1p17;
+            run_one(passes, &passes->rows, "images", pass);
+        }
+    }
+}
+
 static void run_moments(const struct passes *passes) {
     const int thorough = passes->extent == THOROUGH;
     const int64_t d = passes->dimension, n_out = (d + 15) / 16 * 16;
@@ -162,6 +191,7 @@ static void run_moments(const struct passes *passes) {
     pass.matrix = matrix;
     pass.n_out = n_out;
     double *lengths = result_of(passes, &rows, "norms through a matrix", pass);
+    run_images(passes, pass);
     for (int64_t i = 0; i < rows.n_rows; i++)
         lengths[i] *= 0x1p-36; /* about as long as the rows */
     rows.clip_norms = lengths;

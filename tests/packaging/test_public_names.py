@@ -45,7 +45,7 @@ objective.clip_everything()  # refused
 result = dperm.algorithms.noisy_gd(objective, 1.0, 1e-6, steps=3, ledger=ledger)
 steps: int = result.n_iter
 dperm.algorithms.noisy_gd(objective, 1.0, 1e-6, stepss=3)  # refused
-dperm.algorithms.noisy_newton  # refused
+dperm.algorithms.noisy_neuton  # refused
 sigma: float = dperm.accounting.gaussian_sigma(1.0, 1e-6)
 word: str = dperm.accounting.gaussian_sigma(1.0, 1e-6)  # refused
 dperm.LogisticRegresion(epsilon=1.0)  # refused

@@ -7,8 +7,10 @@ from dperm.algorithms.dp_sgd import dp_sgd
 from dperm.algorithms.dp_sgd_gradient import dp_sgd_gradient
 from dperm.algorithms.dp_sgd_output import dp_sgd_output
 from dperm.algorithms.fit import FitResult
+from dperm.algorithms.inference import Estimates, InferenceResult
 from dperm.algorithms.majority import majority
 from dperm.algorithms.noisy_gd import noisy_gd, noisy_gd_many
+from dperm.algorithms.noisy_newton import noisy_newton
 from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
 from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
@@ -19,7 +21,9 @@ from dperm.algorithms.rrpsgd import rrpsgd
 from dperm.algorithms.sufficient_statistics import sufficient_statistics
 
 __all__ = [
+    "Estimates",
     "FitResult",
+    "InferenceResult",
     "dp_agd",
     "dp_lsadam",
     "dp_lssgd",
@@ -30,6 +34,7 @@ __all__ = [
     "majority",
     "noisy_gd",
     "noisy_gd_many",
+    "noisy_newton",
     "nonprivate",
     "objective_perturbation",
     "output_perturbation_gd",

@@ -17,6 +17,7 @@ from dperm.algorithms.requirements import needs
 
 P = ParamSpec("P")
 Given = TypeVar("Given", bound=Terms)
+Result = TypeVar("Result", bound=FitResult)
 
 _RAISES = """\
 ValueError, TypeError
@@ -30,17 +31,17 @@ BudgetExceededError
 
 def algorithm(
     arguments: Callable[P, Given], **needed: Any
-) -> Callable[[Callable[[Fit, Given], FitResult]], Callable[P, FitResult]]:
+) -> Callable[[Callable[[Fit, Given], Result]], Callable[P, Result]]:
     """Make a public function that takes the fields of a class as its arguments.
 
     It is run on objectives that have what is needed: see :class:`dperm.algorithms.requirements.Needs`.
     """
 
-    def declare(body: Callable[[Fit, Given], FitResult]) -> Callable[P, FitResult]:
-        signature = public_signature(arguments)
+    def declare(body: Callable[[Fit, Given], Result]) -> Callable[P, Result]:
+        signature = public_signature(arguments, inspect.signature(body).return_annotation)
 
         @functools.wraps(body)
-        def run(*args: P.args, **kwargs: P.kwargs) -> FitResult:
+        def run(*args: P.args, **kwargs: P.kwargs) -> Result:
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -56,7 +57,7 @@ def algorithm(
     return declare
 
 
-def public_signature(arguments: Callable[..., Terms]) -> inspect.Signature:
+def public_signature(arguments: Callable[..., Terms], result: str = "FitResult") -> inspect.Signature:
     """The signature of an algorithm with these arguments: the common terms come last."""
     own = inspect.signature(arguments)
     last = ("calibration", "neighbors", "ledger", "random_state", "callback")
@@ -65,7 +66,7 @@ def public_signature(arguments: Callable[..., Terms]) -> inspect.Signature:
         key=lambda each: (each.kind, last.index(each.name) if each.name in last else -1),
     )
     written = [each.replace(annotation=_annotation(each)) for each in parameters]
-    return inspect.Signature(written, return_annotation="FitResult")
+    return inspect.Signature(written, return_annotation=result)
 
 
 def _annotation(parameter: inspect.Parameter) -> str:
@@ -88,7 +89,7 @@ def full_docstring(docstring: str, arguments: Any, signature: inspect.Signature)
     ]
     written = {
         "Parameters": "\n".join(dict.fromkeys(described)),  # several names may share an entry
-        "Returns": "FitResult",
+        "Returns": str(signature.return_annotation),
         "Raises": _RAISES,
     }
     sections = written | {name: text for name, text in sections.items() if name != "Parameters"}

@@ -35,6 +35,8 @@ class Needs:
         The gradient of the loss is bounded.
     strongly_convex : bool
         ``l2 > 0`` and the ridge term covers every weight.
+    no_ridge : bool
+        ``l2 = 0``: a ridge term moves what intervals are to cover.
     linear_prediction : bool
         The loss depends on one linear prediction: no softmax.
     labels : bool
@@ -54,6 +56,7 @@ class Needs:
     second_derivative: bool = False
     lipschitz: bool = False
     strongly_convex: bool = False
+    no_ridge: bool = False
     linear_prediction: bool = False
     labels: bool = False
     intercept: bool = False
@@ -90,6 +93,8 @@ class Needs:
             return f"needs a smooth loss, and {loss.name} {_roughness(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
             return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
+        if self.no_ridge and objective.l2 > 0.0:
+            return "needs l2 = 0: a ridge term moves what intervals are to cover"
         if self.strongly_convex and not objective.l2 > 0.0:
             return "needs a strongly convex objective: pass l2 > 0"
         if self.strongly_convex and objective.fit_intercept and not objective.penalize_intercept:

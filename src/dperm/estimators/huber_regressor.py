@@ -11,12 +11,13 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.estimators.shared_text import with_shared_text
+from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
-class HuberRegressor(PrivateLinearRegressor):
+class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     """Robust linear regression with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -39,6 +40,8 @@ class HuberRegressor(PrivateLinearRegressor):
     coef_ : (n_features,) ndarray
     intercept_ : float
     $fitted
+    inference_ : InferenceResult or None
+        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----

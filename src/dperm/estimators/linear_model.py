@@ -151,7 +151,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "ledger": self.ledger,
                 "random_state": self.random_state,
             },
-            options=self.solver_options,
+            options=self._options_of_solver(),
             verbose=self.verbose,
         )
 
@@ -162,6 +162,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._set_weights(coef[:-1], coef[-1])
         else:
             self._set_weights(coef, np.zeros(coef.shape[1:]))
+        self._keep_inference(result)
         self.n_iter_ = result.n_iter
         public = {**result.privacy.public, **schema_facts(self.schema)}
         self.privacy_ = replace(result.privacy, public=public)
@@ -184,6 +185,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _row_norm(self) -> float:
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
+
+    def _options_of_solver(self) -> Mapping[str, Any] | None:
+        """Keyword arguments of the solver."""
+        return self.solver_options
+
+    def _keep_inference(self, result: FitResult) -> None:
+        """Keep what a solver found beside the weights."""
 
     def _is_private(self) -> bool:
         return is_private(self.epsilon, self.solver)

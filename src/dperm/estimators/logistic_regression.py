@@ -14,12 +14,13 @@ from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import by_blocks
 from dperm.estimators.linear_model import PrivateLinearClassifier
 from dperm.estimators.shared_text import with_shared_text
+from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Loss, Softmax, get_loss
 from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
-class LogisticRegression(PrivateLinearClassifier):
+class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     """Logistic regression with a differential privacy guarantee that holds for the program.
 
     With more than two classes it is multinomial: the softmax loss, one column of weights per class, which
@@ -41,6 +42,8 @@ class LogisticRegression(PrivateLinearClassifier):
     intercept_ : (1,) or (n_classes,) ndarray
     classes_ : (n_classes,) ndarray
     $fitted
+    inference_ : InferenceResult or None
+        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----

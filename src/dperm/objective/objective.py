@@ -25,7 +25,7 @@ from dperm.objective.descents import Descents
 from dperm.objective.empirical_risk import INSIDE_BALL
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.objective.mapped_gradients import MappedGradients
-from dperm.objective.second_moment_sums import SecondMomentSums
+from dperm.objective.weighted_images import WeightedImageSums
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.secret_rows import SecretRows, SecretSamples
@@ -33,7 +33,7 @@ from dperm.private_values.secret_rows import SecretRows, SecretSamples
 Array = NDArray[np.float64]
 
 
-class Objective(SecondMomentSums, Descents):
+class Objective(WeightedImageSums, Descents):
     """``F(w) = (1/N) sum_i loss(<w, z_i>, y_i) + l2/2 ||w||^2`` over records ``(z_i, y_i)``.
 
     ``z_i`` is row ``i`` of ``X``, with a 1 appended when ``fit_intercept`` (never stored), scaled onto

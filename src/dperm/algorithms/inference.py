@@ -1,0 +1,196 @@
+"""Estimates with standard errors: intervals, linear contrasts, and the table that people know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from dperm.algorithms.fit import FitResult
+from dperm.algorithms.settings import share
+
+Array = NDArray[np.float64]
+
+#: An interval is refused if its standard error could be so many times larger for all that is known.
+MOST_UNCERTAIN = 1.5
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Numbers with standard errors; released, so that all that is made of them is private, too.
+
+    Attributes
+    ----------
+    value : ndarray
+    standard_error : ndarray
+        Of sampling and noise together; NaN where it is refused, since noise does not let it be known.
+    noise_share : ndarray
+        The part of an interval's width that is due to noise; NaN where that is refused.
+    """
+
+    value: Array
+    standard_error: Array
+    noise_share: Array
+
+    @classmethod
+    def judged(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
+        """With the standard errors that can be told.
+
+        Parameters
+        ----------
+        value, variance : ndarray
+        cautious : ndarray
+            Variances if all curvature were as small as the noise on it allows.
+        sampling : ndarray
+            The part of the variance that is not noise.
+        """
+        known = np.sqrt(cautious) < MOST_UNCERTAIN * np.sqrt(variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            added = 1.0 - np.sqrt(np.minimum(sampling / variance, 1.0))
+        return cls(value, np.where(known, np.sqrt(variance), math.nan), np.where(known, added, math.nan))
+
+    def conf_int(self, level: float = 0.95) -> Array:
+        """Confidence intervals by the normal distribution, shape ``(len(value), 2)``; NaN where refused."""
+        reach = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
+        return np.column_stack([self.value - reach, self.value + reach])
+
+    def rows(self, names: Sequence[str], level: float) -> list[str]:
+        """A line of a table for each."""
+        return [
+            self._row(name, k, *interval)
+            for k, (name, interval) in enumerate(zip(names, self.conf_int(level), strict=True))
+        ]
+
+    def _row(self, name: str, k: int, low: float, high: float) -> str:
+        value, error = self.value[k], self.standard_error[k]
+        if math.isnan(error):
+            return f"{name} {value:>10.4g} {'left out' if value == 0.0 else 'not determined':>20}"
+        z = value / error
+        return (
+            f"{name} {value:>10.4g} {error:>10.3g} {z:>9.3f} {2.0 * norm.sf(abs(z)):>8.3f} {low:>10.4g} "
+            f"{high:>10.4g} {self.noise_share[k]:>6.0%}"
+        )
+
+
+@dataclass(frozen=True)
+class InferenceResult(FitResult):
+    """Released weights with their covariance.
+
+    Attributes
+    ----------
+    coef : ndarray
+        Weights; the intercept is last when the objective has one.
+    covariance : (D, D) ndarray
+        Of the weights: sampling and noise.
+    sampling_covariance : (D, D) ndarray
+        The part of it that is not noise.
+    cautious_covariance : (D, D) ndarray
+        What it would be if the Hessian were as small as the noise on it allows: an interval is refused where
+        this makes it 1.5 times as wide.
+    effects : Estimates or None
+        Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, where they were asked for.
+    down_weighted : float
+        Released share of the records whose rows weigh less than 1.
+    privacy : PrivacyStatement
+        The guarantee.
+    n_iter : int
+        Gradients.
+    history : list of dict
+        Released values only.
+    """
+
+    covariance: Array = field(kw_only=True)
+    sampling_covariance: Array = field(kw_only=True)
+    cautious_covariance: Array = field(kw_only=True)
+    effects: Estimates | None = field(kw_only=True, default=None)
+    down_weighted: float = field(kw_only=True, default=0.0)
+
+    @property
+    def coefficients(self) -> Estimates:
+        """The weights as estimates."""
+        return self.contrasts(np.eye(len(self.coef)))
+
+    def contrasts(self, matrix: ArrayLike) -> Estimates:
+        """Estimates of linear combinations of the weights: one for each row of a ``(k, D)`` matrix.
+
+        Differences between categories can be known where their levels are not: with a column for every
+        category and an intercept only differences are.
+        """
+        rows = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != len(self.coef) or not np.isfinite(rows).all():
+            raise ValueError(
+                f"a contrast must have {len(self.coef)} finite entries, got shape {np.shape(matrix)}"
+            )
+        variances = [
+            np.maximum(np.einsum("ij,jk,ik->i", rows, each, rows), 0.0)
+            for each in (self.covariance, self.cautious_covariance, self.sampling_covariance)
+        ]
+        return Estimates.judged(rows @ self.coef, *variances)
+
+    def conf_int(self, level: float = 0.95) -> Array:
+        """Confidence intervals of the weights, shape ``(D, 2)``, intercept last; NaN where refused."""
+        return self.coefficients.conf_int(level)
+
+    def summary(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        contrasts: Mapping[str, Array] | None = None,
+        level: float = 0.95,
+    ) -> str:
+        """A table of the weights as text.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the weights; by default x1, x2, ... and the intercept.
+        contrasts : mapping of str to (D,) array_like, optional
+            Further rows, for linear combinations of the weights.
+        level : float
+            Of the intervals.
+        """
+        names = self._names() if names is None else list(names)
+        if len(names) != len(self.coef):
+            raise ValueError(f"names must name {len(self.coef)} weights, got {len(names)}")
+        parts = [("coefficient", names, self.coefficients)]
+        if contrasts:
+            combined = self.contrasts(np.array(list(contrasts.values())))
+            parts.append(("difference", list(contrasts), combined))
+        if self.effects is not None:
+            parts.append(("average marginal effect", names[: len(self.effects.value)], self.effects))
+        width = max(25, *(len(name) for _, own, _ in parts for name in own))
+        low, high = f"[{0.5 - level / 2:.4g}", f"{0.5 + level / 2:.4g}]"
+        head = f"{'estimate':>10} {'std err':>10} {'z':>9} {'P>|z|':>8} {low:>10} {high:>10} {'noise':>6}"
+        rule = width + 1 + len(head)
+        lines = [*self._heading(), "=" * rule]
+        for title, own, estimates in parts:
+            lines += [f"{title:<{width}} {head}", "-" * rule]
+            lines += [*estimates.rows([f"{name:<{width}}" for name in own], level), "=" * rule]
+        return "\n".join(lines + self._notes())
+
+    def _names(self) -> list[str]:
+        intercept = bool(self.privacy.public["fit_intercept"])
+        names = [f"x{j + 1}" for j in range(len(self.coef) - intercept)]
+        return names + ["(intercept)"] * intercept
+
+    def _heading(self) -> list[str]:
+        public, privacy = self.privacy.public, self.privacy
+        kind = {"model": "by the model", "robust": "robust (sandwich)"}[str(public["covariance"])]
+        return [
+            f"noisy_newton, {public['loss']} loss, {public['n']:,} records, standard errors {kind}",
+            f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}, {privacy.neighbors}; "
+            f"records that are weighted down: {max(self.down_weighted, 0.0):.1%}",
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = ["noise: the part of the interval's width that is due to the noise of the release."]
+        refused = np.isnan(self.coefficients.standard_error)
+        if (refused & (self.coef != 0.0)).any():
+            notes.append("not determined: by the data, or as far as the noise lets it be known.")
+        if (refused & (self.coef == 0.0)).any():
+            notes.append("left out: the weight is 0, and those of other levels are differences to it.")
+        return notes

@@ -1,0 +1,403 @@
+"""Newton's method on noisy sums, with a covariance that counts sampling and noise.
+
+Two ideas make private intervals nearly as narrow as those of the exact data. Rows are seen in coordinates
+that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There
+each *row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel,
+Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient:
+the estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy
+gradient is as good as the minimiser up to terms that are known: the noise of both is public, and so is what
+it does to the estimate.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
+from dperm.algorithms import settings as check
+from dperm.algorithms.declaration import algorithm
+from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.inference import Estimates, InferenceResult
+from dperm.algorithms.noisy_spectrum import Covariance, Spectrum
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.whitened_images import whitened_images
+from dperm.errors import InferenceWarning, warn_caller
+from dperm.losses import Loss
+from dperm.mechanisms.noise import gaussian_scale
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array, Objective
+from dperm.objective.weighted_images import WeightedImages
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import LinearMap
+
+
+def _leverage(name: str, value: object) -> float:
+    number = check.real(name, value, "from 0.5 to 100")
+    if not 0.5 <= number <= 100.0:
+        raise ValueError(f"{name} must be from 0.5 to 100, got {value!r}")
+    return number
+
+
+def _columns(name: str, value: object) -> list[int]:
+    expected = f"{name} must be a list of different numbers of columns, got {value!r}"
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
+        raise ValueError(expected)
+    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value):
+        raise ValueError(expected)
+    if len(set(value)) < len(value):
+        raise ValueError(expected)
+    return sorted(int(each) for each in value)
+
+
+class NoisyNewtonSchedule(Schedule):
+    """Public settings of a run.
+
+    Attributes
+    ----------
+    covariance : {"auto", "model", "robust"}
+        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not
+        depend on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the
+        logistic loss, the second for Huber's.
+    leverage : float
+        A row of the whitened squared length ``leverage * dimension`` or less weighs 1, a longer one less, in
+        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are
+        those of the weighted records: by default 1.5 with standard errors by the model, 3 with robust ones.
+    steps : int
+        Gradient steps to where Newton's method starts.
+    omit : sequence of int
+        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept. Those of
+        the others are differences to it. With all levels nothing but differences is determined.
+    effects : bool
+        Whether average marginal effects are released, too; logistic loss only.
+    """
+
+    covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
+    leverage: Setting[float] = Setting(_leverage)
+    steps: Setting[int] = Setting(check.step_count)
+    omit: Setting[Sequence[int]] = Setting(_columns)
+    effects: Setting[bool] = Setting(check.boolean, False)
+
+
+def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> NoisyNewtonSchedule:
+    """Default settings from public numbers alone.
+
+    Notes
+    -----
+    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of
+    the targets.
+    """
+    loss = problem.loss
+    if covariance == "auto":
+        covariance = "model" if loss.classification else "robust"
+    reach = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
+    return NoisyNewtonSchedule(
+        covariance=covariance,
+        leverage=1.5 if covariance == "model" else 3.0,
+        steps=round(min(max(16.0, 2.0 * reach), 64.0)),
+        omit=[],
+    )
+
+
+class NoisyNewtonArguments(NoisyNewtonSchedule, Terms):
+    """Arguments of :func:`noisy_newton`."""
+
+
+@algorithm(NoisyNewtonArguments, losses=("logistic", "huber"), no_ridge=True, whole_rows=True)
+def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
+    """Minimise by Newton steps on noisy sums, with standard errors and confidence intervals.
+
+    Settings follow from public numbers where they are not given: :func:`noisy_newton_schedule`.
+
+    Parameters
+    ----------
+    objective : Objective
+        With the logistic or Huber's loss, and without a ridge term, which would bias what is estimated. Least
+        squares: Huber's loss with a public threshold of one to two standard deviations of the residuals.
+    delta : float
+        Strictly between 0 and 1.
+    callback : callable, optional
+        Called after each gradient with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        whitened coordinates.
+
+    Returns
+    -------
+    InferenceResult
+        With `covariance`, `conf_int`, `contrasts` and `summary`.
+
+    Warns
+    -----
+    InferenceWarning
+        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not
+        hold, estimates are those of the weighted records.
+
+    Notes
+    -----
+    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
+    earlier ones (Dong, Roth and Su 2022, Corollary 3.3).
+
+    An interval is refused (NaN) where the standard error would be 1.5 times as large if the Hessian were as
+    small as the noise on it allows. With a column for each category and an intercept, levels are not
+    determined but differences are: see :meth:`InferenceResult.contrasts`.
+    """
+    objective, n = fit.objective, fit.n
+    schedule = _schedule(fit, given)
+    noise = _Noise.of(fit, schedule)
+    _check_feasible(fit, schedule, noise)
+    release = fit.open("noisy_newton", fit.budget(), schedule)
+
+    # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
+    first = {"norms": noise.norms, "gram": noise.gram, "table": noise.table}
+    images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
+    sums = _Sums(fit, release, images)
+    smoothness = objective.loss.smoothness(1.0)
+
+    # 2. gradient steps, the later half of which is averaged, and a rough Newton step
+    theta = np.zeros(images.dimension)
+    path = []
+    for _ in range(schedule.steps):
+        theta = theta - sums.gradient(theta, noise.pilot) / smoothness
+        path.append(theta)
+    theta = np.mean(path[schedule.steps // 2 :], axis=0)
+    rough = sums.hessian(theta, noise.rough)
+    pilot = theta - rough.solve(sums.gradient(theta, noise.rough), floor=1.0)
+
+    # 3. Newton steps with one Hessian and two gradients, the second where the first one leads
+    hessian = sums.hessian(pilot, noise.hessian)
+    once = pilot - hessian.solve(sums.gradient(pilot, noise.first))
+    twice = once - hessian.solve(sums.gradient(once, noise.second))
+    theta = noise.final[0] * once + noise.final[1] * twice
+    evaluated = noise.final[0] * pilot + noise.final[1] * once
+
+    # 4. what sampling adds to it, and what noise does
+    spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
+    longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
+    of_gradients = noise.of_last_gradients * longest / n
+    noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
+    covariance = Covariance(hessian, spread / n, noisy, images.matrix.T)
+    effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
+
+    result = fit.result(
+        images.matrix.T @ theta,
+        "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
+        "and of gradients, of rows that weigh less the longer they are in coordinates that these whiten",
+        n_iter=schedule.steps + 3,
+    )
+    if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
+        warn_caller(
+            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: where the "
+            "model does not hold for all records alike, estimates are those of the weighted records. A "
+            f"larger leverage (here {schedule.leverage:g}) gives more of them full weight, for more noise",
+            InferenceWarning,
+        )
+    whole, sampling, cautious = covariance.through(covariance.to_weights)
+    return InferenceResult(
+        **vars(result),
+        covariance=whole,
+        sampling_covariance=sampling,
+        cautious_covariance=cautious,
+        effects=effects,
+        down_weighted=down_weighted,
+    )
+
+
+_MANY_ROWS = 0.03
+
+# -- before the charge ---------------------------------------------------------------------------------------
+
+
+def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
+    """Completed; ValueError for what this algorithm is not for."""
+    objective = fit.objective
+    if fit.delta == 0.0:
+        raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
+    default = noisy_newton_schedule(fit.problem, given.covariance)
+    schedule = replace(given, covariance=default.covariance).completed(default)
+    if schedule.omit and schedule.omit[-1] >= objective.n_columns:
+        raise ValueError(f"omit must hold numbers of the {objective.n_columns} columns, got {schedule.omit}")
+    if len(schedule.omit) == objective.dimension:
+        raise ValueError("omit must leave a column, or an intercept")
+    if schedule.effects and not objective.loss.classification:
+        raise ValueError("effects=True, average marginal effects, needs the logistic loss")
+    return schedule
+
+
+def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
+    """Of the budget, in mu^2, before they are divided by their sum."""
+    robust = schedule.covariance == "robust"
+    return {
+        "norms": 0.01,
+        "gram": 0.12,
+        "table": 0.02,
+        "pilot": 0.08,
+        "rough": 0.07,
+        "hessian": 0.12,
+        "first": 0.15,
+        "residuals": 0.01 if robust or loss.classification else 0.02,
+        "squares": 0.15 if robust else 0.0,
+        "effects": 0.05 if schedule.effects else 0.0,
+        "second": 0.43,
+    }
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Noise multipliers that use up the budget; 0 for what is not released.
+
+    Attributes
+    ----------
+    final : tuple of float
+        Weights of the last two Newton steps, in proportion to the budget of their gradients.
+    """
+
+    norms: float
+    gram: float
+    table: float
+    pilot: float
+    rough: float
+    hessian: float
+    first: float
+    residuals: float
+    squares: float
+    effects: float
+    second: float
+    final: tuple[float, float]
+
+    @classmethod
+    def of(cls, fit: Fit, schedule: NoisyNewtonSchedule) -> _Noise:
+        """Before the charge, on a budget of its own."""
+        whole, budget = fit.budget(), fit.budget()
+        shares = _shares(schedule, fit.objective.loss)
+        releases = {"gram": 2, "pilot": schedule.steps, "rough": 2, "effects": 2}
+        total, multipliers = sum(shares.values()), dict.fromkeys(shares, 0.0)
+        for name, share in shares.items():
+            if share > 0.0 and name != "second":
+                count = releases.get(name, 1)
+                multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
+                budget.spend(GaussianRelease(multipliers[name]), count=count)
+        multipliers["second"] = gaussian_noise_multiplier(budget.share(1), "gdp")
+        both = shares["first"] + shares["second"]
+        return cls(**multipliers, final=(shares["first"] / both, shares["second"] / both))
+
+    @property
+    def of_last_gradients(self) -> float:
+        """Multiplier of the weighted mean of the last two gradients."""
+        return math.hypot(self.final[0] * self.first, self.final[1] * self.second)
+
+
+def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> None:
+    """ValueError where sums cannot be formed, or noise leaves no interval, from public numbers alone.
+
+    Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
+    """
+    objective = fit.objective
+    objective.check_sums(gram=True)
+    kept = _kept(fit, schedule)
+    d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
+    images = WeightedImages(LinearMap.rounding(kept), length)
+    check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
+    objective.check_images(images)
+    bound, grid = objective.image_gradient_bounds(images)
+    largest = max(noise.pilot, noise.rough, noise.first, noise.second)
+    gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
+    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * length**2
+    lost = relative * math.sqrt(2.0 * d) / fit.n
+    if not lost * _MOST_LOST < 1.0:
+        raise ValueError(
+            f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
+            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and "
+            f"has to be below 1/3. It takes {math.ceil(fit.n * lost * _MOST_LOST):,} records at least, fewer "
+            "columns, or a larger epsilon"
+        )
+
+
+def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
+    """The matrix that leaves the omitted columns out."""
+    return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
+
+
+_MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / MOST_UNCERTAIN
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Noisy means over the records, in whitened coordinates ``theta`` of ``w = A^T theta``."""
+
+    fit: Fit
+    release: Releaser
+    images: WeightedImages
+
+    @property
+    def objective(self) -> Objective:
+        return self.fit.objective
+
+    def weights(self, theta: Array) -> Array:
+        return self.images.matrix.T @ theta
+
+    def gradient(self, theta: Array, multiplier: float) -> Array:
+        w = self.weights(theta)
+        gradient = (
+            self.release.gaussian_sum(self.objective.image_gradient_sum(w, self.images), multiplier)
+            / self.fit.n
+        )
+        self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
+        return gradient
+
+    def hessian(self, theta: Array, multiplier: float) -> Spectrum:
+        return self._spectrum(self.objective.image_hessian_sum(self.weights(theta), self.images), multiplier)
+
+    def squares(self, theta: Array, multiplier: float) -> Spectrum:
+        return self._spectrum(self.objective.image_squares_sum(self.weights(theta), self.images), multiplier)
+
+    def third(self, theta: Array, multiplier: float) -> Array:
+        private = self.objective.image_third_sum(self.weights(theta), self.images)
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+
+    def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
+        private = self.objective.residual_sums(self.weights(theta), self.images, which)
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+
+    def _spectrum(self, private: Bounded, multiplier: float) -> Spectrum:
+        return Spectrum.released(self.release, private, multiplier, self.fit.n)
+
+
+def _spread_of_gradients(
+    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
+) -> tuple[Array, float]:
+    """Covariance of a record's weighted gradient, and the share of the records that weigh less than 1."""
+    if schedule.covariance == "robust":
+        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
+        squares = sums.squares(theta, noise.squares)
+        return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
+    matrix = hessian.through(hessian.floored())
+    if sums.objective.loss.classification:
+        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
+        return matrix, float(down_weighted)
+    down_weighted, squares, curvatures = sums.residuals(theta, noise.residuals, 0, 1, 2)
+    least = 1.0 / sums.fit.n
+    factor = sums.objective.loss.lipschitz(1.0) ** 2 * max(squares, least) / max(curvatures, least)
+    return factor * matrix, float(down_weighted)
+
+
+def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multiplier: float) -> Estimates:
+    """Average marginal effects ``w_j mean(loss''(p))`` of the columns, by the delta method."""
+    n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
+    (share,) = sums.residuals(theta, multiplier, 2)
+    mean = smoothness * share
+    third = sums.third(theta, multiplier)
+    w = sums.weights(theta)[:n_columns]
+    jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
+    whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
+    of_mean = w**2 * _CURVATURE_VARIANCE / n
+    of_noise = w**2 * (multiplier * smoothness / n) ** 2
+    return Estimates.judged(
+        w * mean, whole + of_mean + of_noise, cautious + of_mean + of_noise, sampling + of_mean
+    )
+
+
+_CURVATURE_VARIANCE = 1.0 / 64.0  # of q (1 - q), which lies between 0 and 1/4: at most

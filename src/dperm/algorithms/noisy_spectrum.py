@@ -1,0 +1,93 @@
+"""Spectra of noisy matrices, and covariances of what is solved with them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array
+from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
+from dperm.private_values.bounded import Bounded
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues and vectors of a symmetric matrix that was released as a mean over the records.
+
+    Attributes
+    ----------
+    deviation : float
+        Standard deviation of the noise on the diagonal; beside it ``1 / sqrt(2)`` of that.
+    least : float
+        A relative limit of arithmetic: eigenvalues below are not known even without noise.
+    """
+
+    values: Array
+    vectors: Array
+    deviation: float
+    least: float
+
+    @classmethod
+    def released(cls, release: Releaser, private: Bounded, multiplier: float, n: int) -> Spectrum:
+        """Of a triangle of second moments."""
+        bound = private.sensitivity(release.neighbors) / (DIAGONAL * n)
+        matrix = symmetric_matrix(release.gaussian_sum(private, multiplier)) / n
+        values, vectors = np.linalg.eigh(matrix)
+        return cls(values, vectors, multiplier * bound, max(1e-5 * values[-1], 1e-9 * n * bound))
+
+    @property
+    def noise(self) -> float:
+        """Spectral norm of the noise, about."""
+        return max(self.deviation * math.sqrt(2.0 * len(self.values)), self.least)
+
+    def floored(self, floor: float = 0.5) -> Array:
+        """Eigenvalues of at least that part of the noise."""
+        return np.maximum(self.values, floor * self.noise)
+
+    def solve(self, vector: Array, floor: float = 0.5) -> Array:
+        """The inverse, with eigenvalues floored, times a vector."""
+        return self.through(1.0 / self.floored(floor)) @ vector
+
+    def through(self, values: Array) -> Array:
+        """The matrix with other eigenvalues."""
+        return np.asarray((self.vectors * values) @ self.vectors.T)
+
+    def noise_times(self, vector: Array) -> Array:
+        """Covariance of the noise times a vector."""
+        outer = np.outer(vector, vector) + np.vdot(vector, vector) * np.eye(len(vector))
+        return np.asarray(0.5 * self.deviation**2 * outer)
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Of whitened coordinates: ``H^-1 (sampling + noise) H^-1``.
+
+    Attributes
+    ----------
+    hessian : Spectrum
+    sampling, noise : ndarray
+        Covariances of the mean gradient.
+    to_weights : ndarray
+        The matrix that makes weights of whitened coordinates.
+    """
+
+    hessian: Spectrum
+    sampling: Array
+    noise: Array
+    to_weights: Array
+
+    def through(self, matrix: Array) -> tuple[Array, Array, Array]:
+        """Covariances of ``matrix theta``: whole; without noise; and if the Hessian is as small as may be."""
+        inverse = matrix @ self.hessian.through(1.0 / self.hessian.floored())
+        least = np.maximum(self.hessian.values - self.hessian.noise, _LEAST_CURVATURE * self.hessian.noise)
+        cautious = matrix @ self.hessian.through(1.0 / least)
+        both = self.sampling + self.noise
+        return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
+
+
+# So that a direction whose curvature is not known makes intervals be refused that lie in it for a quarter of
+# their variance, and not all that touch it: eigenvectors of noisy matrices touch each other.
+_LEAST_CURVATURE = 0.2

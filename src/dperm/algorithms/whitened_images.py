@@ -1,0 +1,75 @@
+"""Coordinates in which rows are about as long in all directions, from noisy second moments of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dperm.algorithms.noisy_spectrum import Spectrum
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array, Objective
+from dperm.objective.row_scaling import RowScaling
+from dperm.objective.weighted_images import WeightedImages
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import LinearMap
+
+
+def whitened_images(
+    objective: Objective,
+    release: Releaser,
+    kept: Array,
+    leverage: float,
+    *,
+    norms: float,
+    gram: float,
+    table: float,
+) -> WeightedImages:
+    """Coordinates from two noisy Gram matrices, the second of the rows that the first has whitened.
+
+    Parameters
+    ----------
+    objective : Objective
+    release : Releaser
+    kept : (k, dimension) ndarray
+        Unit rows for the columns that take part.
+    leverage : float
+        Rows weigh less from the squared length ``leverage k`` on.
+    norms, gram, table : float
+        Noise multipliers of a histogram of the rows' norms, of each Gram matrix, and of a table of the axes
+        along which the longest rows lie.
+    """
+    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # in which rows are about 1 long
+    matrix, length = unit * kept, math.sqrt(leverage * len(kept))
+    for bound in (_typical_norm(objective, release, norms, unit), length):
+        images = WeightedImages(LinearMap.rounding(matrix), bound)
+        moments = Spectrum.released(release, objective.image_gram_sum(images), gram, objective.n_public)
+        matrix = (moments.vectors / np.sqrt(moments.floored())).T @ images.matrix
+    images = WeightedImages(LinearMap.rounding(matrix), length)
+    factors = _factors_of_rare_axes(release, objective.leverage_counts(images, _TABLE_BINS), table)
+    return WeightedImages(LinearMap.rounding(factors[:, np.newaxis] * images.matrix), length)
+
+
+def _typical_norm(objective: Objective, release: Releaser, multiplier: float, unit: float) -> float:
+    """A norm that a twentieth of the rows exceed at most, as far as a noisy histogram tells."""
+    bound = unit * objective.row_norm
+    counts = objective.norm_counts(_NORM_BINS, RowScaling(np.full(objective.dimension, unit), bound))
+    noise = multiplier * counts.sensitivity(release.neighbors)
+    reach = release.gaussian_sum(counts, multiplier).cumsum()
+    reached = reach > max(0.05 * objective.n_public, 3.0 * noise * math.sqrt(_NORM_BINS))
+    return float(bound * 2.0 ** (-0.5 * reached.argmax()))
+
+
+def _factors_of_rare_axes(release: Releaser, table: Bounded, multiplier: float) -> Array:
+    """Factors below 1 for the axes along which rows are much longer than they may be at full weight.
+
+    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells it.
+    """
+    noise = multiplier * table.sensitivity(release.neighbors)
+    found = release.gaussian_sum(table, multiplier) > 4.5 * noise
+    highest = _TABLE_BINS - found[::-1].argmax(axis=0)
+    return np.where(found.any(axis=0), 2.0 ** -highest.astype(np.float64), 1.0)
+
+
+_NORM_BINS = 16  # half octaves
+_TABLE_BINS = 6  # octaves

@@ -1,0 +1,199 @@
+"""Sums over rows seen through a matrix with Mallows weights: against numpy, and attacks on sensitivity."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dperm import Objective
+from dperm.errors import DataError
+from dperm.losses import Huber
+from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
+from dperm.objective.weighted_images import WeightedImages
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.linear_map import LinearMap
+from reference import awkward_arrays, numpy_kernels
+from reference.exact import dtypes, one_row, opened, share
+
+ROW_NORM, HUBER = 1.5, 0.8
+LOSSES = {"logistic": "logistic", "huber": Huber(HUBER)}
+
+
+def images(dimension, length=1.0, kept=None, spread=30.0, seed=0):
+    """Coordinates in which the lengths of rows differ."""
+    rng = np.random.default_rng([seed, dimension])
+    left, right = (np.linalg.qr(rng.normal(size=(dimension, dimension)))[0] for _ in range(2))
+    matrix = (left * np.geomspace(1.0, spread, dimension)) @ right
+    return WeightedImages(LinearMap.rounding(matrix[:kept]), length)
+
+
+def all_sums(objective, w, seen):
+    vectors = [objective.image_gradient_sum(w, seen), objective.residual_sums(w, seen, (0, 1, 2))]
+    if objective.loss.name == "logistic":
+        vectors.append(objective.image_third_sum(w, seen))
+    return [
+        *vectors,
+        objective.image_gram_sum(seen),
+        objective.image_hessian_sum(w, seen),
+        objective.image_squares_sum(w, seen),
+        objective.leverage_counts(seen, 3),
+        *(objective.residual_sums(w, seen, (which,)) for which in range(3)),
+    ]
+
+
+def twin(name, z, y, w, seen):
+    """Images, their weights, and derivatives of the loss, in numpy."""
+    u, p = z @ seen.matrix.T, z @ w
+    weight = np.minimum(1.0, seen.length**2 / np.maximum((u**2).sum(axis=1), 1e-300))
+    if name == "huber":
+        return u, weight, np.clip(p - y, -HUBER, HUBER), 1.0 * (np.abs(p - y) <= HUBER), None
+    q = 1.0 / (1.0 + np.exp(-p))
+    return u, weight, q - (y > 0), q * (1.0 - q), q * (1.0 - q) * (1.0 - 2.0 * q)
+
+
+@dtypes
+@pytest.mark.parametrize("kept", [None, 2], ids=["all coordinates", "two of them"])
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(("width", "intercept"), [(1, True), (3, False), (8, True), (16, False), (33, True)])
+def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width, intercept, name, kept):
+    x, y, w, _ = awkward_arrays.ordinary(300, width, dtype)
+    objective = Objective(LOSSES[name], x, y, row_norm=ROW_NORM, fit_intercept=intercept)
+    z = numpy_kernels.scaled_rows(x, intercept, ROW_NORM).astype(float)
+    n, d = z.shape
+    w, seen = w[:d].astype(float), images(d, 6.0, kept)
+    u, weight, slope, curvature, third = twin(name, z, y.astype(float), w, seen)
+    assert (weight < 1.0).any()
+    # Rows are rounded to 2^-20 of the bound before, images to 2^-19 or less of theirs after; predictions of
+    # single precision move a derivative of Huber's loss where it bends.
+    step = 2.0**-17 * n * d
+    near = 2.0 * (np.abs(np.abs(z @ w - y) - HUBER) < 1e-5).sum() if name == "huber" else 0.0
+
+    def expect(private, expected, scale):
+        got = opened(private)
+        matrix = symmetric_matrix(got) if got.ndim == 1 and got.size != expected.shape[0] else got
+        np.testing.assert_allclose(matrix, expected, atol=scale * (step + near))
+
+    length = seen.length
+    expect(objective.image_gradient_sum(w, seen), u.T @ (weight * slope), length)
+    if third is not None:
+        expect(objective.image_third_sum(w, seen), u.T @ (weight * third), length)
+    expect(objective.image_gram_sum(seen), (u * weight[:, None]).T @ u, length**2)
+    expect(objective.image_hessian_sum(w, seen), (u * (weight * curvature)[:, None]).T @ u, length**2)
+    expect(objective.image_squares_sum(w, seen), (u * (weight * slope)[:, None] ** 2).T @ u, length**2)
+    largest, smoothness = (HUBER, 1.0) if name == "huber" else (1.0, 0.25)
+    shares = [(weight < 1.0).sum(), (slope**2).sum() / largest**2, curvature.sum() / smoothness]
+    expect(objective.residual_sums(w, seen, (0, 1, 2)), np.array(shares), 1.0)
+
+
+def test_the_leverage_table_is_that_of_the_numpy_twin():
+    x, y, _, _ = awkward_arrays.ordinary(500, 6, np.float64)
+    objective = Objective("logistic", x, y, row_norm=ROW_NORM)
+    seen = images(6, 1.0)
+    u = numpy_kernels.scaled_rows(x, False, ROW_NORM).astype(float) @ seen.matrix.T
+    lengths = np.linalg.norm(u, axis=1)
+    octave = np.floor(np.log2(lengths / math.sqrt(2.0)))
+    expected = np.zeros((3, 6))
+    for row, length, k in zip(u, lengths, octave, strict=True):
+        if k >= 0:
+            expected[min(int(k), 2)] += (row / length) ** 2
+    assert (expected.sum(axis=1) > 1).all()
+    np.testing.assert_allclose(opened(objective.leverage_counts(seen, 3)), expected, atol=500 * 2.0**-15)
+
+
+def test_coordinates_of_another_width_are_refused():
+    objective = Objective("logistic", np.ones((3, 2)), np.ones(3))
+    with pytest.raises(ValueError, match="2 columns, got 3"):
+        objective.image_gram_sum(images(3))
+
+
+def test_records_that_are_not_finite_count_for_nothing():
+    x, y, w, _ = awkward_arrays.ordinary(100, 4, np.float64)
+    spoilt, z = np.vstack([x, x[:3]]), np.append(y, y[:3])
+    spoilt[100, 2], spoilt[101, 0], z[102] = np.nan, np.inf, np.nan
+    seen = images(4)
+    pair = [
+        Objective("logistic", rows, targets, non_finite="zero", n_public=100)
+        for rows, targets in ((x, y), (spoilt, z))
+    ]
+    for clean, other in zip(*(all_sums(each, w[:4], seen) for each in pair), strict=True):
+        np.testing.assert_array_equal(opened(clean), opened(other))
+
+
+def test_far_more_records_than_said_are_an_error():
+    objective = Objective("logistic", np.ones((3_000_000, 1), np.float32), np.ones(3_000_000), n_public=1)
+    with pytest.raises(DataError, match="n_public"):
+        objective.image_gram_sum(images(1))
+
+
+# -- sensitivity -------------------------------------------------------------------------------------
+
+
+@dtypes
+@settings(max_examples=150)
+@given(data=st.data(), n_public=st.sampled_from([1, 1000, 2**20, 2**30]), intercept=st.booleans())
+def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercept):
+    x = data.draw(one_row(dtype, st.sampled_from([1, 2, 3, 8, 17, 100])))
+    row_norm = data.draw(st.sampled_from([1e-3, 1.0, 1e3]))
+    name = data.draw(st.sampled_from(sorted(LOSSES)))
+    objective = Objective(
+        LOSSES[name],
+        x,
+        np.array([data.draw(st.sampled_from([-1.0, 1.0]))], dtype),
+        n_public=n_public,
+        row_norm=row_norm,
+        fit_intercept=intercept,
+        non_finite="zero",
+    )
+    d = objective.dimension
+    w = data.draw(st.sampled_from([0.0, 1.0, -1e6])) * np.ones(d)
+    length = data.draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4])) * row_norm
+    kept = data.draw(st.sampled_from([None, 1, 2]))
+    seen = images(d, length, kept, data.draw(st.sampled_from([1.0, 1e3, 1e9])), data.draw(st.integers(0, 9)))
+    for private in all_sums(objective, w, seen):
+        share(private)
+
+
+@dtypes
+@pytest.mark.parametrize("length", [0.3, 1.0])
+def test_the_sensitivity_is_attained(dtype, length):
+    """By a record whose image has the length at which weights begin to fall."""
+    row = np.zeros((1, 5), dtype)
+    row[0, 2] = length
+    seen = WeightedImages(LinearMap.rounding(np.eye(5)), length)
+    far = np.full(5, -1e4)  # a slope of 1
+    objective = Objective("logistic", row, np.ones(1, dtype))
+    assert share(objective.image_gradient_sum(far, seen)) > 1 - 1e-4
+    assert share(objective.image_gram_sum(seen)) > 1 - 1e-4
+    assert share(objective.image_hessian_sum(np.zeros(5), seen)) > 1 - 1e-4
+    assert share(objective.image_squares_sum(far, seen)) > 1 - 1e-4
+    turning = np.full(5, math.log(2.0 + math.sqrt(3.0)) / length)  # where the third derivative is largest
+    assert share(objective.image_third_sum(turning, seen)) > 1 - 1e-4
+    assert objective.image_gram_sum(seen).add_or_remove == pytest.approx(DIAGONAL * length**2, rel=1e-12)
+    longer = WeightedImages(LinearMap.rounding(8.0 * np.eye(5)), length)
+    assert share(objective.leverage_counts(longer, 3)) > 1 - 1e-4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exchanging_a_record_stays_within_the_sensitivity(seed):
+    """Opposed gradients move a vector by twice the bound, orthogonal rows a matrix by sqrt(2) times."""
+    rng = np.random.default_rng(seed)
+    rows = 2.0 * np.eye(6)[:2] if seed >= 15 else rng.normal(size=(2, 6))
+    seen = WeightedImages(LinearMap.rounding(np.eye(6)), 1.0) if seed >= 15 else images(6, 0.7, seed=seed)
+    w = rng.normal(size=6) if seed else np.zeros(6)
+    pair = [Objective("logistic", row[None], np.ones(1), row_norm=2.0) for row in rows]
+    turned = Objective("logistic", rows[0][None], -np.ones(1), row_norm=2.0)
+
+    def moved(one, other):
+        shares = []
+        for first, second in zip(all_sums(one, w, seen), all_sums(other, w, seen), strict=True):
+            assert (first.grid, first.replace_one) == (second.grid, second.replace_one)
+            apart = first._integers - second._integers
+            shares.append(share(Bounded(apart, grid=first.grid, add_or_remove=first.replace_one)))
+        return shares
+
+    gram = moved(*pair)[3]
+    moved(pair[0], turned)
+    if seed >= 15:
+        assert gram > 1 - 1e-4
