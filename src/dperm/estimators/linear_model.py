@@ -21,6 +21,7 @@ from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
+from dperm.estimators.coefficient_table import coefficient_table
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
 from dperm.estimators.input_checks import (
@@ -167,6 +168,31 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         public = {**result.privacy.public, **schema_facts(self.schema)}
         self.privacy_ = replace(result.privacy, public=public)
         return self
+
+    def coefficients(self) -> Any:
+        """The weights by column and category.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            A row for each weight, the intercept last: "column" of the table, "category" of it (a level, or
+            the interval of a bin; None for a number), and "coefficient", or one column of numbers for each
+            class. Numbers of a schema are scaled to [0, 1] by their public bounds: a weight is of the whole
+            range.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ImportError
+            Where neither pandas nor polars is installed.
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.coef_).T
+        intercept = np.atleast_1d(self.intercept_) if self.fit_intercept else None
+        names = self.schema if self.schema is not None else getattr(self, "feature_names_in_", None)
+        classes = getattr(self, "classes_", [None])
+        return coefficient_table(weights, intercept, names, classes[-weights.shape[1] :])
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any

@@ -203,7 +203,7 @@ class Objective(WeightedImageSums, Descents):
         if linear_map is None:
             bounds = self._bounds(clip, radius)
             return bounds.clip, bounds.grid
-        bounds, _ = self._seen_through(linear_map).bounds(clip)
+        bounds, _ = self._mapped_by(linear_map).bounds(clip)
         return bounds.clip, bounds.grid * linear_map.grid
 
     def _noisy_batch_sums(
@@ -232,7 +232,7 @@ class Objective(WeightedImageSums, Descents):
             longest=float(radius) * INSIDE_BALL,
         )
         if linear_map is not None:
-            sums = self._seen_through(linear_map).noisy_batches(sums, clip)
+            sums = self._mapped_by(linear_map).noisy_batches(sums, clip)
         return self._rows.noisy_batch_sums(sums, self._threads_of_sample(batches.rate))
 
     def clipped_gradient_sums(
@@ -377,10 +377,10 @@ class Objective(WeightedImageSums, Descents):
             Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, plus the
             rounding of the image.
         """
-        clip, seen = clip_bound(clip), self._seen_through(linear_map)
+        clip, seen = clip_bound(clip), self._mapped_by(linear_map)
         return seen.clipped_sum(self._weights(w, "w"), clip, rows, keep_predictions=keep_predictions)
 
-    def _seen_through(self, linear_map: LinearMap | DiagonalMap) -> MappedGradients:
+    def _mapped_by(self, linear_map: LinearMap | DiagonalMap) -> MappedGradients:
         if self._mapped is None or self._mapped.map is not linear_map:
             self._mapped = MappedGradients(self, linear_map)
         return self._mapped

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
@@ -90,6 +91,23 @@ class Schema:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of the design matrix: ``"age"``, or ``"sex=Male"`` for a category."""
         return tuple(name for column in self.columns for name in column.feature_names)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """`feature_names`, as scikit-learn's transformers name what they make.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Must be the names of the columns.
+
+        Raises
+        ------
+        ValueError
+            For other names.
+        """
+        if input_features is not None and tuple(input_features) != self.column_names:
+            raise ValueError(f"input_features must be the schema's columns {self.column_names}")
+        return np.array(self.feature_names, dtype=object)
 
     @property
     def n_columns(self) -> int:

@@ -1,0 +1,63 @@
+"""Weights as a data frame."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from dperm import Categorical, HuberRegressor, LogisticRegression, Numeric, Schema
+
+SCHEMA = Schema(
+    [Numeric("age", 0, 100), Categorical("sex", ["f", "m"]), Numeric("pay", 0, 9, bins=[3.0, 6.0])]
+)
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame(
+    {"age": RNG.uniform(0, 100, 60), "sex": RNG.choice(["f", "m"], 60), "pay": RNG.uniform(0, 9, 60)}
+)
+Y = RNG.choice([0, 1], 60)
+
+
+def test_rows_are_columns_and_categories_of_the_schema():
+    model = LogisticRegression(classes=[0, 1], schema=SCHEMA, random_state=0).fit(FRAME, Y)
+    table = model.coefficients()
+    assert table["column"].tolist() == ["age", "sex", "sex", "pay", "pay", "pay", "(intercept)"]
+    categories = [None, "f", "m", "pay<3", "3<=pay<6", "pay>=6", None]
+    assert [None if pd.isna(each) else each for each in table["category"]] == categories
+    np.testing.assert_array_equal(table["coefficient"][:-1], model.coef_[0])
+    assert table["coefficient"].iloc[-1] == model.intercept_[0]
+    assert SCHEMA.get_feature_names_out().tolist() == list(SCHEMA.feature_names)
+    with pytest.raises(ValueError, match="input_features must be"):
+        SCHEMA.get_feature_names_out(["age"])
+
+
+def test_several_classes_have_a_column_each():
+    labels = RNG.choice(["a", "b", "c"], 60)
+    model = LogisticRegression(classes=["a", "b", "c"], random_state=0).fit(FRAME[["age", "pay"]], labels)
+    table = model.coefficients()
+    assert table.columns.tolist() == ["column", "category", "a", "b", "c"]
+    assert table["column"].tolist() == ["age", "pay", "(intercept)"]
+    np.testing.assert_array_equal(table[["a", "b", "c"]].to_numpy()[:-1], model.coef_.T)
+
+
+def test_arrays_have_numbered_columns_and_regressors_one_number_each():
+    X = FRAME[["age", "pay"]].to_numpy()
+    model = HuberRegressor(target_bound=1.0, fit_intercept=False, row_norm=100.0, random_state=0).fit(
+        X, 1.0 * Y
+    )
+    table = model.coefficients()
+    assert table["column"].tolist() == ["x0", "x1"]
+    np.testing.assert_array_equal(table["coefficient"], model.coef_)
+
+
+def test_without_a_model_or_a_library_it_says_so(monkeypatch):
+    with pytest.raises(NotFittedError):
+        LogisticRegression().coefficients()
+    model = LogisticRegression(classes=[0, 1], schema=SCHEMA, random_state=0).fit(FRAME, Y)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    polars = pytest.importorskip("polars")
+    assert isinstance(model.coefficients(), polars.DataFrame)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match="pip install pandas, or polars"):
+        model.coefficients()
