@@ -369,3 +369,11 @@ class TestCoins:
 def test_paths():
     assert joined("", "s", "a") == "s/a"
     assert joined("s/a", "t", "x") == "s/a/t/x"
+
+
+def test_parts_come_in_the_order_of_their_shares():
+    """Whoever unpacks them must not train on the records for the test."""
+    ledger = Ledger(1.0, 1e-6)
+    assert list(ledger.split({"train": 0.8, "test": 0.2})) == ["train", "test"]
+    test, train = ledger.split({"test": 0.2, "train": 0.8}).values()  # the same split
+    assert (test.share, train.share) == (0.2, 0.8)

@@ -269,7 +269,7 @@ class PrivacyLedger(Entries):
         Returns
         -------
         dict of LedgerPart
-            Ledgers of the parts, which also tell which records are in them.
+            In the order of `shares`: ledgers of the parts, which also tell which records are in them.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class PrivacyLedger(Entries):
                 "give the same, or another name."
             )
         coins = Coins(key, known, self.neighbors)
-        return {each: LedgerPart(self, joined(self._part, name, each), coins) for each in known}
+        return {each: LedgerPart(self, joined(self._part, name, each), coins) for each in shares}
 
     def _event(
         self,
