@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 import dperm
 from dperm import algorithms
-from dperm.estimators.solvers import SOLVERS, choose_solver, pure_solvers, run_solver
+from dperm.estimators.solvers import SOLVERS, choose_solver, pure_solvers, solver_call
 from dperm.losses import Loss
 from solver_problems import PROBLEMS, Problem
 
@@ -129,9 +129,16 @@ def fitted(
     # As many steps as by default, with noise of the same distribution that is drawn faster.
     options = {"noise": "float", "rounds": 20 * train.n_public} if solver == "rrpsgd" else None
     seed = zlib.crc32(f"{name}, {solver}, {epsilon}, {delta}, {repetition}".encode())
-    common = {"neighbors": NEIGHBORS, "calibration": "tight", "ledger": None, "random_state": seed}
+    common = {
+        "neighbors": NEIGHBORS,
+        "calibration": "tight",
+        "learn_scales": "auto",
+        "ledger": None,
+        "random_state": seed,
+    }
     try:
-        return run_solver(solver, train, epsilon, delta, common=common, options=options, verbose=0).coef
+        call = solver_call(solver, train, epsilon, delta, common=common, options=options, verbose=0)
+        return call.run(train).coef
     except ValueError as refused:
         if "no interval" not in str(refused):
             raise

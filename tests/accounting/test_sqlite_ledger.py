@@ -200,7 +200,9 @@ class TestHandles:
     def test_a_fit_is_charged_and_described_before_it_starts(self, ledger):
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(50, 2)), np.arange(50) % 2
-        model = LogisticRegression(2.5, DELTA, solver="noisy_gd", classes=[0, 1], ledger=ledger)
+        model = LogisticRegression(
+            2.5, DELTA, solver="noisy_gd", learn_scales=False, classes=[0, 1], ledger=ledger
+        )
         model.fit(X, y)
         (entry,) = SqliteLedger(ledger.path, "adult").history()
         facts = entry.statement

@@ -10,17 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.table_columns import n_rows, read_columns
 from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_table, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
+
+if TYPE_CHECKING:  # accounting is heavy, and a schema can be read without it
+    from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 
 #: Largest integer of each integer type of the numeric block: it stands for 1.
 _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
