@@ -185,13 +185,17 @@ def test_intervals_cover(name):
     assert 0.9 < np.nanmean(covered) < 0.99
 
 
+# Of the table of ``bench/inference_coverage.py``, which takes an hour, those that take seconds.
+IN_SECONDS = ["small", "rare level", "t3 residuals, .4", "unequal residuals", "normal residuals, model"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", inference_coverage.DESIGNS)
+@pytest.mark.parametrize("name", IN_SECONDS)
 def test_intervals_cover_in_the_table(name):
-    """In 200 runs of each: 93 to 97 % on average, 88 % for every coefficient, but for a false alarm."""
-    covered = inference_coverage.measured(inference_coverage.DESIGNS[name], runs=200, seed=17).covered
+    """In 100 runs of each: 93 to 97 % on average, 88 % for every coefficient, but for a false alarm."""
+    covered = inference_coverage.measured(inference_coverage.DESIGNS[name], runs=100, seed=17).covered
     known = ~np.isnan(covered)
-    enough = known.sum(axis=0) >= 100
+    enough = known.sum(axis=0) >= 60
     least = binom.ppf(ALARM / enough.sum(), known.sum(axis=0), 0.88)
     assert (np.nansum(covered, axis=0) >= least)[enough].all()
     error = math.sqrt(0.05 / known.sum())  # of a mean over independent intervals: those of one run are nearly

@@ -13,7 +13,7 @@ from dperm.metrics.intervals import Noisy
 
 # A test fails for an interval of coverage between 93 and 97 % with at most this probability.
 FALSE_ALARM = 1e-6
-RUNS, LONG_RUNS = 300, 10_000
+RUNS, LONG_RUNS = 300, 1_000
 
 
 class Logit:
