@@ -217,6 +217,7 @@ def test_grid_search_in_every_kind_of_pool(backend):
         assert searched(2) == expected
 
 
+@pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 @pytest.mark.slow
 def test_a_durable_ledger_serves_a_pool(tmp_path):
     ledger = open_ledger(
