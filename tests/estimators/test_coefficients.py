@@ -3,11 +3,12 @@
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from dperm import Categorical, HuberRegressor, LogisticRegression, Numeric, Schema
+
+pd = pytest.importorskip("pandas")
 
 SCHEMA = Schema(
     [Numeric("age", 0, 100), Categorical("sex", ["f", "m"]), Numeric("pay", 0, 9, bins=[3.0, 6.0])]

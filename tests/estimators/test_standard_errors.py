@@ -1,13 +1,14 @@
 """Intervals and tables of the estimators: the solver's, in the order and under the names of their weights."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit
 
 from dperm import Categorical, HuberRegressor, LogisticRegression, Numeric, Objective, Schema
 from dperm.algorithms import noisy_newton
 from dperm.estimators.standard_errors import reference_levels
+
+pd = pytest.importorskip("pandas")
 
 SCHEMA = Schema(
     [
