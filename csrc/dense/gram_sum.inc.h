@@ -159,23 +159,6 @@ static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int6
     }
 }
 
-static void NAME(norms_scaled)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                               const struct pass *pass, void *out, void *workspace) {
-    double *norms_out = out;
-    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
-    for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        struct NAME(block) block;
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
-        for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
-            norms_out[first + i - begin] =
-                NAME(put_scaled_row)(block.row[i], rows->n_columns, rows->intercept, block.scale[i],
-                                     pass->column_scales, panel);
-    }
-}
-
 static void NAME(norms_through)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out, void *workspace) {
     const double *matrix = pass->matrix;

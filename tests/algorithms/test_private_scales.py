@@ -151,6 +151,18 @@ def test_units_do_not_matter_to_learners(algorithm):
         np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
 
 
+def test_a_statement_names_what_was_decided_before():
+    """Of whitened descents also the step, which is relative; else none that follows from the scales."""
+    objective = labelled(n=3000)
+    whitened, plain = (each(objective, 1.0, 1e-6, steps=5).privacy for each in (preconditioned_gd, noisy_gd))
+    assert {"step_size", "norm_share", "momentum"} <= whitened.public.keys()
+    assert "learn_scales" not in whitened.public
+    assert {"norm_share", "tail"} <= plain.public.keys()
+    assert "step_size" not in plain.public
+    assert whitened.clip > 0.0
+    assert plain.clip > 0.0
+
+
 def test_settings_in_units_of_the_data_leave_the_data_as_they_are():
     objective = labelled(n=300)
     for algorithm, own in (

@@ -191,7 +191,7 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
     plan.check(fit, schedule)
     release = fit.open(
-        "dp_agd", plan.budget, schedule, selection_share=plan.selection_share, **scales.stated()
+        "dp_agd", plan.budget, schedule, selection_share=plan.selection_share, **scales.facts()
     )
     frame = Frame.learned(fit, release, plan.scales, problem)
     if frame.linear_map is not None:

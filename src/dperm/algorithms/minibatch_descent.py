@@ -219,7 +219,7 @@ class MinibatchRun:
         budget = ScheduledBudget(
             GaussianRelease(multiplier), schedule.steps, accountant, cost, before=noise.releases
         )
-        release = fit.open(name, budget, schedule, sampling=str(sampling), **self.scales.stated(), **facts)
+        release = fit.open(name, budget, schedule, sampling=str(sampling), **self.scales.facts(), **facts)
 
         frame = Frame.learned(fit, release, noise, self.problem)
         schedule = self.schedule_for(frame.problem)

@@ -177,7 +177,7 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
     if schedule.radius == math.inf:
         fit.check_growth(schedule.step_size, schedule.momentum, schedule.steps, schedule.clip)
     noise_of_scales.check(fit, schedule.clip, multiplier)
-    release = fit.open("noisy_gd", fit.budget(), schedule, **scales.stated())
+    release = fit.open("noisy_gd", fit.budget(), schedule, **scales.facts())
 
     frame = Frame.learned(fit, release, noise_of_scales, problem)
     schedule = given.completed(noisy_gd_schedule(frame.problem))

@@ -50,8 +50,8 @@ class ScaleShares(Schedule):
         """What is spent before a descent."""
         return self.column_share + self.norm_share + self.label_share
 
-    def stated(self) -> dict[str, Any]:
-        """What ledger and statement name; settings that follow from what is learned have no value yet."""
+    def facts(self) -> dict[str, Any]:
+        """What ledger and statement name; None for what of a schedule follows from what is learned."""
         return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if self.together else {})
 
 

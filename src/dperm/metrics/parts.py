@@ -7,6 +7,7 @@ rounded to a public grid. The sensitivity of the vector is the root of the sum o
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -46,7 +47,7 @@ class Part(Protocol):
 
 
 class _Cells:
-    """Counts of records in cells, of which each record is in one."""
+    """Counts of records in cells."""
 
     shape: tuple[int, ...]
     times_counted = 1
@@ -55,9 +56,13 @@ class _Cells:
         """See `Part`."""
         return float(neighbors.sum_factor)
 
+
+class _OneCell(_Cells, ABC):
+    """Counts of records in cells, of which each record is in one."""
+
+    @abstractmethod
     def cells(self, judged: Judged) -> Integers:
         """Flat index of the cell of each record."""
-        raise NotImplementedError
 
     def sums(self, judged: Judged, resolution: int | None) -> Integers:
         """See `Part`."""
@@ -67,7 +72,7 @@ class _Cells:
 
 
 @dataclass(frozen=True)
-class Count(_Cells):
+class Count(_OneCell):
     """The number of records."""
 
     shape = (1,)
@@ -100,7 +105,7 @@ class Hits(_Cells):
 
 
 @dataclass(frozen=True)
-class Confusion(_Cells):
+class Confusion(_OneCell):
     """Records by true and predicted class."""
 
     n_classes: int
@@ -156,15 +161,15 @@ class Scores(_Cells):
         return counts.ravel() * (resolution or 1)
 
 
-class _Moments:
+class _Moments(ABC):
     """Sums of numbers of at most 1 each, and of their products."""
 
     shape: tuple[int, ...]
     times_counted = 0
 
+    @abstractmethod
     def values(self, judged: Judged) -> Array:
         """What each record adds, shape (n, m)."""
-        raise NotImplementedError
 
     def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
         """See `Part`."""
