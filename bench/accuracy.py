@@ -27,15 +27,6 @@ def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     return 100.0 * float(np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y))
 
 
-def fit_all(
-    solver: str, objective: dperm.Objective, epsilons: list[float], delta: float
-) -> list[algorithms.FitResult]:
-    """One fit for each epsilon, in one pass a step where the solver can."""
-    if solver == "noisy_gd":
-        return algorithms.noisy_gd_many(objective, [{"epsilon": e, "delta": delta} for e in epsilons])
-    return [getattr(algorithms, solver)(objective, epsilon, delta) for epsilon in epsilons]
-
-
 def measure(name: str, arguments: argparse.Namespace) -> None:
     """Print a table with one row per solver."""
     data = dperm.datasets.load(name)
@@ -45,8 +36,9 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
         X_test = X_test if isinstance(X_test, np.ndarray) else X_test.to_dense()
         objective = dperm.Objective("logistic", X, y, row_norm=data.row_norm, fit_intercept=True)
         for solver in arguments.solvers:
-            fits = fit_all(solver, objective, arguments.epsilons, arguments.delta)
-            results[solver].append([accuracy(each.coef, X_test, y_test) for each in fits])
+            fit = getattr(algorithms, solver)
+            coefs = [fit(objective, epsilon, arguments.delta).coef for epsilon in arguments.epsilons]
+            results[solver].append([accuracy(coef, X_test, y_test) for coef in coefs])
         exact = accuracy(nonprivate(objective, max_iter=300).coef, X_test, y_test)
         results["nonprivate"].append([exact] * len(arguments.epsilons))
     title = f"{name}: mean (standard deviation) of {arguments.repetitions} splits, %"
