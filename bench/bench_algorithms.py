@@ -69,12 +69,12 @@ def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
 
     return {
         "noisy_gd": (
-            lambda: algorithms.noisy_gd(obj, EPSILON, DELTA),
+            lambda: algorithms.noisy_gd(obj, EPSILON, DELTA, learn_scales=False),
             lambda: twin.noisy_gd(rows, y, math.sqrt(descent.steps) / mu, descent, rng),
         ),
         "preconditioned_gd": (lambda: algorithms.preconditioned_gd(obj, EPSILON, DELTA), whitened),
         "dp_agd (zCDP)": (
-            lambda: algorithms.dp_agd(obj, EPSILON, DELTA, accountant="zcdp"),
+            lambda: algorithms.dp_agd(obj, EPSILON, DELTA, accountant="zcdp", learn_scales=False),
             dp_agd_twin(obj, X, y, EPSILON, DELTA),
         ),
         "output_perturbation_gd, 100 steps": (
