@@ -3,7 +3,8 @@
  * of 1..40 columns, and some around wide units; both element types, every instruction
  * set that runs here.
  *
- * Built and run by test_guard_pages.py, also with sanitizers. Prints the number of shapes. */
+ * Built and run by test_guard_pages.py, also with sanitizers. Prints the number of shapes. A number
+ * as argument: each shape in one of that many combinations of end and instruction set. */
 #define _DEFAULT_SOURCE
 #include <math.h>
 #include <stdint.h>
@@ -29,6 +30,12 @@ struct arena {
 static struct arena arenas[MAX_ARENAS];
 static size_t arenas_used, page;
 static enum place place;
+static long shapes_seen, combinations = 1;
+
+/* Whether it is the turn of the next shape; the first turn is another in each combination. */
+static int its_turn(void) {
+    return shapes_seen++ % combinations == 0;
+}
 
 static void open_arenas(void) {
     page = (size_t)sysconf(_SC_PAGESIZE);
@@ -192,8 +199,11 @@ static long run_other_shapes(const struct kernel_table *kernels) {
         run_wide_rows(kernels, (enum real_type)type);
     for (int variant = 0; variant < 8; variant++)
         for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
-            for (int64_t n = 1; n <= 40; n += n % 16 == 2 ? 12 : 1, shapes++)
-                run_other_rows(kernels, n, widths[i], variant);
+            for (int64_t n = 1; n <= 40; n += n % 16 == 2 ? 12 : 1)
+                if (its_turn()) {
+                    run_other_rows(kernels, n, widths[i], variant);
+                    shapes++;
+                }
     return shapes;
 }
 
@@ -202,12 +212,13 @@ static long run_shapes(const struct kernel_table *kernels) {
     long shapes = 0;
     for (int type = REAL_F32; type < N_REAL_TYPES; type++)
         for (int intercept = 0; intercept < 2; intercept++)
-            for (int64_t n = 1; n <= 40; n++) {
-                for (int64_t d = 1; d <= 40; d++, shapes++)
-                    run_dense(kernels, (enum real_type)type, n, d, intercept);
-                for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++, shapes++)
-                    run_dense(kernels, (enum real_type)type, n, wide[i], intercept);
-            }
+            for (int64_t n = 1; n <= 40; n++)
+                for (int64_t i = 0; i < 48; i++)
+                    if (its_turn()) {
+                        run_dense(kernels, (enum real_type)type, n, i < 40 ? i + 1 : wide[i - 40],
+                                  intercept);
+                        shapes++;
+                    }
     return shapes;
 }
 
@@ -228,6 +239,8 @@ int main(int argc, char **argv) {
         const volatile char *end = (char *)guarded(1) + 1;
         return *end;
     }
+    if (argc > 1)
+        combinations = atol(argv[1]);
     run_all_records();
     place = AT_START;
     run_all_records();
@@ -236,6 +249,7 @@ int main(int argc, char **argv) {
         long shapes = 0;
         for (int end = 0; end < 2; end++) {
             place = end ? AT_END : AT_START;
+            shapes_seen = 2 * i + end;
             shapes += run_shapes(kernels) + run_other_shapes(kernels);
         }
         printf("%s %ld\n", kernels->instruction_set, shapes);

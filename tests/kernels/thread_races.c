@@ -186,18 +186,23 @@ int main(int argc, char **argv) {
         GOMP_parallel(race, NULL, 4, 0);
         return 0;
     }
+    /* Rows are shared out alike whatever the instruction set: all numbers of threads for the first.
+     */
     for (int i = 0; kernels_available(i) != NULL; i++) {
         const struct kernel_table *kernels = kernels_choose(kernels_available(i));
-        for (int kind = 0; kind < N_KINDS; kind++)
-            for (int n_threads = 2; n_threads <= 8; n_threads += kind ? 3 : 1)
-                if (run_rows(kernels, kind, n_threads) != run_rows(kernels, kind, 1)) {
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            const uint64_t expected = run_rows(kernels, kind, 1);
+            for (int n_threads = 2; n_threads <= 8; n_threads += i ? 6 : kind ? 3 : 1)
+                if (run_rows(kernels, kind, n_threads) != expected) {
                     printf("%s: rows of kind %d: %d threads differ\n", kernels->instruction_set,
                            kind, n_threads);
                     return 1;
                 }
+        }
     }
+    const int64_t expected = find_distinct(1);
     for (int n_threads = 2; n_threads <= 8; n_threads++)
-        if (find_distinct(n_threads) != find_distinct(1)) {
+        if (find_distinct(n_threads) != expected) {
             printf("distinct records: %d threads differ\n", n_threads);
             return 1;
         }
