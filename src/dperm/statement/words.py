@@ -178,15 +178,16 @@ def budget(statement: Facts) -> str:
 def not_covered(statement: Facts) -> str:
     """List what the guarantee does not say."""
     finite = (
-        "An error that stops the fit shows: here values that are not finite, an unknown label, more records "
-        "than a public number of them allows."
+        "An error that stops the computation shows: here values that are not finite, an unknown label, more "
+        "records than a public number of them allows."
         if statement.non_finite == "raise"
-        else "An error that stops the fit shows: here an unknown label, more records than a public number of "
-        "them allows. Records with a NaN or an infinity count as empty, silently, so they are covered."
+        else "An error that stops the computation shows: here an unknown label, more records than a public "
+        "number of them allows. Records with a NaN or an infinity count as empty, silently, so they are "
+        "covered."
     )
     return (
         "The time and memory that the computation takes; the raw data, their copies and logs, which whoever "
-        "ran the fit is trusted with; other results from the same data that are not charged to the same "
+        "ran it is trusted with; other results from the same data that are not charged to the same "
         f"ledger; conclusions about a group that would hold without any one record in it. {finite}"
     )
 
