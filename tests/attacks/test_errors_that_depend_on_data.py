@@ -21,7 +21,12 @@ Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 def test_the_statement_names_what_stops_a_fit():
     text = " ".join(str(noisy_gd(Objective("logistic", X, Y), 1.0, 1e-6, steps=2).privacy).split())
-    for words in ("An error that stops the computation shows", "not finite", "unknown label", "more records than"):
+    for words in (
+        "An error that stops the computation shows",
+        "not finite",
+        "unknown label",
+        "more records than",
+    ):
         assert words in text
 
 

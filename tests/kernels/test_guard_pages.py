@@ -29,7 +29,7 @@ def needs(kind, folder):
 @pytest.mark.c_programs
 @pytest.mark.parametrize(("kind", "combinations"), [("plain", 1), ("sanitized", 4)])
 def test_no_access_past_either_end(kind, combinations, tmp_path):
-    """Sanitized programs are twenty times slower: each shape at one of two ends, in one of two instruction sets."""
+    """Sanitized programs are twenty times slower: each shape at one end, in one of two instruction sets."""
     needs(kind, tmp_path)
     binary = build(tmp_path, "guard_pages.c", SANITIZERS[kind])
     assert run(binary, "crash").returncode != 0  # the guard works
