@@ -162,8 +162,8 @@ class PerturbedMinimumRelease(PrivacyEvent):
 
     Examples
     --------
-    >>> event = PerturbedMinimumRelease("gaussian", scale=10.0, output=100.0)
     >>> from dperm.accounting import ScheduledBudget
+    >>> event = PerturbedMinimumRelease("gaussian", scale=10.0, output=100.0)
     >>> budget = ScheduledBudget(event, count=1, accountant="objective_perturbation")
     >>> budget.spend(event)
     >>> budget.fits(event)

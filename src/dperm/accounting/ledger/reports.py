@@ -36,10 +36,10 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
 
     Examples
     --------
+    >>> import json
     >>> from dperm.accounting import Ledger
     >>> ledger = Ledger(3.0, 1e-6, name="adult")
     >>> entry = ledger.charge(epsilon=1.0, delta=1e-6, description="first model")
-    >>> import json
     >>> [each["description"] for each in json.loads(export_ledger(ledger))["entries"]]
     ['first model']
     """
