@@ -351,8 +351,7 @@ class Objective(WeightedImageSums, Descents):
         rows: SecretRows | None = None,
         keep_predictions: bool = False,
     ) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
-        image.
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their image.
 
         In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
         computed at the first call for a matrix; every call then costs one pass.

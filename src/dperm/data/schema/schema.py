@@ -185,10 +185,6 @@ class Schema:
         >>> X = schema.encode({"age": [25, 50], "smokes": [True, False]})
         >>> X.shape, X.to_dense().tolist()
         ((2, 3), [[0.25, 0.0, 1.0], [0.5, 1.0, 0.0]])
-        >>> schema.encode({"age": [25], "smokes": ["now and then"]})
-        Traceback (most recent call last):
-            ...
-        dperm.errors.DataError: column 'smokes' holds str ('now and then' at row 0) and its ...
         """
         dtype = np.dtype(numeric_dtype)
         if dtype.name not in _LEVELS:
@@ -402,13 +398,11 @@ class Schema:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
         >>> from dperm import Numeric
-        >>> path = Path(tempfile.mkdtemp(), "people.toml")
-        >>> schema = Schema([Numeric("age", 17, 90)])
-        >>> schema.to_toml(path)
-        >>> Schema.from_toml(path) == schema
-        True
+        >>> path = tempfile.mkdtemp() + "/people.toml"
+        >>> Schema([Numeric("age", 17, 90)]).to_toml(path)
+        >>> Schema.from_toml(path).feature_names
+        ('age',)
         """
         Path(path).write_text(self.to_text(), encoding="utf-8")
 
@@ -421,14 +415,9 @@ class Schema:
         Examples
         --------
         >>> from dperm import Numeric
-        >>> print(Schema([Numeric("age", 17, 90)], name="people").to_text())
-        name = "people"
-        <BLANKLINE>
-        [[columns]]
-        name = "age"
-        type = "numeric"
-        low = 17
-        high = 90
+        >>> schema = Schema([Numeric("age", 17, 90)], name="people")
+        >>> Schema.from_text(schema.to_text()) == schema
+        True
         """
         learned = "" if self._learned is None else "\n" + toml_table("learned", self._learned)
         return (DRAFT if self._is_draft else "") + self._text() + learned
