@@ -16,6 +16,12 @@ def build_info() -> dict[str, object]:
         environment variable ``DPERM_INSTRUCTION_SET`` forces one), and ``threads`` of a large pass with
         ``n_threads=None``: at most the cores that affinity and a container's quota leave, and what
         OMP_NUM_THREADS or threadpoolctl say; 1 in a forked child.
+
+    Examples
+    --------
+    >>> info = build_info()
+    >>> info["instruction_set"] in info["instruction_sets"], info["threads"] >= 1
+    (True, True)
     """
     return {
         **BUILD_RECORD,

@@ -17,7 +17,16 @@ from dperm.accounting.units import Units, bounded_range_cost, ceil_units, gaussi
 
 
 class PrivacyEvent(ABC):
-    """One access to the data whose output is published."""
+    """One access to the data whose output is published.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Budget, GaussianRelease
+    >>> budget = Budget.from_epsilon(1.0, 1e-6)
+    >>> budget.spend(GaussianRelease(noise_multiplier=50.0), count=100)
+    >>> budget
+    Budget(accountant='gdp', mu^2: total=0.056029, spent=0.04)
+    """
 
     @abstractmethod
     def cost(self, accountant: str) -> Fraction | float:
@@ -52,6 +61,11 @@ class GaussianRelease(PrivacyEvent):
     -----
     ``mu^2 = 1/noise_multiplier^2`` (Dong, Roth and Su 2022, Theorem 2.7), ``rho = mu^2 / 2`` (Bun and
     Steinke 2016, Proposition 1.6).
+
+    Examples
+    --------
+    >>> float(GaussianRelease(2.0).cost("gdp")), float(GaussianRelease(2.0).cost("zcdp"))
+    (0.25, 0.125)
     """
 
     noise_multiplier: float
@@ -77,6 +91,12 @@ class ExponentialMechanismRelease(PrivacyEvent):
     Notes
     -----
     See `bounded_range_rho` and `bounded_range_mu`.
+
+    Examples
+    --------
+    >>> choice = ExponentialMechanismRelease(eta=1.0)
+    >>> round(float(choice.cost("gdp")), 4), round(float(choice.cost("zcdp")), 4)
+    (0.3892, 0.125)
     """
 
     eta: float
@@ -104,6 +124,11 @@ class PureRelease(PrivacyEvent):
     Steinke 2016, Proposition 1.4). GDP: the trade-off curve of epsilon-DP is two straight lines that meet on
     the diagonal at type I error ``1/(1 + e^epsilon)``. The Gaussian curve through that corner, for
     ``mu = -2 Phi^{-1}(1/(1 + e^epsilon))``, is convex, hence below both (Dong, Roth and Su 2022, section 2).
+
+    Examples
+    --------
+    >>> round(float(PureRelease(0.5).cost("gdp")), 4), round(float(PureRelease(0.5).cost("zcdp")), 4)
+    (0.3892, 0.125)
     """
 
     epsilon: float
@@ -134,6 +159,15 @@ class PerturbedMinimumRelease(PrivacyEvent):
     -----
     Its privacy depends on the ridge term and the loss, which `dperm.accounting.objective_perturbation`
     knows: it can be scheduled (`ScheduledBudget`), not added up.
+
+    Examples
+    --------
+    >>> from dperm.accounting import ScheduledBudget
+    >>> event = PerturbedMinimumRelease("gaussian", scale=10.0, output=100.0)
+    >>> budget = ScheduledBudget(event, count=1, accountant="objective_perturbation")
+    >>> budget.spend(event)
+    >>> budget.fits(event)
+    False
     """
 
     mechanism: str

@@ -113,6 +113,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     Notes
     -----
     Root of the privacy profile in mu (Dong, Roth and Su 2022, Corollary 2.13).
+
+    Examples
+    --------
+    >>> round(gdp_mu(1.0, 1e-6), 4)
+    0.2367
     """
     epsilon = check_epsilon(epsilon)
     delta = check_delta(delta)
@@ -153,6 +158,15 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     Notes
     -----
     Root of the privacy profile in epsilon (Dong, Roth and Su 2022, Corollary 2.13).
+
+    Examples
+    --------
+    Two Gaussian releases, of noise 4 and 5 times their sensitivity:
+
+    >>> import math
+    >>> mu = math.hypot(1 / 4, 1 / 5)
+    >>> round(gdp_epsilon(mu, 1e-6), 3)
+    1.386
     """
     mu = check_non_negative(mu, "mu")
     delta = check_delta(delta)

@@ -27,6 +27,12 @@ def group_privacy_target(epsilon: float, delta: float, hops: int = 2) -> tuple[f
     Notes
     -----
     Dwork and Roth 2014, Lemma 2.2 with its delta: each hop multiplies by e^epsilon and adds delta.
+
+    Examples
+    --------
+    >>> epsilon, delta = group_privacy_target(1.0, 1e-6)
+    >>> round(epsilon, 6), round(delta * 1e6, 4)
+    (0.5, 0.3775)
     """
     epsilon, delta = check_epsilon(epsilon), check_probability(delta, "delta")
     hops = check_steps(hops, "hops", most=10_000)

@@ -24,6 +24,13 @@ class Neighbours(StrEnum):
     -----
     An (epsilon, delta) guarantee for ``add_or_remove`` gives one for ``replace_one`` only through
     two steps (remove, then add), that is ``(2 epsilon, (1 + e^epsilon) delta)``.
+
+    Examples
+    --------
+    >>> Neighbours.REPLACE_ONE.sum_factor
+    2
+    >>> print("Data sets that", Neighbours.parse("replace_one").words)
+    Data sets that have the same number of records and differ in the content of one of them
     """
 
     ADD_OR_REMOVE = "add_or_remove"

@@ -22,6 +22,12 @@ class NoiseChoice(NamedTuple):
         In the unit of the vector.
     delta : float
         What the mechanism spends: 0 for norm-Laplace noise.
+
+    Examples
+    --------
+    >>> noise = gaussian_or_norm_laplace(1.0, 1e-5, dimension=100)
+    >>> noise.mechanism, round(noise.scale, 3), round(noise.mean_square(100))
+    ('gaussian', 3.731, 1392)
     """
 
     mechanism: str

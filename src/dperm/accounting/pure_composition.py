@@ -33,6 +33,11 @@ def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
     Notes
     -----
     Dwork, Rothblum and Vadhan 2010, Theorem III.3.
+
+    Examples
+    --------
+    >>> round(advanced_composition(0.01, steps=1000, slack=1e-6), 3)
+    1.763
     """
     epsilon, steps, slack = check_epsilon(epsilon), check_steps(steps), check_delta(slack, "slack")
     if epsilon > 700.0:
@@ -44,6 +49,11 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
     """Epsilon of an epsilon-DP release on a Poisson sample: ``log(1 + q (e^epsilon - 1))``, rounded up.
 
     Balle, Barthe and Gaboardi 2018, Theorem 8; add_or_remove neighbours, sampling rate q in (0, 1].
+
+    Examples
+    --------
+    >>> round(amplified_epsilon(1.0, rate=0.01), 4)
+    0.017
     """
     epsilon, rate = check_epsilon(epsilon), check_rate(rate)
     if epsilon > 30.0:

@@ -23,13 +23,24 @@ def bounded_range_rho(eta: float) -> float:
     """Cost in zCDP of a selection of bounded range `eta` >= 0: rho = ``eta^2 / 8``, rounded up.
 
     A quarter of what pure eta-DP costs (Cesar and Rogers 2021; Rogers and Steinke 2021).
+
+    Examples
+    --------
+    >>> round(bounded_range_rho(1.0), 6)
+    0.125
     """
     eta = check_non_negative(eta, "eta")
     return math.nextafter(eta * eta / 8.0, math.inf) if eta > 0.0 else 0.0
 
 
 def bounded_range_eta(rho: float) -> float:
-    """Largest eta whose `bounded_range_rho` is at most `rho` >= 0: ``sqrt(8 rho)``, rounded down."""
+    """Largest eta whose `bounded_range_rho` is at most `rho` >= 0: ``sqrt(8 rho)``, rounded down.
+
+    Examples
+    --------
+    >>> round(bounded_range_eta(0.125), 6)
+    1.0
+    """
     rho = check_non_negative(rho, "rho")
     return rho if rho in (0.0, math.inf) else math.sqrt(8.0 * rho) * (1.0 - 2.0**-50)
 
@@ -55,6 +66,11 @@ def bounded_range_mu(eta: float) -> float:
     ``mu = Phi^{-1}(p) - Phi^{-1}(q)``. As a function of z = Phi^{-1}(p), the derivative of ``logit p`` is
     ``phi(z)/Phi(z) + phi(z)/Phi(-z)``, even, and convex because the normal hazard rate is convex (Sampford
     1953); so mu is largest for the symmetric pair, ``logit p = eta/2``.
+
+    Examples
+    --------
+    >>> round(bounded_range_mu(1.0), 4)
+    0.6239
     """
     eta = check_non_negative(eta, "eta")
     if eta in (0.0, math.inf):
@@ -69,7 +85,13 @@ def bounded_range_mu(eta: float) -> float:
 
 
 def bounded_range_eta_from_mu(mu: float) -> float:
-    """Largest eta whose `bounded_range_mu` is at most `mu` >= 0, rounded down."""
+    """Largest eta whose `bounded_range_mu` is at most `mu` >= 0, rounded down.
+
+    Examples
+    --------
+    >>> round(bounded_range_eta_from_mu(bounded_range_mu(1.0)), 6)
+    1.0
+    """
     mu = check_non_negative(mu, "mu")
     if mu in (0.0, math.inf):
         return mu
@@ -100,6 +122,14 @@ def exponential_mechanism_rate(eta: float, score_range: float) -> float:
     Notes
     -----
     Durfee and Rogers 2019; Dong, Durfee and Rogers 2020.
+
+    Examples
+    --------
+    A choice by sums of losses in [0, 3], 0.1-zCDP under replace_one, where a record moves scores apart by 6:
+
+    >>> rate = exponential_mechanism_rate(bounded_range_eta(0.1), score_range=6.0)
+    >>> round(rate, 4)
+    0.1491
     """
     eta = check_non_negative(eta, "eta")
     rate = eta / check_positive(score_range, "score_range")

@@ -43,6 +43,12 @@ class Accountant(StrEnum):
         ``mu^2`` of Gaussian differential privacy. Exact for Gaussian noise.
     ZCDP
         ``rho`` of zero-concentrated differential privacy. Cheaper for private selection.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Budget
+    >>> Budget.from_epsilon(1.0, 1e-6, accountant="zcdp").accountant.symbol
+    'rho'
     """
 
     GDP = "gdp"
@@ -96,6 +102,13 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
     ------
     ValueError, TypeError
         If an argument is outside its range, or if the budget is smaller than one unit.
+
+    Examples
+    --------
+    >>> from dperm.accounting import gdp_mu
+    >>> units = budget_units(1.0, 1e-6)
+    >>> round(units / UNITS_PER_ONE, 6), round(gdp_mu(1.0, 1e-6) ** 2, 6)
+    (0.056029, 0.056029)
     """
     kind = Accountant.parse(accountant)
     epsilon = check_positive_epsilon(epsilon)
@@ -138,6 +151,12 @@ def gaussian_noise_multiplier(units: Units, accountant: str = "gdp") -> float:
         What the release may cost, at least 1; infinite gives 0 (no noise).
     accountant : {"gdp", "zcdp"}
         What is counted.
+
+    Examples
+    --------
+    >>> units = budget_units(1.0, 1e-6)
+    >>> round(gaussian_noise_multiplier(units // 100), 2)
+    42.25
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)
@@ -159,6 +178,12 @@ def selection_eta(units: Units, accountant: str = "gdp") -> float:
     ----------
     units, accountant
         As in `gaussian_noise_multiplier`; infinite units give infinity (the best score wins).
+
+    Examples
+    --------
+    >>> units = budget_units(1.0, 1e-6)
+    >>> round(selection_eta(units // 100), 4)
+    0.0378
     """
     kind = Accountant.parse(accountant)
     units = check_units(units, at_least=1)
@@ -178,7 +203,14 @@ def _selection_eta(units: Units, kind: Accountant) -> float:
 
 
 def pure_epsilon(units: Units, accountant: str = "gdp") -> float:
-    """Largest epsilon whose epsilon-DP release costs at most `units`; see `selection_eta`."""
+    """Largest epsilon whose epsilon-DP release costs at most `units`; see `selection_eta`.
+
+    Examples
+    --------
+    >>> units = budget_units(1.0, 1e-6)
+    >>> round(pure_epsilon(units // 100), 4)
+    0.0189
+    """
     return selection_eta(units, accountant) / 2.0
 
 

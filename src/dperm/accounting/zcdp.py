@@ -45,6 +45,12 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     -----
     Canonne, Kamath and Steinke 2020, Corollary 13. For algorithms that only add Gaussian noise
     ``gdp_mu(epsilon, delta)**2 / 2`` is larger still.
+
+    Examples
+    --------
+    >>> from dperm.accounting import gdp_mu
+    >>> round(zcdp_rho(1.0, 1e-6), 5), round(gdp_mu(1.0, 1e-6) ** 2 / 2, 5)
+    (0.02436, 0.02801)
     """
     epsilon = check_epsilon(epsilon)
     log_inverse = -math.log(check_delta(delta))
@@ -79,6 +85,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Notes
     -----
     Canonne, Kamath and Steinke 2020, Corollary 13.
+
+    Examples
+    --------
+    >>> round(zcdp_epsilon(0.02, 1e-6), 3)
+    0.9
     """
     rho = check_non_negative(rho, "rho")
     log_inverse = -math.log(check_delta(delta))
@@ -132,6 +143,11 @@ def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
     Inverse of ``rho + 2 sqrt(rho log(1/delta))`` (Bun and Steinke 2016, Proposition 1.3); Lee and Kifer 2018,
     inequality (5). For reproducing papers:
     `zcdp_rho` allows up to 1.6 times as much at the same (epsilon, delta).
+
+    Examples
+    --------
+    >>> round(zcdp_rho_bun_steinke(1.0, 1e-6), 5), round(zcdp_rho(1.0, 1e-6), 5)
+    (0.01747, 0.02436)
     """
     epsilon = check_epsilon(epsilon)
     log_inverse = -math.log(check_delta(delta))

@@ -178,6 +178,16 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     (epsilon, delta)-DP of the whole transcript (measurements, chosen steps, number of iterations) by the
     zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
     Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020).
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_agd(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)

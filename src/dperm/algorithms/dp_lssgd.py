@@ -63,6 +63,16 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
     Notes
     -----
     Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_lssgd(objective, epsilon=1.0, delta=1e-6, smoothing=0.5, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     return _smoothed_descent("dp_lssgd", fit, given, "momentum")
 
@@ -73,6 +83,16 @@ def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
 
     As :func:`dp_lssgd`, but for what is made of the smoothed gradients: `step_size` is the length of a
     typical step in one coordinate, and `momentum` the decay of the mean gradient.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_lsadam(objective, epsilon=1.0, delta=1e-6, smoothing=0.5, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     return _smoothed_descent("dp_lsadam", fit, given, "adam")
 

@@ -128,6 +128,16 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     -----
     All releases are Gaussian and the squares of their ``mu`` add up exactly, though each sensitivity of a
     direction is proportional to the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_newton(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     objective = fit.objective
     fit.check_published("dp_newton")

@@ -49,6 +49,16 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
     The whole transcript, all iterates included, is (epsilon, delta)-DP as long as the batches stay secret:
     see :func:`dperm.accounting.sgd_epsilon` for the theorems. Sums are divided by the public batch size,
     never by the number of records in the batch.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_sgd(objective, epsilon=1.0, delta=1e-6, batch_size=100, steps=50, random_state=0)
+    >>> np.sign(result.coef), result.privacy.sampling
+    (array([ 1., -1.]), 'poisson')
     """
     run = MinibatchRun(fit, given, given.optimizer, scales=_scales_to_learn(fit, given))
     return run.descend("dp_sgd", _published_noise(run) if fit.as_published else run.noise_multiplier())

@@ -103,6 +103,16 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
 
     Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
     a slope without limit is clipped at 20 times the one at the weights 0.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("hinge", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_sgd_gradient(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, given.radius
     check_batch_size(given.batch_size or 1, fit.n)

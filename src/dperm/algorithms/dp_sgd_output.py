@@ -131,6 +131,16 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
     a slope without limit is clipped at 20 times the one at the weights 0. The result is rounded to a
     thousandth of the sensitivity there, too.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("hinge", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dp_sgd_output(objective, epsilon=1.0, delta=0.0, random_state=0)
+    >>> np.sign(result.coef), result.privacy.delta
+    (array([ 1., -1.]), 0.0)
     """
     objective = fit.objective
     # 1. settings: those not given follow from public numbers

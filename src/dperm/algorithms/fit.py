@@ -56,6 +56,16 @@ class FitResult:
         Accesses to the data that the algorithm calls iterations.
     history : list of dict
         Released values only, one entry per iteration.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = dperm.algorithms.noisy_gd(objective, epsilon=1.0, delta=1e-6)
+    >>> result.coef.shape, result.privacy.epsilon, len(result.history) == result.n_iter
+    ((2,), 1.0, True)
     """
 
     coef: Array

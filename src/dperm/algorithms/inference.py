@@ -30,6 +30,18 @@ class Estimates:
         Of sampling and noise together; NaN where it is refused, since noise does not let it be known.
     noise_share : ndarray
         The part of an interval's width that is due to noise; NaN where that is refused.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-0.5, 0.5], (5000, 2))
+    >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
+    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
+    >>> result = dperm.algorithms.noisy_newton(objective, 1.0, 1e-6, effects=True, random_state=0)
+    >>> result.effects.value.round(1), result.effects.conf_int().shape
+    (array([ 0.5, -0.5]), (2, 2))
     """
 
     value: Array
@@ -101,6 +113,18 @@ class InferenceResult(FitResult):
         Gradients.
     history : list of dict
         Released values only.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-0.5, 0.5], (5000, 2))
+    >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
+    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
+    >>> result = dperm.algorithms.noisy_newton(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> result.coef.shape, result.covariance.shape, result.conf_int().shape
+    ((3,), (3, 3), (3, 2))
     """
 
     covariance: Array = field(kw_only=True)

@@ -45,6 +45,17 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours, the vector of
     the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
     the analytic scale.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> y = np.where(X[:, 0] > 0.25, 1, -1)
+    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
+    >>> result = majority(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> result.coef.round(1)  # the log-odds of a quarter
+    array([ 0. ,  0. , -1.1])
     """
     objective = fit.objective
     budget = fit.budget()

@@ -144,6 +144,19 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     An interval is refused (NaN) where the standard error would be 1.5 times as large if the Hessian were as
     small as the noise on it allows. With a column for each category and an intercept, levels are not
     determined but differences are: see :meth:`InferenceResult.contrasts`.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-0.5, 0.5], (5000, 2))
+    >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
+    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
+    >>> result = noisy_newton(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> low, high = result.conf_int().T
+    >>> (low < [4.0, -4.0, 0.0]) & ([4.0, -4.0, 0.0] < high)
+    array([ True,  True,  True])
     """
     objective, n = fit.objective, fit.n
     schedule = _schedule(fit, given)

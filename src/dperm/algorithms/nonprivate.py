@@ -58,6 +58,16 @@ def nonprivate(
     References
     ----------
     D. C. Liu, J. Nocedal, "On the limited memory BFGS method", 1989; the implementation is SciPy's.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = nonprivate(objective)
+    >>> np.sign(result.coef), result.privacy.private
+    (array([ 1., -1.]), False)
     """
     check_ledger_is_given(None)
     max_iter, tolerance = step_count("max_iter", max_iter), positive("tolerance", tolerance)

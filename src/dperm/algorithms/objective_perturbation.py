@@ -101,6 +101,16 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     epsilon; under ``replace_one`` both records count at once, or in two steps, remove and add. See
     :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
     by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = objective_perturbation(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     objective, output_share = fit.objective, given.output_share
     # 1. the linear term and the ridge term that its privacy rests on

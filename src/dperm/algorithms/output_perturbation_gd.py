@@ -125,6 +125,16 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     Rounding errors of the program are counted, see
     :mod:`dperm.objective.bounded_training`. Noise: Gaussian (Balle and Wang 2018,
     Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = output_perturbation_gd(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     objective, schedule = fit.objective, given
     if None in (given.steps, given.step_size):

@@ -97,6 +97,16 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     *certified* to be no longer than tau, which is a thousandth of what one record adds or what arithmetic
     reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
     number of steps.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]), l2=0.1)
+    >>> result = output_perturbation_minimum(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     c = PublicConstants.of(fit.objective)
     rule = 0.0 if fit.as_published else default_extra_l2(fit.objective, fit.epsilon, fit.delta, fit.neighbors)

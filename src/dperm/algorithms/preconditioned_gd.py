@@ -189,6 +189,16 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
     earlier ones (Dong, Roth and Su 2022, Corollary 3.3): the whole transcript, second moments included, is
     (epsilon, delta)-DP.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = preconditioned_gd(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> np.sign(result.coef)
+    array([ 1., -1.])
     """
     if fit.as_published:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")

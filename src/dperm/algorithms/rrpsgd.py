@@ -78,6 +78,16 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     ``w_R``; its theorem bounds the gradient at ``w_(R-1)``. R may be small: without noise the default
     settings end within 1e-3 of the optimum (near a stationary point, where the loss is not convex) unless R
     is among the first few per cent of N.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (100, 2))
+    >>> objective = dperm.Objective("logistic", X, np.sign(X @ [1.0, -1.0]))
+    >>> result = rrpsgd(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> result.coef.shape, result.privacy.sampling
+    ((2,), 'poisson')
     """
     loss, row_norm, exact = fit.objective.loss, fit.objective.row_norm, fit.epsilon == math.inf
     single = not exact or fit.as_published

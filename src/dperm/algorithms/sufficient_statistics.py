@@ -69,6 +69,17 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     post-processing. The default ridge follows the noise's spectral norm, about ``sigma sqrt(2 d)``, less what
     the eigenvalues above that level tell: the estimate shrinks directions that noise dominates instead of
     amplifying it.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (1000, 2))
+    >>> loss = dperm.losses.SquaredError(target_bound=1.0)
+    >>> objective = dperm.Objective(loss, X, X @ [1.0, -1.0])
+    >>> result = sufficient_statistics(objective, epsilon=1.0, delta=1e-6, random_state=0)
+    >>> result.coef.round()
+    array([ 1., -1.])
     """
     objective = fit.objective
     objective.check_sums(gram=True)

@@ -111,6 +111,18 @@ class Transcript:
     noise multiplier (noise over sensitivity) that the accounting assumed. Audit that as the claim
     ``gdp_epsilon(mu, delta)``: it says whether the noise is as large as stated, at any batch size and
     number of steps, the law of which may be random. Whether the sampling is as stated, it does not say.
+
+    Examples
+    --------
+    >>> from dperm.algorithms import noisy_gd
+    >>> from dperm.audit import epsilon_lower_bound, worst_case_neighbours
+    >>> pair = worst_case_neighbours(n=100, d=2)
+    >>> def run(objective, seed):
+    ...     return noisy_gd(objective, epsilon=1.0, delta=1e-5, steps=2, random_state=seed)
+    >>> fit = Transcript(run, pair)
+    >>> result = epsilon_lower_bound(fit, pair, delta=1e-5, trainings=60, claim=1.0, n_jobs=1, random_state=0)
+    >>> result.violates()
+    False
     """
 
     def __init__(self, run: Run, pair: NeighbourPair, *, known_batches: int | None = None) -> None:

@@ -156,6 +156,15 @@ def certify_observations(
     ------
     ValueError
         If an argument is outside its range, or an observation or score is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.normal(0.0, size=1000), rng.normal(1.0, size=1000)
+    >>> result = certify_observations(first, second, delta=1e-5, claim=6.0)
+    >>> 0.7 < result.mu < 1.0, result.violates()
+    (True, False)
     """
     _check(delta, confidence, method, learn_share, family)
     observed = [np.asarray(rows, dtype=np.float64) for rows in (first, second)]

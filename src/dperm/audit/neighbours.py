@@ -34,6 +34,13 @@ class LinearData:
     loss : str or Loss
     fit_intercept : bool
     l2 : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = LinearData(np.eye(3), np.array([1.0, -1.0, 1.0]), n_public=3)
+    >>> data.objective.gradient(np.zeros(3)).round(3)
+    array([-0.167,  0.167, -0.167])
     """
 
     X: Array
@@ -75,6 +82,12 @@ class NeighbourPair:
         In which sense.
     direction : (d,) ndarray
         Unit vector along the row of the record that differs.
+
+    Examples
+    --------
+    >>> pair = worst_case_neighbours("orthogonal", n=100, d=2)
+    >>> len(pair.first.X), len(pair.second.X), pair.direction
+    (99, 100, array([1., 0.]))
     """
 
     first: LinearData
@@ -139,6 +152,12 @@ def worst_case_neighbours(
     ------
     ValueError
         If an argument is outside its range.
+
+    Examples
+    --------
+    >>> pair = worst_case_neighbours("opposite", n=100, d=3, relation="replace_one")
+    >>> pair.first.X.shape, int((pair.first.y != pair.second.y).sum())
+    ((100, 3), 1)
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")

@@ -85,6 +85,11 @@ class ReplayReport:
         Largest change of a sum between the data sets, as a share of what its sensitivity allows.
     problems : tuple of str
         What went wrong, in order; empty when the check passed.
+
+    Examples
+    --------
+    >>> ReplayReport(accesses=10, largest_share=0.4, problems=("the second run made one release less",)).ok
+    False
     """
 
     accesses: int
@@ -132,6 +137,19 @@ def replay_check(run: Callable[[Any], Any], objective: Any, neighbour: Any) -> R
     -----
     For developers: both data sets are known, nothing is private here. With
     ``random_state=None`` inside ``run`` the check works as well; only recorded values count.
+
+    Examples
+    --------
+    >>> from dperm.algorithms import noisy_gd
+    >>> from dperm.audit import worst_case_neighbours
+    >>> pair = worst_case_neighbours(n=100, d=2)
+    >>> report = replay_check(
+    ...     lambda objective: noisy_gd(objective, 1.0, 1e-5, steps=5, random_state=0),
+    ...     pair.first.objective,
+    ...     pair.second.objective,
+    ... )
+    >>> report.ok, report.problems
+    (True, ())
     """
     recorder = _Recorder()
     with watch_releases(recorder.watch), watch_batches(recorder.watch_batch):

@@ -33,6 +33,16 @@ class AuditResult:
         The bound in zero-concentrated differential privacy, for "zcdp".
     strength : float or None
         The bound as a member of the family of profiles, for "profile".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm.audit import certify_observations
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.normal(0.0, size=1000), rng.normal(3.0, size=1000)
+    >>> result = certify_observations(first, second, delta=1e-5, claim=1.0)
+    >>> result.violates(), result.mu > 2.0
+    (True, True)
     """
 
     epsilon: float

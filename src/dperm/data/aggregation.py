@@ -68,6 +68,16 @@ def aggregate(
     it does not store, and NaNs of different bytes therefore stay apart, which costs rows but changes
     no sum. Time is about that of reading the records once, memory (beside the result) proportional to
     the number of distinct ones. Nothing is released: what is returned is the private data in another form.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> X, y, counts = aggregate(np.array([[0.5], [1.0], [0.5]]), np.array([1, -1, 1]))
+    >>> X.ravel(), y, counts
+    (array([0.5, 1. ]), array([ 1, -1]), array([2, 1]))
+    >>> dperm.Objective("logistic", X, y, counts=counts).n_public
+    3
     """
     check_n_threads(n_threads)
     _check_in_memory(X, y)

@@ -41,6 +41,14 @@ class TabularLayout:
     ------
     ValueError
         Unless every dense column from 0 on belongs to exactly one part.
+
+    Examples
+    --------
+    A number in column 0, then three categories:
+
+    >>> layout = TabularLayout(numeric_columns=(0,), first_columns=(1,), sizes=(3,))
+    >>> layout.n_columns
+    4
     """
 
     numeric_columns: tuple[int, ...]
@@ -115,6 +123,17 @@ class TabularMatrix:
     ------
     DataError
         For arrays of other types or shapes, or a code out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layout = TabularLayout(numeric_columns=(0,), first_columns=(1,), sizes=(3,))
+    >>> X = TabularMatrix(np.array([[0.5], [1.0]]), np.array([[2], [0]], dtype=np.uint8), layout)
+    >>> X.to_dense()
+    array([[0.5, 0. , 0. , 1. ],
+           [1. , 1. , 0. , 0. ]])
+    >>> X.nbytes, X[:1].shape
+    (18, (1, 4))
     """
 
     ndim = 2

@@ -44,6 +44,12 @@ class Dataset:
         The public description of the columns that `X` was encoded by.
     description : Description
         Where the data come from, under which terms, and what the labels mean.
+
+    Examples
+    --------
+    >>> data = load("breast_cancer")
+    >>> data.X.shape, data.y.shape, data.feature_names[:2]
+    ((569, 30), (569,), ('mean radius', 'mean texture'))
     """
 
     X: Any
@@ -63,7 +69,13 @@ class Dataset:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names that `load` knows."""
+    """Return the names that `load` knows.
+
+    Examples
+    --------
+    >>> names()[:3]
+    ('adult', 'adult_binned', 'bank')
+    """
     return described_names()
 
 
@@ -98,6 +110,14 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
         When a file is not the published one.
     ImportError
         For text files without pyarrow.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> data = load("breast_cancer")
+    >>> model = dperm.LogisticRegression(epsilon=4.0, classes=[-1, 1], row_norm=data.row_norm, random_state=0)
+    >>> model.fit(data.X, data.y).score(data.X, data.y) > 0.8
+    True
     """
     description = read_description(name)
     if dense is None:

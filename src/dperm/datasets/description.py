@@ -103,6 +103,13 @@ class Description:
         None where scikit-learn does not have the data.
     dtype : {"float64", "float32"}
         Type of a dense design matrix unless the caller asks for another.
+
+    Examples
+    --------
+    >>> from dperm.datasets import load
+    >>> about = load("breast_cancer").description
+    >>> about.title, about.label.name, len(about.schema.columns)
+    ('Breast Cancer Wisconsin (diagnostic)', 'diagnosis', 30)
     """
 
     name: str

@@ -16,7 +16,15 @@ Cells = NDArray[Any]
 
 @dataclass(frozen=True)
 class BinaryLabel:
-    """A label with two public groups of values: `positive` becomes +1, `negative` becomes -1."""
+    """A label with two public groups of values: `positive` becomes +1, `negative` becomes -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> label = BinaryLabel("income", positive=(">50K", ">50K."), negative=("<=50K", "<=50K."))
+    >>> label.encode(np.array(["<=50K", ">50K.", "<=50K."]))
+    array([-1.,  1., -1.])
+    """
 
     name: str
     positive: tuple[str, ...]
@@ -37,7 +45,14 @@ class BinaryLabel:
 
 @dataclass(frozen=True)
 class ClassLabel:
-    """A label with a public list of classes: a value becomes its position in the list."""
+    """A label with a public list of classes: a value becomes its position in the list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ClassLabel("digit", classes=("0", "1", "2")).encode(np.array(["2", "0", "2"]))
+    array([2, 0, 2])
+    """
 
     name: str
     classes: tuple[str, ...]

@@ -94,6 +94,16 @@ class ScoredByBlocks:
         ------
         DataError
             For Dask collections that do not match.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> y = np.sign(X[:, 0])
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1], random_state=0).fit(X, y)
+        >>> model.score(X, y) > 0.9
+        True
         """
         if self._is_private():  # type: ignore[attr-defined]
             _warn_once_of_exact_scores()

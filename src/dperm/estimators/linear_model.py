@@ -110,6 +110,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             For an argument or data that cannot be used. Nothing is charged.
         BudgetExceededError
             When the ledger cannot afford the fit. Nothing is charged.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> ledger = dperm.accounting.Ledger(epsilon=3.0, delta=1e-6)
+        >>> model = dperm.LinearSVC(epsilon=1.0, row_norm=1.3, classes=["no", "yes"], ledger=ledger)
+        >>> model = model.fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+        >>> model.coef_.shape, model.privacy_.epsilon, ledger.spent
+        ((1, 2), 1.0, 1.0)
         """
         return self._solve(self._objective(X, y, counts))
 
@@ -186,6 +197,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Before `fit`.
         ImportError
             Where neither pandas nor polars is installed.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+        >>> table = pandas.DataFrame({"age": [20, 40, 60, 80] * 50, "job": ["cook", "clerk"] * 100})
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1])
+        >>> model.fit(table, [-1, -1, 1, 1] * 50).coefficients()[["column", "category"]]
+                column category
+        0          age      NaN
+        1          job     cook
+        2          job    clerk
+        3  (intercept)      NaN
         """
         check_is_fitted(self)
         weights = np.atleast_2d(self.coef_).T
@@ -268,6 +293,15 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
         Rows are scaled as in training. Scores of logistic regression are log-odds, or logarithms of
         probabilities up to a constant.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> model = dperm.LinearSVC(row_norm=1.3, classes=[-1, 1], random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> model.decision_function([[0.5, 0.0], [-0.5, 0.0]]) > 0
+        array([ True, False])
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
@@ -276,7 +310,17 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     @by_blocks
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Most likely label of each row, shape ``(n_samples,)``."""
+        """Most likely label of each row, shape ``(n_samples,)``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=["no", "yes"], random_state=0)
+        >>> model.fit(X, np.where(X[:, 0] > 0, "yes", "no")).predict([[0.5, 0.0], [-0.5, 0.0]])
+        array(['yes', 'no'], dtype='<U3')
+        """
         scores = self.decision_function(X)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
@@ -304,7 +348,17 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
 
     @by_blocks
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Prediction for each row, shape ``(n_samples,)``; rows are scaled as in training."""
+        """Prediction for each row, shape ``(n_samples,)``; rows are scaled as in training.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> model = dperm.HuberRegressor(epsilon=8.0, row_norm=1.3, target_bound=2.0, random_state=0)
+        >>> model.fit(X, X @ [2.0, -1.0]).predict([[0.5, 0.0], [0.0, 0.5]]).round(1)
+        array([ 1. , -0.5])
+        """
         check_is_fitted(self)
         return self._scaled_products(X, self.coef_, self.intercept_)
 

@@ -89,7 +89,17 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
 
     @by_blocks
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probability of each class, shape ``(n_samples, n_classes)``."""
+        """Probability of each class, shape ``(n_samples, n_classes)``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> model = LogisticRegression(row_norm=1.3, classes=[-1, 1], random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> probabilities = model.predict_proba([[0.5, 0.0], [-0.5, 0.0]])
+        >>> probabilities[:, 1] > 0.5, probabilities.sum(axis=1)
+        (array([ True, False]), array([1., 1.]))
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -97,7 +107,16 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
 
     @by_blocks
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of `predict_proba`, without underflow."""
+        """Logarithm of `predict_proba`, without underflow.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
+        >>> model = LogisticRegression(row_norm=1.3, classes=[-1, 1], random_state=0).fit(X, np.sign(X[:, 0]))
+        >>> np.exp(model.predict_log_proba([[0.5, 0.0]])).sum(axis=1).round(6)
+        array([1.])
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])

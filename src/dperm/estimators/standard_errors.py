@@ -46,6 +46,20 @@ class WithStandardErrors:
         ------
         AttributeError
             After a fit with another solver than "noisy_newton".
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.choice([-0.5, 0.5], (5000, 2))
+        >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
+        >>> model = dperm.LogisticRegression(
+        ...     row_norm=1.3, classes=[-1, 1], solver="noisy_newton", random_state=0
+        ... )
+        >>> low, high = model.fit(X, y).conf_int().T
+        >>> (low < [4.0, -4.0, 0.0]) & ([4.0, -4.0, 0.0] < high)
+        array([ True,  True,  True])
         """
         return self._inference().conf_int(level)
 
@@ -54,6 +68,23 @@ class WithStandardErrors:
 
         Of each factor of a schema beside an intercept, the first level is left out: the weights of the others
         are differences to it.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.choice([-0.5, 0.5], (5000, 2))
+        >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
+        >>> model = dperm.LogisticRegression(
+        ...     row_norm=1.3, classes=[-1, 1], solver="noisy_newton", random_state=0
+        ... )
+        >>> print(model.fit(X, y).summary())
+        noisy_newton, logistic loss, 5,000 records, standard errors by the model
+        ...
+        coefficient                 estimate    std err         z    P>|z|     [0.025     0.975]  noise
+        ...
+        noise: the part of the interval's width that is due to the noise of the release.
         """
         text = self._inference().summary(self._names_of_weights(), level=level)
         if self.schema is not None:

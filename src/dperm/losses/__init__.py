@@ -50,6 +50,13 @@ def get_loss(loss: str | Loss, n_classes: int | None = None) -> Loss:
     """The loss of that name with its default parameters, or ``loss`` itself.
 
     The softmax loss has no default: its public number of classes is never read from the data.
+
+    Examples
+    --------
+    >>> get_loss("huber")
+    Huber(threshold=1.0, target_bound=inf)
+    >>> get_loss("softmax", n_classes=10)
+    Softmax(n_classes=10)
     """
     if loss == "softmax":
         if n_classes is None:

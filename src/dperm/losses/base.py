@@ -20,6 +20,15 @@ class Loss(ABC):
 
     ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone. One with
     ``n_classes`` takes class codes, and one prediction per class.
+
+    Examples
+    --------
+    >>> from dperm.losses import Logistic
+    >>> loss = Logistic()
+    >>> loss.value([0.0, 2.0], [1, 1]).round(3), loss.derivative([0.0, 2.0], [1, 1]).round(3)
+    (array([0.693, 0.127]), array([-0.5  , -0.119]))
+    >>> loss.lipschitz(row_norm=2.0), loss.smoothness(row_norm=2.0)
+    (2.0, 1.0)
     """
 
     classification: bool

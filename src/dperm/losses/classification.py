@@ -15,7 +15,13 @@ from dperm.losses.kinks import Kinked, kink_slope, kink_value
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """``log(1 + exp(-y p))``; L = R (on a ball R S(R radius)), beta = R^2 / 4."""
+    """``log(1 + exp(-y p))``; L = R (on a ball R S(R radius)), beta = R^2 / 4.
+
+    Examples
+    --------
+    >>> Logistic().value([-1.0, 0.0, 1.0], 1).round(4)
+    array([1.3133, 0.6931, 0.3133])
+    """
 
     name = "logistic"
     classification = True
@@ -70,6 +76,13 @@ class Hinge(Kinked):
     curvature : float
         Infinite for the hinge; a finite ``s`` makes it the Huberised hinge of half-width ``1 / (2 s)``, with
         beta = s R^2.
+
+    Examples
+    --------
+    >>> Hinge().value([-1.0, 0.0, 2.0], 1)
+    array([2., 1., 0.])
+    >>> Hinge().smoothness(1.0), Hinge(curvature=2.0).smoothness(1.0)
+    (inf, 2.0)
     """
 
     classification = True
@@ -91,6 +104,11 @@ def huberized_hinge(half_width: float = 0.5) -> Hinge:
     """The hinge with its kink rounded within ``half_width`` of it; beta = R^2 / (2 half_width).
 
     Chapelle, "Training a support vector machine in the primal", Neural Computation 2007, equation (6).
+
+    Examples
+    --------
+    >>> huberized_hinge(0.5).value([0.5, 1.0, 1.5], 1), huberized_hinge(0.5).smoothness(1.0)
+    (array([0.5  , 0.125, 0.   ]), 1.0)
     """
     if not half_width > 0.0:
         raise ValueError(f"half_width must be positive, got {half_width!r}")
@@ -99,7 +117,13 @@ def huberized_hinge(half_width: float = 0.5) -> Hinge:
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """``max(0, 1 - y p)^2 / 2``; L = R (1 + R radius), beta = R^2."""
+    """``max(0, 1 - y p)^2 / 2``; L = R (1 + R radius), beta = R^2.
+
+    Examples
+    --------
+    >>> SquaredHinge().value([-1.0, 0.0, 2.0], 1)
+    array([2. , 0.5, 0. ])
+    """
 
     name = "squared_hinge"
     classification = True
@@ -131,6 +155,11 @@ class SoftMargin(Loss):
     ----------
     exponent : float
         ``1 < q <= 2``; 2 is twice the squared hinge, beta = 2 R^2.
+
+    Examples
+    --------
+    >>> SoftMargin(2.0).value([-1.0, 0.0, 2.0], 1)
+    array([4., 1., 0.])
     """
 
     exponent: float = 1.5
@@ -179,6 +208,11 @@ class Sigmoid(Loss):
 
     With ``s`` the value, the derivative in the margin is ``-s (1 - s)``, largest at 1/2, and the second
     ``s (1 - s) (1 - 2 s)``, largest at ``s = (1 - 1/sqrt(3)) / 2``.
+
+    Examples
+    --------
+    >>> Sigmoid().value([-100.0, 0.0, 100.0], 1).round(3), Sigmoid().convex
+    (array([1. , 0.5, 0. ]), False)
     """
 
     name = "sigmoid"

@@ -28,6 +28,12 @@ class Huber(Loss):
     target_bound : float
         Public bound on ``|y|``, infinite when there is none. The objective enforces it: a target
         beyond it is moved onto it.
+
+    Examples
+    --------
+    >>> loss = Huber(threshold=2.0)
+    >>> loss.value([0.0, 1.0, 5.0], 0.0), loss.derivative([0.0, 1.0, 5.0], 0.0)
+    (array([0. , 0.5, 8. ]), array([0., 1., 2.]))
     """
 
     threshold: float = 1.0
@@ -72,6 +78,14 @@ class SquaredError(Loss):
     ----------
     target_bound : float
         Public bound on ``|y|``, as for :class:`Huber`.
+
+    Examples
+    --------
+    >>> loss = SquaredError(target_bound=1.0)
+    >>> loss.value([0.0, 2.0], 1.0)
+    array([0.5, 0.5])
+    >>> loss.lipschitz(row_norm=1.0), loss.lipschitz(row_norm=1.0, radius=3.0)
+    (inf, 4.0)
     """
 
     target_bound: float = math.inf
@@ -113,6 +127,13 @@ class Absolute(Kinked):
         Public bound on ``|y|``, as for :class:`Huber`.
     curvature : float
         Infinite for the kink itself, else of the ramp in its place; beta = curvature R^2.
+
+    Examples
+    --------
+    >>> Absolute().value([0.0, 1.0, 3.0], 1.0)
+    array([1., 0., 2.])
+    >>> Absolute(curvature=5.0).smoothness(row_norm=1.0)
+    5.0
     """
 
     target_bound: float = math.inf
@@ -147,6 +168,16 @@ class Pinball(Kinked):
         Public bound on ``|y|``, as for :class:`Huber`.
     curvature : float
         Infinite for the kink itself, else of the ramp in its place; beta = curvature R^2.
+
+    Examples
+    --------
+    Its sum over targets is smallest at their quantile, here of level 0.9:
+
+    >>> import numpy as np
+    >>> targets = np.arange(101.0)
+    >>> sums = [Pinball(level=0.9).value(p, targets).sum() for p in targets]
+    >>> int(np.argmin(sums))
+    90
     """
 
     level: float = 0.5
@@ -190,6 +221,11 @@ class EpsilonInsensitive(Kinked):
     curvature : float
         Infinite for the kinks themselves, else of the ramps in their place, which must not overlap:
         at least ``1 / (2 width)``. beta = curvature R^2.
+
+    Examples
+    --------
+    >>> EpsilonInsensitive(width=0.5).value([0.0, 0.75, 1.0], 1.0)
+    array([0.5, 0. , 0. ])
     """
 
     width: float = 0.1
@@ -243,6 +279,14 @@ class Power(Loss):
         ``1 < q <= 2``; 2 is the squared error, beta = 2 R^2.
     target_bound : float
         Public bound on ``|y|``, as for :class:`Huber`.
+
+    Examples
+    --------
+    >>> loss = Power(1.5, target_bound=2.0)
+    >>> loss.value([0.0, 1.0, 4.0], 0.0)
+    array([0., 1., 8.])
+    >>> loss.lipschitz(row_norm=1.0), round(loss.lipschitz(row_norm=1.0, radius=2.0), 6)
+    (inf, 3.0)
     """
 
     exponent: float = 1.5

@@ -59,6 +59,11 @@ class Welsch(_Redescending):
         ``c > 0``, in the unit of the targets.
     target_bound : float
         Public bound on ``|y|``, as for :class:`dperm.losses.Huber`.
+
+    Examples
+    --------
+    >>> Welsch(threshold=2.0).derivative([0.0, 1.0, 2.0, 100.0], 0.0).round(3)
+    array([0.   , 0.779, 0.736, 0.   ])
     """
 
     threshold: float = 2.985
@@ -93,6 +98,11 @@ class Tukey(_Redescending):
         ``c > 0``, in the unit of the targets.
     target_bound : float
         Public bound on ``|y|``, as for :class:`dperm.losses.Huber`.
+
+    Examples
+    --------
+    >>> Tukey(threshold=2.0).derivative([0.0, 1.0, 2.0, 100.0], 0.0)
+    array([0.    , 0.5625, 0.    , 0.    ])
     """
 
     threshold: float = 4.685

@@ -32,6 +32,14 @@ class Softmax(Loss):
     ``diag(q) - q q^T``, whose eigenvalues are at most 1/2 (Böhning 1992, "Multinomial logistic regression
     algorithm", eq. 2), attained when two classes share all probability. A clipped gradient is not the
     gradient of a convex function, unlike that of a loss of one prediction.
+
+    Examples
+    --------
+    >>> loss = Softmax(3)
+    >>> loss.value([[0.0, 0.0, 0.0], [5.0, 0.0, 0.0]], [0, 0]).round(3)
+    array([1.099, 0.013])
+    >>> loss.derivative([[0.0, 0.0, 0.0]], [0]).round(3)
+    array([[-0.667,  0.333,  0.333]])
     """
 
     n_classes: int

@@ -82,6 +82,14 @@ def rounded_gaussian(
     ----------
     C. F. F. Karney, "Sampling exactly from the normal distribution", ACM Transactions on Mathematical
     Software 42(1), 2016.
+
+    Examples
+    --------
+    >>> noise = rounded_gaussian(2.0, grid=0.25, size=(3, 2))
+    >>> noise.shape, bool((noise % 0.25 == 0).all())
+    ((3, 2), True)
+    >>> float(rounded_gaussian(2.0, 0.25, 100_000, random_state=0).std().round(1))
+    2.0
     """
     numerator, shift = gaussian_scale(float(sigma), float(grid))
     draw = samplers.GaussianDraw(random_bits(random_state), numerator, shift, size)
@@ -199,6 +207,17 @@ def norm_laplace(
     ----------
     K. Chaudhuri, C. Monteleoni, A. D. Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 12,
     2011; M. Hardt, K. Talwar, "On the Geometry of Differential Privacy", STOC 2010.
+
+    Examples
+    --------
+    One vector of 10 numbers, whose norm is 10 times the scale on average:
+
+    >>> norm_laplace(0.1, 10).shape
+    (10,)
+    >>> import numpy as np
+    >>> noise = norm_laplace(0.1, (100_000, 10), random_state=0)
+    >>> float(np.linalg.norm(noise, axis=1).mean().round(2))
+    1.0
     """
     scale = float(scale)
     shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
@@ -299,5 +318,14 @@ def discrete_laplace(
     ----------
     A. Ghosh, T. Roughgarden, M. Sundararajan, "Universally Utility-Maximizing Privacy Mechanisms", STOC 2009;
     C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", 2020, algorithm 2.
+
+    Examples
+    --------
+    A count of sensitivity 1, released with epsilon = 0.5:
+
+    >>> noisy = 100 + discrete_laplace(2, size=1)
+    >>> noise = discrete_laplace(2, size=100_000, random_state=0)
+    >>> float(noise.mean().round(1)), float(abs(noise).mean().round(1))
+    (0.0, 1.9)
     """
     return samplers.discrete_laplace(random_bits(random_state), *laplace_rate(scale), size)

@@ -21,5 +21,13 @@ def release_without_privacy(private: Bounded) -> NotPrivateArray:
     -------
     NotPrivateArray
         The sum as float64; the attribute ``private`` is False.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+    >>> gradient = release_without_privacy(objective.clipped_gradient_sum([0.0], clip=1.0))
+    >>> gradient, gradient.private
+    (NOT PRIVATE ([-0.75]), False)
     """
     return (private._integers * private.grid).view(NotPrivateArray)

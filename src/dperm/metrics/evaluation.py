@@ -36,6 +36,16 @@ class Evaluation:
         Number of records, with noise unless it is public.
     classes : ndarray or None
         Labels of a classifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm.metrics import evaluate
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+    >>> found = evaluate(DummyClassifier().fit(X, y), X, y, epsilon=1.0, delta=1e-6)
+    >>> list(found.metrics)[:3], found.privacy.epsilon
+    (['confusion_matrix', 'accuracy', 'balanced_accuracy'], 1.0)
     """
 
     metrics: Mapping[str, Estimate]
@@ -59,6 +69,17 @@ class Evaluation:
         dict
             ``{"metrics": {name: {"value", "low", "high"}}, "privacy": {...}}``. The value of a curve is a
             mapping of its coordinates, that of the confusion matrix a list of rows, by true class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dperm.metrics import evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> model = DummyClassifier().fit(X, y)
+        >>> found = evaluate(model, X, y, epsilon=np.inf, delta=1e-6, metrics="accuracy")
+        >>> found.to_dict()["metrics"]["accuracy"]["value"]
+        0.75
         """
         metrics = {
             name: {"value": _plain(each.value), "low": _plain(each.low), "high": _plain(each.high)}
@@ -78,6 +99,19 @@ class Evaluation:
         ------
         ImportError
             Without matplotlib (the extra ``plot``).
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> import numpy as np
+        >>> from dperm.metrics import evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> model = DummyClassifier().fit(X, y)
+        >>> display = evaluate(model, X, y, epsilon=1.0, delta=1e-6, metrics="confusion_matrix").plot()
+        >>> [type(part).__name__ for part in display.displays_]
+        ['ConfusionMatrixDisplay']
+        >>> plt.close(display.figure_)
         """
         from dperm.metrics.displays import EvaluationDisplay
 
@@ -90,7 +124,18 @@ class Evaluation:
         return f"Evaluation on {about}{max(round(self.n_records), 0):,} records"
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Name, value, interval and note of each number."""
+        """Name, value, interval and note of each number.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dperm.metrics import evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> model = DummyClassifier().fit(X, y)
+        >>> evaluate(model, X, y, epsilon=np.inf, delta=1e-6, metrics="accuracy").rows()
+        [('accuracy', '0.7500', '0.7363 to 0.7632', '')]
+        """
         return [
             (name, _text(each.value), _interval(each), each.note)
             for name, each in self.metrics.items()

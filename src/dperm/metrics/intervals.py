@@ -47,6 +47,18 @@ class Estimate:
         NaN where there is no interval.
     note : str
         Why there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm.metrics import evaluate
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+    >>> model = DummyClassifier().fit(X, y)
+    >>> found = evaluate(model, X, y, epsilon=1.0, delta=1e-6, metrics="accuracy", random_state=0)
+    >>> accuracy = found["accuracy"]
+    >>> accuracy.low < 0.75 < accuracy.high
+    True
     """
 
     value: Any

@@ -94,6 +94,15 @@ class Descents(EmpiricalRisk):
 
         They are drawn among ``n_public`` places: there must be no more records, and no partitions whose
         workers draw their own samples.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], n_public=1)
+        >>> objective.check_places()
+        Traceback (most recent call last):
+            ...
+        dperm.errors.DataError: batches of fixed size are drawn among n_public = 1 places; there ...
         """
         if self.n_partitions:
             raise DataError(

@@ -126,6 +126,13 @@ class EmpiricalRisk:
         ------
         ValueError
             For a loss of another kind of target, or with another ``target_bound``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> objective.with_loss("hinge").value([0.0]), round(objective.value([0.0]), 4)
+        (1.0, 0.6931)
         """
         other = copy.copy(self)
         other._use(get_loss(loss))
@@ -135,7 +142,15 @@ class EmpiricalRisk:
         return other
 
     def with_ridge(self, l2: float) -> Self:
-        """The same records, loss and bounds with another ridge term; nothing is copied."""
+        """The same records, loss and bounds with another ridge term; nothing is copied.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("hinge", [[0.5], [-1.0]], [1, -1])
+        >>> objective.value([1.0]), objective.with_ridge(0.5).value([1.0])
+        (0.25, 0.5)
+        """
         other = copy.copy(self)
         other.l2 = _ridge(l2)
         return other
@@ -143,13 +158,28 @@ class EmpiricalRisk:
     # -- not private: for tests and non-private fits -------------------------------------------------
 
     def value(self, w: ArrayLike) -> float:
-        """``F(w)``. Exact and therefore NOT private."""
+        """``F(w)``. Exact and therefore NOT private.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.1)
+        >>> round(objective.value([0.0]), 4), round(objective.value([1.0]), 4)
+        (0.6931, 0.4437)
+        """
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: ArrayLike) -> Array:
         """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
 
         For losses of one linear prediction in double precision, whatever the dtype of the rows.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> objective.gradient([0.0])
+        array([-0.375])
         """
         if len(self.shape) != 1:
             return self.value_and_gradient(w)[1]
@@ -158,7 +188,16 @@ class EmpiricalRisk:
         return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
-        """``F(w)`` and its gradient in one pass over the data. NOT private."""
+        """``F(w)`` and its gradient in one pass over the data. NOT private.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from scipy.optimize import minimize
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.1)
+        >>> minimize(objective.value_and_gradient, [0.0], jac=True).x.round(3)
+        array([1.608])
+        """
         weights = self._weights(w, "w")
         gradient, total = self._run(GradientSum(self.loss.kernel, weights))
         value = total / self.n_public + self.penalty(weights)
@@ -167,11 +206,29 @@ class EmpiricalRisk:
     # -- the ridge term: public ----------------------------------------------------------------------
 
     def penalty(self, w: Array) -> float:
-        """``l2/2 ||w||^2``, without the intercept unless ``penalize_intercept``."""
+        """``l2/2 ||w||^2``, without the intercept unless ``penalize_intercept``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.5, fit_intercept=True)
+        >>> objective.penalty(np.array([2.0, 100.0]))
+        1.0
+        """
         return 0.5 * float(np.vdot(self.penalty_gradient(w), w))
 
     def penalty_gradient(self, w: Array) -> Array:
-        """Gradient of the ridge term."""
+        """Gradient of the ridge term.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.5, fit_intercept=True)
+        >>> objective.penalty_gradient(np.array([2.0, 100.0]))
+        array([1., 0.])
+        """
         gradient = self.l2 * w
         if self.fit_intercept and not self.penalize_intercept:
             gradient[-1] = 0.0

@@ -84,6 +84,14 @@ class Objective(WeightedImageSums, Descents):
         For an argument out of range.
     DataError
         For data that cannot be used; a ValueError for the holder of the data.
+
+    Examples
+    --------
+    >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+    >>> round(objective.value([1.0, 1.0]), 4)  # exact, not private
+    0.3937
+    >>> objective.clipped_gradient_sum([1.0, 1.0], clip=0.5).sensitivity("replace_one")
+    1.0
     """
 
     _mapped: MappedGradients | None = None  # rows seen through the last matrix
@@ -123,11 +131,6 @@ class Objective(WeightedImageSums, Descents):
             Of `hessian_sum`, `hessian_trace` and `newton_direction`; infinite for none.
         moment_clip : float
             Of `moment_sums`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Naming the argument, what was expected, and what came.
         """
         check_memory(8.0 * self.dimension * (4 + self._threads()), f"a gradient of {self.dimension} weights")
         if clip is not None:
@@ -180,6 +183,13 @@ class Objective(WeightedImageSums, Descents):
         ------
         DataError
             For more records than ``n_public`` and a sample of fixed size.
+
+        Examples
+        --------
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> release_without_privacy(objective.clipped_gradient_sum([0.0, 0.0], clip=0.3)).round(3)
+        array([-0.25, -0.3 ])
         """
         weights = self._weights(w, "w")
         bounds = self._bounds(clip, radius, weights)
@@ -295,11 +305,6 @@ class Objective(WeightedImageSums, Descents):
         list of Bounded
             The k-th is ``clipped_gradient_sum(weights[k], clip_k)``, bit for bit, over the records that it
             sees, and has its sensitivity. Whoever releases several of them pays for each.
-
-        Raises
-        ------
-        ValueError
-            For arguments that do not fit together.
         """
         models = real_array("weights", weights)
         if models.shape[1:] != self.shape or models.shape[0] == 0:
@@ -323,13 +328,7 @@ class Objective(WeightedImageSums, Descents):
         return [_bounded(*own) for own in zip(integers, bounds, strict=True)]
 
     def public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
-        """Folds as `separate_gradient_sums` takes them, checked.
-
-        Raises
-        ------
-        ValueError
-            Unless there is an integer for each record, or for records in partitions.
-        """
+        """Folds as `separate_gradient_sums` takes them; ValueError unless each record has one, in memory."""
         numbers = np.asarray(folds)
         if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
             raise ValueError(
@@ -352,8 +351,7 @@ class Objective(WeightedImageSums, Descents):
         rows: SecretRows | None = None,
         keep_predictions: bool = False,
     ) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public matrix ``A``: gradients clipped by their
-        image.
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their image.
 
         In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
         computed at the first call for a matrix; every call then costs one pass.
@@ -366,10 +364,8 @@ class Objective(WeightedImageSums, Descents):
             Positive bound on the norm of the image of one record's gradient.
         linear_map : LinearMap or DiagonalMap
             Public and invertible, of shape ``(dimension, dimension)``.
-        rows : SecretRows, optional
-            As for `clipped_gradient_sum`, under a diagonal matrix.
-        keep_predictions : bool
-            As for `clipped_gradient_sum`.
+        rows, keep_predictions : optional
+            As for `clipped_gradient_sum`; rows under a diagonal matrix.
 
         Returns
         -------
@@ -395,6 +391,9 @@ class Objective(WeightedImageSums, Descents):
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
 
+        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
+        the result is the same, bit for bit.
+
         Parameters
         ----------
         w, direction : array_like
@@ -409,10 +408,12 @@ class Objective(WeightedImageSums, Descents):
         Bounded
             Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
 
-        Notes
-        -----
-        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
-        the result is the same, bit for bit.
+        Examples
+        --------
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("hinge", [[0.5], [-1.0]], [1, -1])
+        >>> release_without_privacy(objective.clipped_loss_sums([0.0], [-1.0], steps=[0.0, 1.0], clip=3.0))
+        NOT PRIVATE ([2. , 0.5])
         """
         bounds = self._exact.losses(clip_bound(clip))
         weights = self._weights(w, "w")

@@ -50,6 +50,16 @@ class SecondMomentSums(EmpiricalRisk):
         Bounded
             Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``. Its norm
             is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> from dperm.objective.second_moments import symmetric_matrix
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> symmetric_matrix(release_without_privacy(objective.gram_sum())).round(3)
+        array([[0.25, 0.  ],
+               [0.  , 1.  ]])
         """
         target = self._target_column(target_factor)
         bound, scales = self._seen(scaling)
@@ -71,6 +81,16 @@ class SecondMomentSums(EmpiricalRisk):
         -------
         tuple of Bounded
             Shapes ``(1,)``, ``(d (d + 1) / 2,)`` and ``(d,)`` for ``d = dimension``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> loss = dperm.losses.SquaredError(target_bound=1.0)
+        >>> objective = dperm.Objective(loss, [[0.5, 0.0], [0.0, -1.0]], [1.0, -0.5])
+        >>> smallest, triangle, products = objective.regression_sums(target_factor=1.0)
+        >>> release_without_privacy(smallest).round(3), release_without_privacy(products).round(3)
+        (array([0.25]), array([0.5, 0.5]))
         """
         target = self._target_column(target_factor)
         if self.loss.classification or not target:
@@ -100,6 +120,14 @@ class SecondMomentSums(EmpiricalRisk):
         -------
         Bounded
             Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> moments = objective.moment_sums(clip=1.0)
+        >>> moments.shape, round(moments.sensitivity("add_or_remove"), 3)
+        ((4,), 1.414)
         """
         row_norm, scales = self._seen(scaling)
         clip, grid, inner, inner_clip = self._moment_bounds(clip, row_norm)
@@ -120,6 +148,15 @@ class SecondMomentSums(EmpiricalRisk):
         -------
         Bounded
             Shape ``(n_columns, n_bins)``; a record contributes a vector of norm at most 1.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, 0.01]], [1, -1])
+        >>> release_without_privacy(objective.magnitude_counts(n_bins=4)).round(3)
+        array([[1., 0., 0., 0.],
+               [0., 0., 0., 1.]])
         """
         integers = self._run(MagnitudeCounts(self.row_norm, _MAGNITUDE_GRID, n_bins))
         return _counts(integers, _MAGNITUDE_GRID)
@@ -163,6 +200,16 @@ class SecondMomentSums(EmpiricalRisk):
         ------
         TypeError
             If the loss has no second derivative.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> from dperm.objective.second_moments import symmetric_matrix
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> symmetric_matrix(release_without_privacy(objective.hessian_sum([0.0, 0.0]))).round(4)
+        array([[0.0625, 0.    ],
+               [0.    , 0.25  ]])
         """
         bound = self._hessian_bound(clip)
         integers, grid = self._triangle(self._weights(w, "w"), bound, upper=flag("upper", upper))
@@ -171,6 +218,14 @@ class SecondMomentSums(EmpiricalRisk):
     def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
         """Trace of the matrix whose triangle `hessian_sum` is, shape ``(1,)``; one record adds up to
         ``clip``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> trace = objective.hessian_trace([0.0, 0.0])
+        >>> trace.shape, round(trace.sensitivity("add_or_remove"), 3)
+        ((1,), 0.25)
         """
         triangle = self.hessian_sum(w, clip, upper=upper)
         integers = diagonal(triangle._integers).sum(keepdims=True) // DIAGONAL
@@ -202,6 +257,15 @@ class SecondMomentSums(EmpiricalRisk):
         ------
         TypeError
             If the loss has no second derivative.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> gradient = objective.gradient([0.0, 0.0])  # a released one, where it counts
+        >>> release_without_privacy(objective.newton_direction([0.0, 0.0], gradient, shift=0.1)).round(3)
+        array([-0.952, -1.111])
         """
         shift = number_from("shift", shift, 2.0**-256, 2.0**256, "positive, between 2^-256 and 2^256")
         self._check_records()

@@ -35,6 +35,18 @@ class Bounded(Unchangeable):
         Shape of the sum. Public.
     scores : bool
         Whether the entries are scores of candidates (sums of non-negative losses).
+
+    Examples
+    --------
+    >>> import dperm
+    >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+    >>> total = objective.clipped_gradient_sum([0.0], clip=0.25)
+    >>> total.shape, total.sensitivity("add_or_remove"), total.sensitivity("replace_one")
+    ((1,), 0.25, 0.5)
+    >>> float(total)
+    Traceback (most recent call last):
+        ...
+    TypeError: a Bounded value is private: release it through a mechanism, or with ...
     """
 
     _refusal = (
@@ -82,6 +94,13 @@ class Bounded(Unchangeable):
             Largest Euclidean distance between the results on two neighbouring data sets, where one
             record is null on one of them or one record is replaced. Public, positive, and proved for
             the program that computed the values, its rounding included. The rounding here is added.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> trained = Bounded.rounding(np.array([0.5, -1.25]), add_or_remove=0.1, replace_one=0.2)
+        >>> trained.shape, round(trained.sensitivity("replace_one"), 6)
+        ((2,), 0.200086)
         """
         grid, rounding = result_grid(add_or_remove, replace_one, values.size)
         steps = np.clip(values / grid, -(2.0**61), 2.0**61)
@@ -126,6 +145,15 @@ class Bounded(Unchangeable):
             For scores: their bounds are of single entries, not of vectors.
         ValueError
             For grids so different that the sums have no common one.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> parts = [objective.clipped_gradient_sum([w], clip=1.0) for w in (0.0, 0.5)]
+        >>> both = Bounded.stacked(parts)
+        >>> both.shape, round(both.add_or_remove, 3)
+        ((2, 1), 1.414)
         """
         if any(part.scores for part in parts):
             raise TypeError("only vector sums can be stacked, not scores")
@@ -153,12 +181,29 @@ class Bounded(Unchangeable):
 
         Euclidean norm of the change for a vector; for scores the largest change of one entry. The
         bound counts the rounding to the grid.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("softmax", [[0.5], [-1.0]], [0, 1], n_classes=2)
+        >>> counts = objective.class_counts()
+        >>> counts.sensitivity("add_or_remove"), round(counts.sensitivity("replace_one"), 3)
+        (1.0, 1.414)
         """
         replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
         return self.replace_one if replaced and not self.scores else self.add_or_remove
 
     def score_range(self, neighbors: Neighbours | str) -> float:
-        """For scores: largest spread ``max_j - min_j`` of the changes between neighbours."""
+        """For scores: largest spread ``max_j - min_j`` of the changes between neighbours.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> losses = objective.clipped_loss_sums([0.0], [1.0], steps=[0.0, 1.0, 2.0], clip=3.0)
+        >>> losses.score_range("add_or_remove"), losses.score_range("replace_one")
+        (3.0, 6.0)
+        """
         if not self.scores:
             raise TypeError("score_range is defined for scores, not for a vector sum")
         return Neighbours.parse(neighbors).score_range_factor * self.add_or_remove

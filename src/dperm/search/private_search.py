@@ -172,6 +172,19 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             For an argument, a candidate or data that cannot be used. Nothing is charged.
         BudgetExceededError
             When the ledger cannot afford the search. Nothing is charged.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> ledger = dperm.accounting.Ledger(epsilon=2.0, delta=1e-6)
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, ledger=ledger)
+        >>> sorted(search.fit(X, np.sign(X[:, 0])).best_params_)
+        ['l2']
+        >>> ledger.spent, search.privacy_.epsilon
+        (1.0, 1.0)
         """
         candidates = Candidates(self.estimator, self.candidates)
         terms, source = self._terms(len(candidates)), random_source(self.random_state)
@@ -263,27 +276,82 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @_of_the_best
     def predict(self, X: Any) -> Any:
-        """As of the winner."""
+        """As of the winner.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search.fit(X, np.sign(X[:, 0])).predict([[0.5, 0.0], [-0.5, 0.0]])
+        array([ 1, -1])
+        """
         return self._best().predict(X)
 
     @_of_the_best
     def predict_proba(self, X: Any) -> Any:
-        """As of the winner."""
+        """As of the winner.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search.fit(X, np.sign(X[:, 0])).predict_proba([[0.5, 0.0], [-0.5, 0.0]]).argmax(axis=1)
+        array([1, 0])
+        """
         return self._best().predict_proba(X)
 
     @_of_the_best
     def predict_log_proba(self, X: Any) -> Any:
-        """As of the winner."""
+        """As of the winner.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> np.exp(search.fit(X, np.sign(X[:, 0])).predict_log_proba([[0.5, 0.0]])).sum(axis=1)
+        array([1.])
+        """
         return self._best().predict_log_proba(X)
 
     @_of_the_best
     def decision_function(self, X: Any) -> Any:
-        """As of the winner."""
+        """As of the winner.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search.fit(X, np.sign(X[:, 0])).decision_function([[0.5, 0.0], [-0.5, 0.0]]) > 0
+        array([ True, False])
+        """
         return self._best().decision_function(X)
 
     @_of_the_best
     def score(self, X: Any, y: Any) -> float:
-        """As of the winner; not private."""
+        """As of the winner; not private.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search.fit(X, np.sign(X[:, 0])).score(X, np.sign(X[:, 0])) > 0.9
+        True
+        """
         return float(self._best().score(X, y))
 
     def _best(self) -> Any:

@@ -74,6 +74,17 @@ class PrivacyStatement(Facts):
     Notes
     -----
     Follows the questions of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import numpy as np
+    >>> objective = dperm.Objective("logistic", np.eye(2), [1, -1], n_public=100)
+    >>> statement = dperm.algorithms.noisy_gd(objective, epsilon=1.0, delta=1e-6).privacy
+    >>> statement.private, statement.epsilon, statement.neighbors
+    (True, 1.0, 'add_or_remove')
+    >>> statement.headline
+    'Differentially private (epsilon = 1, delta = 1e-06).'
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,6 +95,16 @@ class PrivacyStatement(Facts):
         dict
             One key per constructor argument, plus ``private`` (bool). JSON has no infinity: numbers that
             are not finite become the strings "inf", "-inf" and "nan". Absent facts are None.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", np.eye(2), [1, -1], n_public=100)
+        >>> statement = dperm.algorithms.noisy_gd(objective, epsilon=1.0, delta=1e-6).privacy
+        >>> facts = statement.to_dict()
+        >>> facts["private"], facts["epsilon"], facts["noise"], facts["sampling"]
+        (True, 1.0, 'exact', 'none')
         """
         facts: dict[str, Any] = plain({f.name: getattr(self, f.name) for f in fields(self)})
         facts["private"] = self.private
@@ -91,7 +112,19 @@ class PrivacyStatement(Facts):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PrivacyStatement:
-        """Rebuild a statement from the result of `to_dict`; unknown keys are an error."""
+        """Rebuild a statement from the result of `to_dict`; unknown keys are an error.
+
+        Examples
+        --------
+        >>> import json
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", np.eye(2), [1, -1], n_public=100)
+        >>> statement = dperm.algorithms.noisy_gd(objective, epsilon=1.0, delta=1e-6).privacy
+        >>> kept = json.dumps(statement.to_dict())
+        >>> PrivacyStatement.from_dict(json.loads(kept)) == statement
+        True
+        """
         known = {key: value for key, value in facts.items() if key != "private"}
         for key in _NUMBERS:
             if isinstance(known.get(key), str):
@@ -99,7 +132,17 @@ class PrivacyStatement(Facts):
         return cls(**known)
 
     def sections(self) -> list[tuple[str, str]]:
-        """Return the statement in words: pairs of a title and a text, most important first."""
+        """Return the statement in words: pairs of a title and a text, most important first.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", np.eye(2), [1, -1], n_public=100)
+        >>> statement = dperm.algorithms.noisy_gd(objective, epsilon=1.0, delta=1e-6).privacy
+        >>> [title for title, text in statement.sections()][:3]
+        ['What is protected', 'How strongly', 'How']
+        """
         if not self.private:
             return [
                 ("What is protected", words.NOTHING),

@@ -52,6 +52,13 @@ class Cost:
         2^-200 of delta.
     pure : int or math.inf
         2^-60 of epsilon, of pure guarantees that are not counted as mu^2.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> caps = Ledger(epsilon=1.0, delta=1e-6).caps
+    >>> Cost(units=caps.units // 2).within(caps), (caps + caps).within(caps)
+    (True, False)
     """
 
     units: Units = 0
@@ -121,6 +128,14 @@ class FitCost:
         What delta may exceed that of mu-GDP by, at every epsilon.
     epsilon : float
         By how much epsilon may exceed that of mu-GDP.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+    >>> entry = ledger.charge(epsilon=0.6, delta=1e-6, accountant="pld", cost=FitCost(mu=0.1, slack=1e-8))
+    >>> round(ledger.spent, 3)
+    0.397
     """
 
     mu: float = 0.0

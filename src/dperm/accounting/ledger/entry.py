@@ -40,6 +40,13 @@ class LedgerEntry:
         Identifier of the process that charged.
     version : str
         Version of the software that charged.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> entry = Ledger(3.0, 1e-6).charge(epsilon=1.0, delta=1e-6, description="first model")
+    >>> entry.kind, entry.title, entry.epsilon
+    ('charge', 'first model', 1.0)
     """
 
     when: datetime

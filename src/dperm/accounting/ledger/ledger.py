@@ -87,7 +87,15 @@ class Ledger(PrivacyLedger):
         self._process = os.getpid()
 
     def history(self) -> list[LedgerEntry]:
-        """All entries, oldest first: a new list of immutable entries."""
+        """All entries, oldest first: a new list of immutable entries.
+
+        Examples
+        --------
+        >>> ledger = Ledger(epsilon=3.0, delta=1e-6)
+        >>> entry = ledger.charge(epsilon=1.0, delta=1e-6, description="first model")
+        >>> [(each.description, each.epsilon) for each in ledger.history()]
+        [('first model', 1.0)]
+        """
         with self._lock:
             return list(self._entries)
 

@@ -42,6 +42,12 @@ class PrivacyLedger(Entries):
     ----------
     terms : LedgerTerms
         What was fixed at creation.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> Ledger(1.0, 1e-6, name="adult")
+    Ledger('adult', epsilon=1, delta=1e-06, ...: spent=0, remaining=1, charges=0)
     """
 
     # -- what was promised, what is left ----------------------------------------------------------------
@@ -144,6 +150,17 @@ class PrivacyLedger(Entries):
         -----
         PrivacyWarning
             If the charge takes the whole ledger though its epsilon is smaller.
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> ledger.charge(epsilon=0.6, delta=1e-6, description="first model").description
+        'first model'
+        >>> ledger.charge(epsilon=0.9, delta=1e-6)
+        Traceback (most recent call last):
+            ...
+        dperm.errors.BudgetExceededError: Privacy budget exceeded (epsilon at delta=1e-06): total ...
         """
         epsilon, delta = check_target(check_positive_epsilon(epsilon), delta)
         kind = "pure" if delta == 0.0 else str(self.accountant)
@@ -216,7 +233,19 @@ class PrivacyLedger(Entries):
         raise ValueError("The fit returned without a charge: it does not use the ledger that it is given.")
 
     def affords(self, entry: LedgerEntry) -> bool:
-        """Whether a charge like this one has room."""
+        """Whether a charge like this one has room.
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> asked = ledger.cost_of(lambda ledger: ledger.charge(epsilon=0.8, delta=1e-6))
+        >>> ledger.affords(asked)
+        True
+        >>> entry = ledger.charge(epsilon=0.7, delta=1e-6)
+        >>> ledger.affords(asked)
+        False
+        """
         return self._account().fits(entry)
 
     # -- its life ---------------------------------------------------------------------------------------
@@ -230,6 +259,13 @@ class PrivacyLedger(Entries):
         ------
         ValueError
             If `epsilon` is not above the present total or exceeds the ceiling, or the ledger was closed.
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6, ceiling=3.0)
+        >>> ledger.extend(2.0).epsilon, ledger.ceiling
+        (2.0, 3.0)
         """
         epsilon = check_positive_epsilon(epsilon)
 
@@ -240,7 +276,15 @@ class PrivacyLedger(Entries):
         return self._stored(self._event("extend", epsilon, self._terms.caps(epsilon)), check)
 
     def close(self) -> LedgerEntry:
-        """End the ledger: nothing can be charged any more."""
+        """End the ledger: nothing can be charged any more.
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+        >>> ledger.close().kind, ledger.remaining
+        ('close', 0.0)
+        """
 
         def check(account: Account, entry: LedgerEntry) -> bool:
             if account.closed:
@@ -278,8 +322,13 @@ class PrivacyLedger(Entries):
 
         Examples
         --------
-        >>> parts = ledger.split({"train": 0.8, "validation": 0.2})  # doctest: +SKIP
-        >>> X_train, y_train = parts["train"].take(X, y)  # doctest: +SKIP
+        >>> import numpy as np
+        >>> from dperm.accounting import Ledger
+        >>> X, y = np.arange(2000.0).reshape(1000, 2), np.ones(1000)
+        >>> parts = Ledger(epsilon=1.0, delta=1e-6).split({"train": 0.8, "validation": 0.2})
+        >>> X_train, y_train = parts["train"].take(X, y)
+        >>> X_train.shape == (len(y_train), 2)
+        True
         """
         known = check_shares(shares, name)
         path = joined(self._part, name, "")
@@ -338,7 +387,15 @@ class PrivacyLedger(Entries):
 
 
 def check_ledger(ledger: object) -> PrivacyLedger:
-    """Return `ledger` if it is one, else raise TypeError."""
+    """Return `ledger` if it is one, else raise TypeError.
+
+    Examples
+    --------
+    >>> check_ledger(1.0)
+    Traceback (most recent call last):
+        ...
+    TypeError: ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger ...
+    """
     if not isinstance(ledger, PrivacyLedger):
         raise TypeError(
             "ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger returns, got "
@@ -408,6 +465,15 @@ class LedgerPart(PartRecords, _View):
         Of the part.
     coins : Coins
         Of the split.
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
+    >>> parts = ledger.split({"a": 0.5, "b": 0.5})
+    >>> entries = [part.charge(epsilon=0.7, delta=1e-6) for part in parts.values()]
+    >>> round(ledger.spent, 6)
+    0.7
     """
 
     def __init__(self, whole: PrivacyLedger, path: str, coins: Coins) -> None:

@@ -33,6 +33,15 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
     ------
     ValueError
         For another kind.
+
+    Examples
+    --------
+    >>> import json
+    >>> from dperm.accounting import Ledger
+    >>> ledger = Ledger(3.0, 1e-6, name="adult")
+    >>> entry = ledger.charge(epsilon=1.0, delta=1e-6, description="first model")
+    >>> [each["description"] for each in json.loads(export_ledger(ledger))["entries"]]
+    ['first model']
     """
     if kind == "json":
         facts = {**_terms(ledger), **_state(ledger), "entries": [_facts(each) for each in ledger.history()]}
@@ -54,6 +63,14 @@ def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
     ----------
     ledger : PrivacyLedger
     title : str
+
+    Examples
+    --------
+    >>> from dperm.accounting import Ledger
+    >>> print(ledger_report(Ledger(3.0, 1e-6, name="adult"))[:84], "...")
+    # Privacy budget adult
+    <BLANKLINE>
+    Everything that was charged here is together (3, 1e-06)-diff ...
     """
     terms, state = _terms(ledger), _state(ledger)
     lines = [f"# {check_text(title, 'title')} {ledger.name}".rstrip(), "", _promise(ledger), ""]

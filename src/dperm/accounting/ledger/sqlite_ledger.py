@@ -125,6 +125,14 @@ def ledger_names(url: str | os.PathLike[str], *, timeout: float = 30.0) -> list[
     ------
     LedgerError
         If the file cannot be used.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> url = f"sqlite:///{tempfile.mkdtemp()}/budget.db"
+    >>> ledgers = [open_ledger(url, name, epsilon=3.0, delta=1e-6) for name in ("adult", "bank")]
+    >>> ledger_names(url)
+    ['adult', 'bank']
     """
     file = LedgerFile(_path(url), check_positive(timeout, "timeout"))
     with file.transaction(write=False) as kept:
@@ -166,6 +174,15 @@ class SqliteLedger(PrivacyLedger):
     Objects can be pickled, copied and carried into forked processes: all of them are the same budget.
     To copy the file, stop the processes that use it, or use SQLite's ``.backup``: recent charges
     may still be in ``<path>-wal``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ledger = open_ledger(f"sqlite:///{tempfile.mkdtemp()}/budget.db", "adult", epsilon=3.0, delta=1e-6)
+    >>> seal = ledger.seal
+    >>> entry = ledger.charge(epsilon=1.0, delta=1e-6)
+    >>> ledger.seal == seal, ledger.last_charge == entry.when
+    (False, True)
     """
 
     def __init__(self, path: str | os.PathLike[str], name: str, *, timeout: float = 30.0) -> None:

@@ -40,6 +40,12 @@ class AgdSplit(NamedTuple):
         Scale of report-noisy-max on the clipped loss sums.
     first_try_iterations : int
         Iterations that fit if every first step size is accepted.
+
+    Examples
+    --------
+    >>> split = dp_agd(1.0, 1e-6, splits=60)
+    >>> split.first_try_iterations, round(split.gradient_sigma)
+    (485, 1908)
     """
 
     rho: float
@@ -59,6 +65,11 @@ class PureObjective(NamedTuple):
         Epsilon left for the noise, whose density is ``exp(-epsilon_p ||b||/2)``.
     extra_l2 : float
         What is added to the regulariser (mean scale).
+
+    Examples
+    --------
+    >>> objective_perturbation_pure(1.0, n_samples=1000, l2=0.01).extra_l2
+    0.0
     """
 
     epsilon_p: float
@@ -96,6 +107,12 @@ def dp_agd(
     Notes
     -----
     Lee and Kifer 2018, inequality (5), Algorithm 2 and Section 6.
+
+    Examples
+    --------
+    >>> split = dp_agd(1.0, 1e-6, splits=60)
+    >>> round(split.gradient_sigma, 1), round(split.laplace_scale, 1)
+    (1907.6, 360.0)
     """
     _refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
     epsilon, delta = check_claim(check_positive(epsilon, "epsilon"), delta)
@@ -158,6 +175,11 @@ def objective_perturbation(
     Notes
     -----
     Kifer, Smith and Thakurta 2012, Algorithm 1, as used by Lee and Kifer 2018.
+
+    Examples
+    --------
+    >>> round(objective_perturbation(1.0, 1e-6, l2=1.0), 2)
+    10.96
     """
     epsilon, delta = check_claim(epsilon, delta)
     l2, row_norm = check_positive(l2, "l2"), check_positive(row_norm, "row_norm")
@@ -193,6 +215,11 @@ def objective_perturbation_pure(
     Notes
     -----
     Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2 and Theorem 9; for an exact minimiser only.
+
+    Examples
+    --------
+    >>> round(objective_perturbation_pure(1.0, n_samples=1000, l2=0.01).epsilon_p, 4)
+    0.9506
     """
     epsilon = check_positive_epsilon(epsilon)
     curvature, l2 = check_positive(curvature, "curvature"), check_positive(l2, "l2")
@@ -219,6 +246,11 @@ def privgene(rho: float, *, generations: int, entry_bound: float, stride: float)
     Notes
     -----
     Lee and Kifer 2018, Section 6; valid for both relations, 2 or 4 times too small.
+
+    Examples
+    --------
+    >>> round(privgene(0.1, generations=10, entry_bound=1.0, stride=0.5), 4)
+    0.0707
     """
     share = check_positive(rho, "rho") / check_steps(generations, "generations")
     entry_bound, stride = check_positive(entry_bound, "entry_bound"), check_positive(stride, "stride")

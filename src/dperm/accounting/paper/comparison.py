@@ -37,6 +37,12 @@ class PaperComparison:
         Neighbouring relation.
     proved : bool, default=True
         Whether the settings lie in the range that the paper proves.
+
+    Examples
+    --------
+    >>> found = compare_with_paper("noisy_gd", epsilon=0.1, delta=1e-5, n_samples=1000, steps=100)
+    >>> found.holds, round(found.true_epsilon, 3)
+    (True, 0.06)
     """
 
     algorithm: str

@@ -31,7 +31,14 @@ from dperm.accounting.units import check_target
 
 
 def textbook_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """``sqrt(2 log(1.25/delta)) sensitivity/epsilon`` (Dwork and Roth 2014, Theorem A.1: epsilon < 1)."""
+    """``sqrt(2 log(1.25/delta)) sensitivity/epsilon`` (Dwork and Roth 2014, Theorem A.1: epsilon < 1).
+
+    Examples
+    --------
+    >>> from dperm.accounting import gaussian_sigma
+    >>> round(textbook_sigma(0.5, 1e-6), 3), round(gaussian_sigma(0.5, 1e-6), 3)
+    (10.598, 8.058)
+    """
     return _gaussian("textbook_gaussian", 1.25, 1.0, epsilon, delta, sensitivity)
 
 
@@ -42,6 +49,15 @@ def smooth_erm_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> 
     ------
     ValueError
         Where the claim is false: epsilon above 8.5, 9.4, 10.3 at delta = 1e-3, 1e-5, 1e-8.
+
+    Examples
+    --------
+    >>> round(smooth_erm_sigma(1.0, 1e-5), 3)
+    4.941
+    >>> smooth_erm_sigma(10.0, 1e-5)
+    Traceback (most recent call last):
+        ...
+    ValueError: The published Gaussian noise 'smooth_erm_gaussian' is not (10, 1e-05)-DP: its ...
     """
     return _gaussian("smooth_erm_gaussian", 2.0, math.inf, epsilon, delta, sensitivity)
 
@@ -55,6 +71,11 @@ def smooth_erm_sensitivity(
     -----
     Zhang et al. 2017, Lemma 2 (convex) and Lemma 3, whose constants are those of the regularised loss:
     ``mu = l2`` and smoothness ``b = l2 + beta``.
+
+    Examples
+    --------
+    >>> round(smooth_erm_sensitivity(1000, steps=100, eta=0.1, lipschitz=1.0, beta=0.25), 6)
+    0.03
     """
     eta, lipschitz = check_positive(eta, "eta"), check_positive(lipschitz, "lipschitz")
     beta, l2 = check_positive(beta, "beta"), check_non_negative(l2, "l2")
@@ -98,6 +119,11 @@ def output_perturbation(
     Notes
     -----
     Zhang et al. 2017, Algorithm 1, Lemmas 2 and 3, Theorem 1.
+
+    Examples
+    --------
+    >>> round(output_perturbation(1.0, 1e-6, n_samples=1000, steps=100, eta=0.1, lipschitz=1.0, beta=0.25), 4)
+    0.1616
     """
     comparison = compare_output_perturbation(
         epsilon, delta, n_samples=n_samples, steps=steps, eta=eta, lipschitz=lipschitz, beta=beta, l2=l2
@@ -155,6 +181,11 @@ def output_perturbation_minimum(epsilon: float, *, n_samples: int, lipschitz: fl
     Notes
     -----
     Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1: ``beta = n Lambda epsilon/2``. For exact minimisers.
+
+    Examples
+    --------
+    >>> round(output_perturbation_minimum(0.5, n_samples=1000, lipschitz=1.0, l2=0.01), 4)
+    0.4
     """
     sensitivity = minimiser_sensitivity(check_steps(n_samples, "n_samples"), lipschitz, l2)
     return sensitivity / check_positive_epsilon(epsilon)
@@ -188,6 +219,11 @@ def noisy_gd(
     Notes
     -----
     Nikolov, lecture notes on private ERM, Section 6; Bassily, Smith and Thakurta 2014.
+
+    Examples
+    --------
+    >>> round(noisy_gd(0.5, 1e-6, n_samples=1000, steps=100), 4)
+    0.106
     """
     _refuse_replace_one(neighbors, "noisy_gd", "C/n, the contribution of one record")
     (epsilon, delta), releases = check_claim(epsilon, delta), check_steps(steps, least=2) - 1

@@ -35,7 +35,14 @@ from dperm.accounting.subsampling import sgd_epsilon
 
 
 class HolderConstants(NamedTuple):
-    """Constants ``c_(alpha,1)``, ``c_(alpha,2)`` and ``C_alpha`` of Wang et al. 2022, equation (2)."""
+    """Constants ``c_(alpha,1)``, ``c_(alpha,2)`` and ``C_alpha`` of Wang et al. 2022, equation (2).
+
+    Examples
+    --------
+    >>> constants = holder_constants(0.0, holder=1.0, gradient_at_zero=1.0, loss_at_zero=1.0)
+    >>> [round(value, 3) for value in constants]
+    [2.0, 1.0, 6.0]
+    """
 
     c1: float
     c2: float
@@ -43,7 +50,14 @@ class HolderConstants(NamedTuple):
 
 
 class BetaChoice(NamedTuple):
-    """Feasible beta with the smallest noise, its order and the noise."""
+    """Feasible beta with the smallest noise, its order and the noise.
+
+    Examples
+    --------
+    >>> choice = feasible_beta(1.0, 1e-6, n_samples=10000, steps=10000)
+    >>> round(choice.beta, 3), round(choice.sigma, 2)
+    (0.001, 4.14)
+    """
 
     beta: float
     order: float
@@ -54,7 +68,15 @@ class BetaChoice(NamedTuple):
 def holder_constants(
     alpha: float, holder: float, gradient_at_zero: float, loss_at_zero: float
 ) -> HolderConstants:
-    """Return the constants of equation (2); alpha in [0, 1]."""
+    """Return the constants of equation (2); alpha in [0, 1].
+
+    Examples
+    --------
+    The hinge loss (alpha = 0) on rows of norm at most 1:
+
+    >>> [round(value, 3) for value in holder_constants(0.0, 1.0, 1.0, 1.0)]
+    [2.0, 1.0, 6.0]
+    """
     alpha, holder = check_probability(alpha, "alpha"), check_positive(holder, "holder")
     gradient_at_zero = check_non_negative(gradient_at_zero, "gradient_at_zero")
     loss_at_zero = check_non_negative(loss_at_zero, "loss_at_zero")
@@ -84,6 +106,12 @@ class HolderRun:
         Constants of the loss.
     radius : float, optional
         R of the ball that is projected on; without it the domain is unbounded.
+
+    Examples
+    --------
+    >>> run = HolderRun(1000, 1000, eta=0.01, alpha=0.0, holder=1.0, gradient_at_zero=1.0, radius=1.0)
+    >>> round(run.gradient_bound, 3)
+    2.0
     """
 
     n_samples: int
@@ -139,6 +167,12 @@ def sgd_output_sensitivity(gamma: float, **run: Any) -> float:
     Notes
     -----
     Wang et al. 2022, Theorem 7.
+
+    Examples
+    --------
+    >>> hinge = {"alpha": 0.0, "holder": 1.0, "gradient_at_zero": 1.0}
+    >>> round(sgd_output_sensitivity(1e-6, n_samples=1000, steps=1000, eta=0.01, radius=1.0, **hinge), 3)
+    4.231
     """
     return _output_sensitivity(check_delta(gamma, "gamma"), HolderRun(**run))
 
@@ -172,6 +206,12 @@ def sgd_output(epsilon: float, delta: float, **run: Any) -> PaperComparison:
     -----
     Wang et al. 2022, Algorithm 1 and Theorem 8, proved for epsilon < 1. The tight noise is that of averaged
     counts for the same uniform indices and gradient bound.
+
+    Examples
+    --------
+    >>> hinge = {"alpha": 0.0, "holder": 1.0, "gradient_at_zero": 1.0}
+    >>> round(sgd_output(0.5, 1e-3, n_samples=1000, steps=10, eta=0.01, radius=1.0, **hinge), 2)
+    22.98
     """
     epsilon, delta = check_claim(epsilon, delta)
     planned = HolderRun(**run)
@@ -207,6 +247,12 @@ def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -
     -----
     Wang et al. 2022, Theorem 11: (32) ``sigma^2/(4 G^2) >= 0.67``, (33) ``lambda - 1 <= sigma^2/(6 G^2)
     log(n/(lambda (1 + sigma^2/(4 G^2))))``. The feasible set is an interval in every case tested.
+
+    Examples
+    --------
+    >>> choice = feasible_beta(1.0, 1e-6, n_samples=10000, steps=10000)
+    >>> round(choice.beta, 3), round(choice.order, 1), round(choice.sigma, 2)
+    (0.001, 14.8, 4.14)
     """
     epsilon, delta = check_claim(epsilon, delta)
     n, t = check_steps(n_samples, "n_samples"), check_steps(steps)
@@ -262,6 +308,11 @@ def sgd_gradient(
     Notes
     -----
     Wang et al. 2022, Algorithm 2 and Theorem 11, with the feasible beta of smallest noise.
+
+    Examples
+    --------
+    >>> round(sgd_gradient(1.0, 1e-6, n_samples=1000, steps=1000), 2)
+    7.39
     """
     bound = check_positive(gradient_bound, "gradient_bound")
     return bound * verified_noise(compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps))

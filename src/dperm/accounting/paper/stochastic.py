@@ -49,6 +49,11 @@ def rrpsgd(epsilon: float, delta: float, *, n_samples: int) -> PaperComparison:
     Notes
     -----
     Zhang et al. 2017, Algorithm 2 and Theorem 4 (epsilon <= 1).
+
+    Examples
+    --------
+    >>> round(rrpsgd(1.0, 1e-6, n_samples=1000), 2)
+    35.59
     """
     epsilon, delta = check_claim(epsilon, delta)
     noise = rrpsgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"))
@@ -95,6 +100,11 @@ def dp_lssgd(
     Notes
     -----
     DP-LSSGD, Theorem 1, claimed for ``epsilon^2 <= 5 T log(1/delta) b^2/n^2``.
+
+    Examples
+    --------
+    >>> round(dp_lssgd(1.0, 1e-5, batch_size=10, n_samples=100, steps=20), 4)
+    0.62
     """
     epsilon, delta = check_claim(epsilon, delta)
     noise = dp_lssgd_sigma(epsilon, delta, check_steps(n_samples, "n_samples"), check_steps(steps))
@@ -138,6 +148,11 @@ def sgd_advanced_composition(epsilon: float, delta: float, *, rate: float, steps
     Notes
     -----
     Lee and Kifer 2018, Section 6; Bassily, Smith and Thakurta 2014.
+
+    Examples
+    --------
+    >>> round(sgd_advanced_composition(1.0, 1e-6, rate=0.1, steps=10), 2)
+    79.54
     """
     return verified_noise(compare_sgd_advanced_composition(epsilon, delta, rate=rate, steps=steps))
 
@@ -168,6 +183,11 @@ def sgd_moments(
     -----
     Abadi et al. 2016, Theorem 2; Lee and Kifer 2018 use moments up to 32, which leaves a floor of
     log(1/delta)/32.
+
+    Examples
+    --------
+    >>> round(sgd_moments(1.0, 1e-6, rate=0.1, steps=10), 2)
+    2.45
     """
     settings = _poisson(check_rate(rate), steps)
     noise = noise_multiplier(epsilon, delta, accountant="moments", max_moment=max_moment, **settings)

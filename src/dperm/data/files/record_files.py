@@ -94,6 +94,17 @@ def scan_parquet(
     The files must not change while a model is trained. Their size, their place on the disk and the time of
     their last change are checked before and after each pass, and the number of records and types of columns
     in each pass: a change is a `DataError` before anything is released.
+
+    Examples
+    --------
+    >>> import pyarrow.parquet
+    >>> import tempfile
+    >>> from dperm import Objective
+    >>> path = f"{tempfile.mkdtemp()}/people.parquet"
+    >>> pyarrow.parquet.write_table(pyarrow.table({"age": [0.25, 0.5], "sick": [-1, 1]}), path)
+    >>> objective = Objective("logistic", scan_parquet(path, label="sick"), None)
+    >>> objective.n_public, round(objective.value([0.0]), 4)
+    (2, 0.6931)
     """
     files = files_of(paths)
     names = _column_names(label, columns, schema, lambda: parquet_columns(files[0]))
@@ -145,6 +156,16 @@ def scan_csv(
 
     About four chunks are in memory, whatever the number of threads: three of numbers, and the text that is
     parsed.
+
+    Examples
+    --------
+    >>> import pyarrow.csv
+    >>> import tempfile
+    >>> from dperm import Objective
+    >>> path = f"{tempfile.mkdtemp()}/people.csv"
+    >>> pyarrow.csv.write_csv(pyarrow.table({"age": [0.25, 0.5], "sick": [-1, 1]}), path)
+    >>> Objective("logistic", scan_csv(path, label="sick"), None).n_public
+    2
     """
     types = {"number": "float64", "text": "string"}
     if label_type not in types:
@@ -174,6 +195,18 @@ class RecordFiles:
     schema : Schema or None
     encode : callable or None
         Turns an array of cells of the label column into targets.
+
+    Examples
+    --------
+    >>> import pyarrow.parquet
+    >>> import tempfile
+    >>> from dperm import Numeric, Schema
+    >>> from dperm.data import scan_parquet
+    >>> path = f"{tempfile.mkdtemp()}/people.parquet"
+    >>> pyarrow.parquet.write_table(pyarrow.table({"age": [25, 50], "sick": [-1, 1]}), path)
+    >>> files = scan_parquet(path, label="sick", schema=Schema([Numeric("age", 0, 100)]))
+    >>> files.feature_names, files.label
+    (('age',), 'sick')
     """
 
     tables: Tables

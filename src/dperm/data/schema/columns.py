@@ -50,6 +50,15 @@ class Numeric:
     ------
     ValueError
         For a description that makes no sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm import Schema
+    >>> Schema([Numeric("age", 0, 100)]).encode({"age": np.array([25, 130])}).to_dense().tolist()
+    [[0.25], [1.0]]
+    >>> Numeric("income", 0, 1e6, transform="log1p", bins=3).feature_names
+    ('income<99', '99<=income<9999.01', 'income>=9999.01')
     """
 
     name: str
@@ -163,6 +172,14 @@ class Numeric:
         codes : (n, len(sizes)) ndarray
         levels : int
             Largest integer of the type of `numbers`, which stands for 1; 0 for a floating-point type.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> numbers, codes = np.zeros((2, 1)), np.zeros((2, 0), dtype=np.uint8)
+        >>> Numeric("age", 0, 100).encode(np.array([25.0, 130.0]), numbers, codes, levels=0)
+        >>> numbers.ravel()
+        array([0.25, 1.  ])
         """
         clipped = values.astype(np.float64)
         np.clip(clipped, self.low, self.high, out=clipped)
@@ -226,6 +243,15 @@ class Categorical:
     ------
     ValueError
         For a description that makes no sense.
+
+    Examples
+    --------
+    >>> from dperm import Schema
+    >>> colour = Categorical("colour", ["red", "green"], unknown="zero")
+    >>> colour.feature_names
+    ('colour=red', 'colour=green')
+    >>> Schema([colour]).encode({"colour": ["green", "blue"]}).to_dense().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
     """
 
     name: str
@@ -303,7 +329,16 @@ class Categorical:
         return codes
 
     def encode(self, values: Codes, numbers: NDArray[Any], codes: NDArray[Any], levels: int) -> None:
-        """Write what `read` gave for some rows into ``codes[:, 0]``."""
+        """Write what `read` gave for some rows into ``codes[:, 0]``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> numbers, codes = np.zeros((3, 0)), np.zeros((3, 1), dtype=np.uint8)
+        >>> Categorical("colour", ["red", "green"]).encode(np.array([1, 0, 1]), numbers, codes, levels=0)
+        >>> codes.ravel()
+        array([1, 0, 1], dtype=uint8)
+        """
         codes[:, 0] = values
 
     def _code(self, rule: Category) -> int:

@@ -106,6 +106,12 @@ class Schema:
         ------
         ValueError
             For other names.
+
+        Examples
+        --------
+        >>> from dperm import Categorical
+        >>> Schema([Categorical("colour", ["red", "green"])]).get_feature_names_out()
+        array(['colour=red', 'colour=green'], dtype=object)
         """
         if input_features is not None and tuple(input_features) != self.column_names:
             raise ValueError(f"input_features must be the schema's columns {self.column_names}")
@@ -141,6 +147,13 @@ class Schema:
         value), a categorical one a single 1 at most. A record with every number at its upper bound, and
         listed categories, attains the bound. Rounding cannot exceed it: entries are at most 1 exactly, and
         the sums of their squares stay at or below a whole number, which is a double.
+
+        Examples
+        --------
+        >>> from dperm import Categorical, Numeric
+        >>> schema = Schema([Numeric("age", 0, 100), Numeric("height", 0, 250), Categorical("job", ["cook"])])
+        >>> schema.row_norm(), round(schema.row_norm(fit_intercept=False), 3)
+        (2.0, 1.732)
         """
         return math.sqrt(len(self.columns) + bool(fit_intercept))
 
@@ -164,6 +177,14 @@ class Schema:
         DataError
             When a column is missing, not described or of the wrong type, or when a value has no place in
             the description and the description no rule for it. The message names column, row and value.
+
+        Examples
+        --------
+        >>> from dperm import Categorical, Numeric
+        >>> schema = Schema([Numeric("age", 0, 100), Categorical("smokes", [False, True])])
+        >>> X = schema.encode({"age": [25, 50], "smokes": [True, False]})
+        >>> X.shape, X.to_dense().tolist()
+        ((2, 3), [[0.25, 0.0, 1.0], [0.5, 1.0, 0.0]])
         """
         dtype = np.dtype(numeric_dtype)
         if dtype.name not in _LEVELS:
@@ -324,17 +345,41 @@ class Schema:
         ------
         ValueError
             When the file is not TOML, an entry is missing or unknown, or a value makes no sense.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp(), "people.toml")
+        >>> written = path.write_text('columns = [{ name = "age", low = 17, high = 90 }]')
+        >>> Schema.from_toml(path).columns[0].high
+        90
         """
         return cls.from_text(Path(path).read_text(encoding="utf-8"))
 
     @classmethod
     def from_text(cls, text: str) -> Schema:
-        """The description that `to_text` wrote, or one in the same format."""
+        """The description that `to_text` wrote, or one in the same format.
+
+        Examples
+        --------
+        >>> schema = Schema.from_text('columns = [{ name = "pixel", low = 0, high = 255, repeat = 3 }]')
+        >>> schema.feature_names
+        ('pixel0', 'pixel1', 'pixel2')
+        """
         return cls.from_entries(table_of(text))
 
     @classmethod
     def from_entries(cls, entries: dict[str, Any]) -> Schema:
-        """The description of a TOML document, as tomllib reads it."""
+        """The description of a TOML document, as tomllib reads it.
+
+        Examples
+        --------
+        >>> import tomllib
+        >>> text = 'columns = [{ name = "age", low = 0, high = 100 }]'
+        >>> Schema.from_entries(tomllib.loads(text)).columns
+        (Numeric(name='age', low=0, high=100, transform='none', bins=None, missing='error'),)
+        """
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
         learned = entries.pop("learned", None)
@@ -348,7 +393,17 @@ class Schema:
         return cls._learned_as(columns, name, tuple(ignored), learned)
 
     def to_toml(self, path: str | PathLike[str]) -> None:
-        """Write the description to a TOML file; `from_toml` reads it back, and people may edit it."""
+        """Write the description to a TOML file; `from_toml` reads it back, and people may edit it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from dperm import Numeric
+        >>> path = tempfile.mkdtemp() + "/people.toml"
+        >>> Schema([Numeric("age", 17, 90)]).to_toml(path)
+        >>> Schema.from_toml(path).feature_names
+        ('age',)
+        """
         Path(path).write_text(self.to_text(), encoding="utf-8")
 
     def to_text(self) -> str:
@@ -356,6 +411,13 @@ class Schema:
 
         A `template` begins with a comment that says that it is a draft; what was learned ends with tables
         that say how.
+
+        Examples
+        --------
+        >>> from dperm import Numeric
+        >>> schema = Schema([Numeric("age", 17, 90)], name="people")
+        >>> Schema.from_text(schema.to_text()) == schema
+        True
         """
         learned = "" if self._learned is None else "\n" + toml_table("learned", self._learned)
         return (DRAFT if self._is_draft else "") + self._text() + learned
@@ -388,6 +450,14 @@ class Schema:
         ------
         DataError
             For a table without a column that a description suits.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore"):  # it says what is said above
+        ...     draft = Schema.template({"age": [23, 58, 41], "colour": ["red", "green", "red"]})
+        >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
+        (20, 60, ('green', 'red'))
         """
         columns, ignored = draft_columns(table)
         draft = cls(tuple(columns), name, tuple(ignored))
