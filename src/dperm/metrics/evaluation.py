@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm._document import Block, Document, Table, Text
+from dperm.metrics import files
 from dperm.metrics.intervals import Estimate
 from dperm.statement.privacy_statement import PrivacyStatement
 
@@ -60,11 +62,28 @@ class Evaluation:
             ``{"metrics": {name: {"value", "low", "high"}}, "privacy": {...}}``. The value of a curve is a
             mapping of its coordinates, that of the confusion matrix a list of rows, by true class.
         """
-        metrics = {
-            name: {"value": _plain(each.value), "low": _plain(each.low), "high": _plain(each.high)}
-            for name, each in self.metrics.items()
-        }
+        metrics = {name: files.jsonable(each) for name, each in self.metrics.items()}
         return {"metrics": metrics, "privacy": self.privacy.to_dict()}
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file with everything, which `load` reads."""
+        Path(path).write_text(self.to_text(), encoding="utf-8")
+
+    def to_text(self) -> str:
+        """What `save` writes."""
+        return files.to_text(self.metrics, self.privacy, self.n_records, self.classes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+        DataError
+            For a file that is no evaluation. Nothing in a file is run.
+        """
+        return cls(**files.read(path))
 
     def plot(self) -> EvaluationDisplay:
         """Draw what was asked for: curves and the confusion matrix, or the intervals of numbers.
@@ -132,15 +151,6 @@ class Evaluation:
             head, *counts = self._matrix()
             found.append(Table(head, counts, "Confusion matrix (rows: true class, columns: predicted)"))
         return found
-
-
-def _plain(value: Any) -> Any:
-    """A number, or an array or mapping of them, as JSON types."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if np.ndim(value):
-        return [_plain(each) for each in value]
-    return float(value) if math.isfinite(value) else None
 
 
 def _text(value: float) -> str:

@@ -14,10 +14,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
-from dperm._document import Document, Section, Text
+from dperm._document import Document, Section, Text, facts
 from dperm.accounting import PrivacyLedger, check_ledger, export_ledger
 from dperm.accounting._read_only import plain
-from dperm.accounting.ledger.reports import ledger_sections
+from dperm.accounting.ledger.reports import ledger_facts, ledger_sections
 from dperm.metrics.evaluation import Evaluation
 from dperm.reports import sections
 from dperm.reports.deployments import DEPLOYMENTS
@@ -145,7 +145,7 @@ def report(
 
 def _of_ledger(ledger: PrivacyLedger, title: str | None, made: str) -> Report:
     name = f"Privacy budget {ledger.name}".rstrip() if title is None else title
-    lead = [*sections.ledger_blocks(ledger), _made(made)]
+    lead = [*sections.ledger_blocks(ledger, facts(ledger_facts(ledger))), _made(made)]
     found = {"title": name, "made": made, "ledger": json.loads(export_ledger(ledger))}
     return Report(Document(name, lead, ledger_sections(ledger)), found)
 

@@ -83,17 +83,14 @@ def budget(ledger: PrivacyLedger | None, statement: PrivacyStatement, releases: 
     words = dict(statement.sections()).get("Budget")
     blocks: list[Block] = [Text(words)] if words else []
     if ledger is not None:
-        blocks += ledger_blocks(ledger)
+        blocks += ledger_blocks(ledger, Table(["", ""], ledger_rows(ledger._account(), ledger._part)))
         blocks += ledger_sections(ledger)[0].blocks
     return Section("Budget", [*blocks, *releases])
 
 
-def ledger_blocks(ledger: PrivacyLedger) -> list[Block]:
-    """What a ledger promises and holds, and its course."""
-    blocks: list[Block] = [
-        Text(promise(ledger)),
-        Table(["", ""], ledger_rows(ledger._account(), ledger._part)),
-    ]
+def ledger_blocks(ledger: PrivacyLedger, table: Table) -> list[Block]:
+    """What a ledger promises, what it holds as a table, and its course."""
+    blocks: list[Block] = [Text(promise(ledger)), table]
     if ledger.history():
         words = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
         blocks.append(picture(lambda: BudgetDisplay.from_ledger(ledger), words))

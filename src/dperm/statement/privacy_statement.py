@@ -14,6 +14,12 @@ from dperm.statement.facts import Facts
 
 _WIDTH = 79
 _NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(_NUMBERS, int | float),
+    "steps": int,
+    "public": Mapping,
+    "notes": list | tuple,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +97,24 @@ class PrivacyStatement(Facts):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PrivacyStatement:
-        """Rebuild a statement from the result of `to_dict`; unknown keys are an error."""
+        """Rebuild a statement from the result of `to_dict`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For unknown keys, and for values of another type than `to_dict` gives.
+        """
+        if not isinstance(facts, Mapping):
+            raise TypeError(f"a statement is a mapping of facts, got {type(facts).__name__}")
         known = {key: value for key, value in facts.items() if key != "private"}
         for key in _NUMBERS:
             if isinstance(known.get(key), str):
                 known[key] = float(known[key])
+        for key, value in known.items():
+            if value is not None and not isinstance(value, _KINDS.get(key, str)):
+                raise TypeError(f"{key} of a statement cannot be {value!r}")
+        if not all(isinstance(note, str) for note in known.get("notes", ())):
+            raise TypeError("notes of a statement must be texts")
         return cls(**known)
 
     def sections(self) -> list[tuple[str, str]]:
