@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 _MARKUP = re.compile(r"([\\`*_<>|\[\]&#~])")
+_LIST = re.compile(r"^(\d*)([-+=.)])(?=[-=]*(?: |$))")
 _NUMBER = {"class": "number"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -225,8 +226,7 @@ def facts(values: Mapping[str, Any]) -> Table:
 
 def escaped(text: str) -> str:
     """A text as Markdown shows it, in one line."""
-    one_line = _MARKUP.sub(r"\\\1", " ".join(_plain(text).split()))
-    return re.sub(r"^(\d+)([.)])", r"\1\\\2", re.sub(r"^([-+=])", r"\\\1", one_line))
+    return _LIST.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", " ".join(_plain(text).split())))
 
 
 def _element(_tag: str, _text: str, **attributes: str) -> Element:
