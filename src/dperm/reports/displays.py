@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -87,6 +87,8 @@ class BudgetDisplay:
         self.ax_.xaxis.set_major_formatter(formatter)
         self.ax_.set(xlabel="time (UTC)", ylabel="epsilon", title=f"Budget {self.name}".rstrip())
         self.ax_.set_ylim(bottom=0.0)
+        if self.when[0] == self.when[-1]:
+            self.ax_.set_xlim(self.when[0] - timedelta(days=1), self.when[0] + timedelta(days=1))
         self.ax_.legend(frameon=False)
         return self
 
@@ -284,7 +286,7 @@ class PrivacyUtilityDisplay:
         return self
 
 
-def _shortened(name: str, most: int = 48) -> str:
+def _shortened(name: str, most: int = 40) -> str:
     """A name without what matplotlib would take for mathematics."""
     text = name if len(name) <= most else f"{name[: most - 3]}..."
     return text.replace("$", r"\$")

@@ -8,6 +8,7 @@ ledger may count too much and never too little.
 from __future__ import annotations
 
 import hashlib
+import html
 import math
 import secrets
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from dperm.accounting.ledger.part import PartRecords
 from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units, check_target
+from dperm.errors import LedgerError
 
 _SEEDED = (
     "This ledger takes fits with random_state=None only: fits with equal seeds draw equal noise, which "
@@ -326,8 +328,11 @@ class PrivacyLedger(Entries):
         return self
 
     def __repr__(self) -> str:
-        """Show the budget and what was spent of it."""
-        account = self._account()
+        """Show the budget and what was spent of it; of a ledger that cannot be read, why."""
+        try:
+            account = self._account()
+        except LedgerError as error:
+            return f"{type(self).__name__}({self.name!r}: {error.problem})"
         name = f"{self.name!r}, " if self.name else ""
         part = f"part={self._part!r}, " if self._part else ""
         return (
@@ -339,7 +344,10 @@ class PrivacyLedger(Entries):
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks."""
-        return ledger_card(type(self).__name__, self._account(), self._part)
+        try:
+            return ledger_card(type(self).__name__, self._account(), self._part)
+        except LedgerError:
+            return f"<p>{html.escape(repr(self))}</p>"
 
 
 def check_ledger(ledger: object) -> PrivacyLedger:
