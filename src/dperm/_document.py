@@ -46,6 +46,22 @@ _PAGE_STYLE = (
 
 
 @dataclass(frozen=True)
+class Link:
+    """A text that leads to an address, which must not come from outside."""
+
+    text: str
+    address: str
+
+    def html(self) -> Element:
+        """As an element."""
+        return _element("a", self.text, href=self.address, rel="noreferrer noopener")
+
+    def markdown(self) -> str:
+        """As a link."""
+        return f"[{escaped(self.text)}]({self.address})"
+
+
+@dataclass(frozen=True)
 class Text:
     """A paragraph.
 
@@ -53,26 +69,26 @@ class Text:
     ----------
     text : str
     tone : {"", "good", "warning", "formula", "small"}
+    link : Link, optional
+        After the text.
     """
 
     text: str
     tone: str = ""
+    link: Link | None = None
 
     def html(self) -> Element:
         """As an element."""
-        return _element("p", self.text, **({"class": self.tone} if self.tone else {}))
+        paragraph = _element("p", self.text, **({"class": self.tone} if self.tone else {}))
+        if self.link is not None:
+            paragraph.text += " "  # type: ignore[operator]
+            paragraph.append(self.link.html())
+        return paragraph
 
     def markdown(self) -> str:
         """As a paragraph, one that matters as a quotation."""
-        return f"{'> ' if self.tone in ('good', 'warning') else ''}{escaped(self.text)}"
-
-
-@dataclass(frozen=True)
-class Link:
-    """A text that leads to an address, which must not come from outside."""
-
-    text: str
-    address: str
+        link = "" if self.link is None else f" {self.link.markdown()}"
+        return f"{'> ' if self.tone in ('good', 'warning') else ''}{escaped(self.text)}{link}"
 
 
 @dataclass(frozen=True)
@@ -238,14 +254,14 @@ def _element(_tag: str, _text: str, **attributes: str) -> Element:
 def _cell(value: Any) -> Element:
     if isinstance(value, Link):
         cell = Element("td")
-        cell.append(_element("a", value.text, href=value.address, rel="noreferrer noopener"))
+        cell.append(value.html())
         return cell
     return _element("td", _shown(value), **_NUMBER if _is_number(value) else {})
 
 
 def _markdown_cell(value: Any) -> str:
     if isinstance(value, Link):
-        return f"[{escaped(value.text)}]({value.address})"
+        return value.markdown()
     return escaped(_shown(value))
 
 

@@ -67,26 +67,22 @@ def _delta(statement: Facts) -> str:
         return "0: the guarantee is pure and has no exceptions."
     n = statement.public.get("n")
     if not isinstance(n, int) or n < 1:
-        return (
-            f"{statement.delta:g}. The guidelines ask for at most 1/n^2 for n records; n is not public here."
-        )
-    small = "which it is" if statement.delta * n * n <= 1.0 else "which it is NOT"
+        return f"{statement.delta:g}. The guidelines' rule is 1/n^2 at most; n is not public here."
+    small = "as it is" if statement.delta * n * n <= 1.0 else "which it EXCEEDS"
     return (
         f"{statement.delta:g}, that is {statement.delta * n:.3g} / n for n = {n:,} records. The "
-        f"guidelines ask for at most 1/n^2 = {1.0 / n**2:.3g}, {small}."
+        f"guidelines' rule is at most 1/n^2 = {1.0 / n**2:.3g}, {small}."
         f"{_at_that_delta(statement, 1.0 / n**2)}"
     )
 
 
 def _at_that_delta(statement: Facts, delta: float) -> str:
-    """The same guarantee at another delta, where its own parameter tells."""
+    """What the parameter of its own variant gives at another delta."""
     if statement.mu is not None:
-        epsilon = gdp_epsilon(statement.mu, delta)
-    elif statement.rho is not None:
-        epsilon = zcdp_epsilon(statement.rho, delta)
-    else:
-        return ""
-    return f" At that delta the same guarantee has epsilon = {epsilon:.3g}."
+        return f" At that delta mu alone gives epsilon = {gdp_epsilon(statement.mu, delta):.3g}."
+    if statement.rho is not None:
+        return f" At that delta rho alone gives epsilon = {zcdp_epsilon(statement.rho, delta):.3g}."
+    return ""
 
 
 def _variant(statement: Facts) -> str:
@@ -99,10 +95,7 @@ def _variant(statement: Facts) -> str:
     stated = "pure" if statement.delta == 0.0 else "approximate, (epsilon, delta)"
     if not found:
         return f"{stated.capitalize()} differential privacy, as above."
-    return (
-        f"{' and '.join(found)}, from which epsilon and delta follow. It has no event of probability "
-        "delta in which nothing is guaranteed."
-    )
+    return f"{' and '.join(found)}, from which epsilon and delta follow."
 
 
 def _composition(ledger: PrivacyLedger | None) -> str:

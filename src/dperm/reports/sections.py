@@ -63,7 +63,10 @@ def _beliefs(statement: PrivacyStatement) -> Table:
         for prior in _PRIORS
     ]
     but = f", apart from a failure probability of delta = {statement.delta:g}" if statement.delta else ""
-    caption = f"How far the result can change what somebody believes of one record{but}."
+    of = "whether a given record was used"
+    if statement.neighbors == Neighbours.REPLACE_ONE:
+        of = "what a given record contains"
+    caption = f"How far the result can change what somebody believes about {of}{but}."
     return Table(["believed before", "believed afterwards, at most"], rows, caption)
 
 
@@ -180,13 +183,15 @@ def compared(statement: PrivacyStatement) -> Section:
         return Section("Epsilon elsewhere", [Text("This result has no epsilon to compare.")])
     words = f"epsilons of deployments on a logarithmic scale, and {statement.epsilon:g}"
     scale = picture(lambda: EpsilonScale(statement.epsilon), words)
-    more = Table([""], [[REGISTRY]])
+    more = Text("More of them are in", link=REGISTRY)
     return Section("Epsilon elsewhere", [Text(CAUTION), scale, comparison(statement), more])
 
 
 def questioned(answers: Answers) -> list[Section]:
     """The questions of the guidelines."""
-    first = Section("Questions of NIST SP 800-226", [Table([""], [[SOURCE]])])
+    first = Section(
+        "Questions of NIST SP 800-226", [Text("As they are asked, level by level, by", link=SOURCE)]
+    )
     return [first, *(Section(level, [_answered(each)], 3) for level, each in answers.items())]
 
 
