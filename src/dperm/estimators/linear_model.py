@@ -23,7 +23,13 @@ from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
 from dperm.estimators.coefficient_table import coefficient_table
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
-from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
+from dperm.estimators.design import (
+    FittedDesign,
+    prediction_blocks,
+    public_row_norm,
+    schema_facts,
+    training_data,
+)
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
     check_kinds,
@@ -39,6 +45,7 @@ from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -70,6 +77,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     coef_: NDArray[np.float64]
     intercept_: Any
+    privacy_: PrivacyStatement
+    _design: FittedDesign
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
@@ -158,6 +167,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, result: FitResult) -> Self:
         """Set what a solver found."""
+        self._design = FittedDesign(self.schema, self._row_norm(), bool(self.fit_intercept))
         coef = result.coef
         if self.fit_intercept:
             self._set_weights(coef[:-1], coef[-1])
@@ -189,8 +199,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         weights = np.atleast_2d(self.coef_).T
-        intercept = np.atleast_1d(self.intercept_) if self.fit_intercept else None
-        names = self.schema if self.schema is not None else getattr(self, "feature_names_in_", None)
+        intercept = np.atleast_1d(self.intercept_) if self._design.fit_intercept else None
+        names = self._design.schema or getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", [None])
         return coefficient_table(weights, intercept, names, classes[-weights.shape[1] :])
 
@@ -206,7 +216,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scaled_block(self, rows: Any, coef: NDArray[np.float64], intercept: Any) -> NDArray[np.float64]:
         products = row_products(rows, coef) if isinstance(rows, np.ndarray) else rows @ coef
         products = np.asarray(products + intercept, dtype=np.float64)
-        scales = row_scales(rows, self._row_norm(), self.fit_intercept)
+        scales = row_scales(rows, self._design.row_norm, self._design.fit_intercept)
         return products * scales.reshape(-1, *[1] * (products.ndim - 1))
 
     def _row_norm(self) -> float:
