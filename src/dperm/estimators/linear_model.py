@@ -42,13 +42,14 @@ from dperm.estimators.input_checks import (
 )
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
+from dperm.estimators.stored_state import StoredWithoutLedger
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
 from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
     """Weights that minimise the mean of a loss, with a guarantee.
 
     A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
