@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm.estimators import LinearSVC as LinearSVC
     from dperm.estimators import LogisticRegression as LogisticRegression
     from dperm.estimators import QuantileRegressor as QuantileRegressor
+    from dperm.estimators.storage.loading import load as load
     from dperm.objective.objective import Objective as Objective
     from dperm.private_values.bounded import Bounded as Bounded
     from dperm.search import PrivateSearch as PrivateSearch
@@ -45,6 +46,7 @@ _LAZY = {
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
     "config": "dperm._config",
+    "load": "dperm.estimators.storage.loading",
 }
 _SUBMODULES = {
     "accounting",

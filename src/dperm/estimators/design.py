@@ -56,7 +56,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
         return training_collections(estimator, X, y)
     if isinstance(X, RecordFiles):
         _check_files(X, schema, estimator.row_norm)
-        estimator.n_features_in_ = X.n_columns
+        _set_features(estimator, X.n_columns)
         return X, y
     if not _is_tabular(X, schema):
         check = partial(validate_data, estimator, multi_output=False, y_numeric=y_numeric)
@@ -67,10 +67,15 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
     if len(matrix) == 0:
         raise DataError("X must have at least one record, got none")
     check_consistent_length(matrix, targets)
-    estimator.n_features_in_ = matrix.n_columns if schema is None else len(schema.columns)
+    _set_features(estimator, matrix.n_columns)
+    return matrix, targets
+
+
+def _set_features(estimator: Any, n_columns: int) -> None:
+    schema = estimator.schema
+    estimator.n_features_in_ = n_columns if schema is None else len(schema.columns)
     if schema is not None:
         estimator.feature_names_in_ = np.array(schema.column_names, dtype=object)
-    return matrix, targets
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:

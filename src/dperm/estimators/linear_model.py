@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -42,7 +43,8 @@ from dperm.estimators.input_checks import (
 )
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
-from dperm.estimators.stored_state import StoredWithoutLedger
+from dperm.estimators.storage.saving import save_model
+from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
@@ -168,7 +170,7 @@ class PrivateLinearModel(StoredWithoutLedger, BaseEstimator):  # type: ignore[mi
 
     def _take(self, result: FitResult) -> Self:
         """Set what a solver found."""
-        self._design = FittedDesign(self.schema, self._row_norm(), bool(self.fit_intercept))
+        self._design = FittedDesign(self.schema, float(self._row_norm()), bool(self.fit_intercept))
         coef = result.coef
         if self.fit_intercept:
             self._set_weights(coef[:-1], coef[-1])
@@ -204,6 +206,29 @@ class PrivateLinearModel(StoredWithoutLedger, BaseEstimator):  # type: ignore[mi
         names = self._design.schema or getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", [None])
         return coefficient_table(weights, intercept, names, classes[-weights.shape[1] :])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file that :func:`dperm.load` reads, as JSON.
+
+        Parameters
+        ----------
+        path : str or path
+            A file of this name is replaced, when the new one is complete.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For a parameter or labels that JSON has no types for.
+
+        Notes
+        -----
+        It holds weights (bit for bit), labels, schema, statement and parameters, and what `summary` rests on;
+        neither the ledger nor the random state. All of it is public, if the statement holds. The JSON Schema
+        of the format is ``model.schema.json`` in ``dperm/estimators/storage``.
+        """
+        save_model(self, path)
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any

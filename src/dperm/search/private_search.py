@@ -19,7 +19,7 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.files.record_files import RecordFiles
-from dperm.estimators.stored_state import StoredWithoutLedger
+from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of

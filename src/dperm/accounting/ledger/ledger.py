@@ -122,6 +122,6 @@ class Ledger(PrivacyLedger):
         """Refuse to be pickled."""
         raise TypeError(
             "An in-memory Ledger cannot be pickled or sent to another process: the copy would be a second, "
-            "uncharged budget. Use a durable ledger, dperm.accounting.open_ledger(file, name, epsilon, delta), "
-            "or threads: joblib.parallel_config('threading')."
+            "uncharged budget. Use a durable ledger, dperm.accounting.open_ledger(file, name, epsilon, "
+            "delta), or threads: joblib.parallel_config('threading')."
         )

@@ -20,7 +20,7 @@ class StoredWithoutLedger:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is stored."""
-        state = dict(super().__getstate__())  # type: ignore[call-overload]
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         if hasattr(self, "privacy_") and self.ledger is not None:
             state["ledger"] = ClosedLedger.of(self.ledger)
         return state
