@@ -1,6 +1,29 @@
 """Differentially private empirical risk minimisation of linear models.
 
-Sub-modules and names are imported when first used, so that ``import dperm`` stays light.
+Models, with scikit-learn's interface:
+    LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor
+    PrivateSearch                choose settings and train a model within one budget
+    load                         read a model that ``model.save`` or ``dperm fit`` wrote
+
+What is public of the records, and what a fit guarantees:
+    Schema, Numeric, Categorical
+    PrivacyStatement
+
+What the models are made of, for research:
+    Objective, Bounded           exact sums over the records, which open only through a mechanism
+    algorithms, mechanisms, losses
+
+Further packages:
+    accounting                   budgets of data sets (open_ledger, Ledger), and the mathematics of privacy
+    metrics, audit               how good a model is, from one private release; what really leaks
+    data, datasets               records larger than memory; published data sets
+    estimators, errors
+
+Settings:
+    config, build_info
+
+``help(dperm.LogisticRegression)`` and so on say more. Names are imported when first used, so that
+``import dperm`` stays light.
 """
 
 import importlib
@@ -48,7 +71,7 @@ _LAZY = {
     "config": "dperm._config",
     "load": "dperm.estimators.storage.loading",
 }
-_SUBMODULES = {
+_SUBMODULES = (
     "accounting",
     "algorithms",
     "audit",
@@ -59,7 +82,7 @@ _SUBMODULES = {
     "losses",
     "mechanisms",
     "metrics",
-}
+)
 
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"

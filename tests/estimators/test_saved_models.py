@@ -281,7 +281,7 @@ def hostile_files(saved):
     for each in saved:
         entries = json.loads(each)
         for path in places(entries):
-            if len(path) > 3 and pick.random() < 0.9:
+            if len(path) > 1 and pick.random() < 0.85:
                 continue
             yield changed(entries, path, lambda inside, key: inside.pop(key))
             wrong = pick.choice(WRONG)
