@@ -20,7 +20,8 @@ from dperm.accounting import (
     open_ledger,
 )
 from dperm.cli.messages import errors_for_people
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
+from dperm.data.files.whole_files import write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
 

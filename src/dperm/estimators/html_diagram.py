@@ -52,3 +52,5 @@ def _budget(ledger: PrivacyLedger | None) -> str:
         )
     except LedgerError as error:
         return f"Ledger{name}: {error.problem}"
+    except RuntimeError:  # a model that was stored
+        return f"Ledger{name}: not here."

@@ -17,6 +17,7 @@ from dperm import __version__
 from dperm._document import Document, Section, Text, facts
 from dperm.accounting import PrivacyLedger, check_ledger, export_ledger
 from dperm.accounting._read_only import plain
+from dperm.accounting.ledger.closed_ledger import ClosedLedger
 from dperm.accounting.ledger.reports import ledger_facts, ledger_sections
 from dperm.metrics.evaluation import Evaluation
 from dperm.reports import sections
@@ -140,6 +141,7 @@ def report(
     if evaluation is not None and not isinstance(evaluation, Evaluation):
         raise TypeError(f"evaluation must be what dperm.metrics.evaluate returns, got {evaluation!r}")
     ledger = getattr(model, "ledger", None) if ledger is None else check_ledger(ledger)
+    ledger = None if isinstance(ledger, ClosedLedger) else ledger
     return _of_model(model, statement, ledger, evaluation, title, made)
 
 
@@ -160,7 +162,7 @@ def _of_model(
 ) -> Report:
     fitted = getattr(model, "best_estimator_", model)  # of a search
     fitted = fitted[-1] if isinstance(fitted, Pipeline) else fitted
-    schema, asked = fitted.schema, answers(statement, ledger, evaluation)
+    schema, asked = fitted._design.schema, answers(statement, ledger, evaluation)
     of_schema = None if schema is None else schema.privacy
     of_evaluation = None if evaluation is None else evaluation.privacy
     releases = {"the model": statement, "the schema": of_schema, "the evaluation": of_evaluation}

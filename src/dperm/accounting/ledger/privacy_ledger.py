@@ -346,7 +346,7 @@ class PrivacyLedger(Entries):
         """Return a card for notebooks."""
         try:
             return ledger_card(type(self).__name__, self._account(), self._part)
-        except LedgerError:
+        except RuntimeError:  # there is no account here, or none that can be read
             return f"<p>{html.escape(repr(self))}</p>"
 
 
@@ -385,6 +385,11 @@ class _View(PrivacyLedger):
         inside = f"{self._part}/"
         entries = self._whole.history()
         return [each for each in entries if not self._part or f"{each.part}/".startswith(inside)]
+
+    @property
+    def serves_processes(self) -> bool:
+        """As of what it is a view of."""
+        return self._whole.serves_processes
 
     def is_capped(self, n: int) -> bool:
         """As of what it is a view of."""
