@@ -1,10 +1,12 @@
 """What notebooks show: guarantees, budgets and descriptions, with every text inert."""
 
+import pickle
+
 import numpy as np
 import pytest
 import sklearn
 
-from dperm import Categorical, LogisticRegression, Numeric, PrivateSearch, Schema
+from dperm import Categorical, LogisticRegression, Numeric, PrivateSearch, Schema, report
 from dperm.accounting import Ledger, open_ledger
 from reports.test_document import Reader, is_inert
 
@@ -88,3 +90,10 @@ def test_schemas():
         assert said in words
     wide = Schema([Numeric(f"pixel{k}", 0, 255) for k in range(784)])
     assert "And 724 further columns." in Reader(wide._repr_html_()).words
+
+
+def test_a_model_that_was_stored():
+    own = pickle.loads(pickle.dumps(model(ledger=Ledger(3.0, 1e-6, name=EVIL)).fit(X, LABELS)))
+    assert f"Ledger {EVIL!r}: not here." in words_of(own._repr_html_())
+    assert words_of(own.ledger._repr_html_()) == repr(own.ledger)
+    assert "charged to the ledger" in report(own).to_markdown()

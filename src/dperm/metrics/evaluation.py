@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._document import Block, Document, Table, Text
+from dperm.data.files.whole_files import write_whole
 from dperm.metrics import files
 from dperm.metrics.intervals import Estimate
 from dperm.statement.privacy_statement import PrivacyStatement
@@ -66,8 +67,8 @@ class Evaluation:
         return {"metrics": metrics, "privacy": self.privacy.to_dict()}
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file with everything, which `load` reads."""
-        Path(path).write_text(self.to_text(), encoding="utf-8")
+        """Write a JSON file with everything, which `load` reads; one of this name is replaced."""
+        write_whole(Path(path), self.to_text())
 
     def to_text(self) -> str:
         """What `save` writes."""

@@ -19,6 +19,7 @@ from dperm.accounting import PrivacyLedger, check_ledger, export_ledger
 from dperm.accounting._read_only import plain
 from dperm.accounting.ledger.closed_ledger import ClosedLedger
 from dperm.accounting.ledger.reports import ledger_facts, ledger_sections
+from dperm.data.files.whole_files import write_whole
 from dperm.metrics.evaluation import Evaluation
 from dperm.reports import sections
 from dperm.reports.deployments import DEPLOYMENTS
@@ -60,7 +61,7 @@ class Report:
         ValueError
             For another ending than .html, .htm, .md and .json.
         """
-        Path(path).write_text(self.written_as(Path(path).suffix), encoding="utf-8")
+        write_whole(Path(path), self.written_as(Path(path).suffix))
 
     def written_as(self, kind: str) -> str:
         """The text of a file whose name ends so."""
