@@ -35,10 +35,14 @@ def coefficient_values(
         weights = np.vstack([weights, intercept])
         columns, categories = [*columns, INTERCEPT], [*categories, None]
     several = weights.shape[1] > 1
-    values = {
-        str(label) if several else "coefficient": weights[:, k].tolist() for k, label in enumerate(classes)
-    }
+    heads = [_head(label) if several else "coefficient" for label in classes]
+    values = dict(zip(heads, weights.T.tolist(), strict=True))
     return {"column": columns, "category": categories, **values}
+
+
+def _head(label: Any) -> str:
+    """Name of the column of a class, which the first two columns must not have."""
+    return f"class {label}" if str(label) in ("column", "category") else str(label)
 
 
 def _columns_and_categories(
