@@ -158,8 +158,16 @@ def comparison(statement: Facts) -> Table:
     """All of them and this one, by epsilon."""
     heads = ["who", "what", "year", "epsilon", "delta", "unit of privacy", "trust model", "remarks", "source"]
     own = ["THIS RESULT", "", "", statement.epsilon, statement.delta, _unit(statement), "central", "", ""]
-    rows: Iterable[list[Any]] = ([*_cells(each), Link("source", each.source)] for each in DEPLOYMENTS)
+    rows: Iterable[list[Any]] = (
+        [*_cells(each), Link(_short(each.source), each.source)] for each in DEPLOYMENTS
+    )
     return Table(heads, sorted([own, *rows], key=lambda row: float(row[3])))
+
+
+def _short(address: str) -> str:
+    """What of an address is worth printing."""
+    host, _, path = address.removeprefix("https://").removeprefix("www.").partition("/")
+    return path.replace("abs/", "arXiv:") if host == "arxiv.org" else host
 
 
 def _cells(each: Deployment) -> list[Any]:

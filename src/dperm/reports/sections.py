@@ -189,9 +189,8 @@ def compared(statement: PrivacyStatement) -> Section:
 
 def questioned(answers: Answers) -> list[Section]:
     """The questions of the guidelines."""
-    first = Section(
-        "Questions of NIST SP 800-226", [Text("As they are asked, level by level, by", link=SOURCE)]
-    )
+    intro = Text("Its topics as questions, level by level of its pyramid:", link=SOURCE)
+    first = Section("What NIST SP 800-226 asks about", [intro])
     return [first, *(Section(level, [_answered(each)], 3) for level, each in answers.items())]
 
 
