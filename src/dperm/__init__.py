@@ -1,6 +1,30 @@
 """Differentially private empirical risk minimisation of linear models.
 
-Sub-modules and names are imported when first used, so that ``import dperm`` stays light.
+Models, with scikit-learn's interface:
+    LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor
+    PrivateSearch                choose settings and train a model within one budget
+    load                         read a model that ``model.save`` or ``dperm fit`` wrote
+
+What is public of the records, and what a fit guarantees:
+    Schema, Numeric, Categorical
+    PrivacyStatement
+
+What the models are made of, for research:
+    Objective, Bounded           exact sums over the records, which open only through a mechanism
+    algorithms, mechanisms, losses
+
+Further packages:
+    accounting                   budgets of data sets (open_ledger, Ledger), and the mathematics of privacy
+    metrics, audit               how good a model is, from one private release; what really leaks
+    report, reports              all of that written up for people, as a page or Markdown; displays
+    data, datasets               records larger than memory; published data sets
+    estimators, errors
+
+Settings:
+    config, build_info
+
+``help(dperm.LogisticRegression)`` and so on say more. Names are imported when first used, so that
+``import dperm`` stays light.
 """
 
 import importlib
@@ -17,6 +41,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import losses as losses
     from dperm import mechanisms as mechanisms
     from dperm import metrics as metrics
+    from dperm import reports as reports
     from dperm._build_info import build_info as build_info
     from dperm._config import config as config
     from dperm.data.schema.columns import Categorical as Categorical
@@ -26,8 +51,10 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm.estimators import LinearSVC as LinearSVC
     from dperm.estimators import LogisticRegression as LogisticRegression
     from dperm.estimators import QuantileRegressor as QuantileRegressor
+    from dperm.estimators.storage.loading import load as load
     from dperm.objective.objective import Objective as Objective
     from dperm.private_values.bounded import Bounded as Bounded
+    from dperm.reports import report as report
     from dperm.search import PrivateSearch as PrivateSearch
     from dperm.statement.privacy_statement import PrivacyStatement as PrivacyStatement
 
@@ -45,8 +72,10 @@ _LAZY = {
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
     "config": "dperm._config",
+    "load": "dperm.estimators.storage.loading",
+    "report": "dperm.reports",
 }
-_SUBMODULES = {
+_SUBMODULES = (
     "accounting",
     "algorithms",
     "audit",
@@ -57,7 +86,8 @@ _SUBMODULES = {
     "losses",
     "mechanisms",
     "metrics",
-}
+    "reports",
+)
 
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import dperm
 from dperm import Categorical, LogisticRegression, Numeric, Schema
 from dperm.accounting import open_ledger
 from dperm.cli.commands import app
@@ -62,15 +63,16 @@ class TestFit:
         assert "Differentially private (epsilon = 1, delta = 1e-06)" in output
         assert "'people', 2 columns as 5" in " ".join(output.split())
         model = read_model()
-        schema = Schema.from_text(model["schema"])
-        assert schema == SCHEMA
-        assert model["features"] == list(SCHEMA.feature_names)
+        loaded = dperm.load("model.json")
+        assert loaded.schema == SCHEMA
+        assert model["target"] == {"column": "income", "labels": ["<=50K", ">50K"], "positive": ">50K"}
         assert model["classes"] == ["<=50K", ">50K"]
         assert model["privacy"]["epsilon"] == 1.0
         frame = people(500, seed=1)
-        X = schema.encode(frame.drop(columns="income")).to_dense()
+        X = SCHEMA.encode(frame.drop(columns="income")).to_dense()
         positive = X @ np.array(model["coef"])[0] + model["intercept"][0] > 0
         assert np.mean(positive == (frame["income"] == ">50K")) > 0.9
+        np.testing.assert_array_equal(loaded.predict(frame.drop(columns="income")) == ">50K", positive)
 
     def test_accuracy_on_another_file_is_labelled(self, run):
         assert "Accuracy" not in fit(run).stdout

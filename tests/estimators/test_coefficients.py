@@ -62,3 +62,14 @@ def test_without_a_model_or_a_library_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="pip install pandas, or polars"):
         model.coefficients()
+
+
+def test_classes_called_like_columns_of_the_table_keep_apart():
+    labels = np.array(["column", "category", "c"])[np.arange(60) % 3]
+    X = np.ascontiguousarray(np.random.default_rng(0).uniform(size=(60, 2)))
+    model = LogisticRegression(classes=["column", "category", "c"], row_norm=2.0, random_state=0).fit(
+        X, labels
+    )
+    table = model.coefficients()
+    assert list(table) == ["column", "category", "class column", "class category", "c"]
+    assert list(table["column"]) == ["x0", "x1", "(intercept)"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from markdown_it import MarkdownIt
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -19,11 +17,11 @@ from dperm.accounting import (
     SqliteLedger,
     export_ledger,
     ledger_names,
-    ledger_report,
     open_ledger,
 )
 from dperm.cli.messages import errors_for_people
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
+from dperm.data.files.whole_files import write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
 
@@ -139,19 +137,11 @@ def report(
 ) -> None:
     """What was promised, every charge with its statement, what is left, the seal."""
     with errors_for_people():
-        text = ledger_report(open_ledger(file, name))
-        if out is not None and out.suffix.lower() in (".html", ".htm"):
-            text = _PAGE.format(title=html.escape(name), body=MarkdownIt().enable("table").render(text))
-        _write(text, out, force)
+        from dperm.reports import report as report_of
 
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Privacy budget {title}</title>
-<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto }}
-td, th {{ padding: .2em .8em .2em 0; text-align: left; vertical-align: top }}</style></head>
-<body>
-{body}</body></html>
-"""
+        written = report_of(open_ledger(file, name))
+        is_page = out is not None and out.suffix.lower() in (".html", ".htm")
+        _write(written.to_html() if is_page else written.to_markdown(), out, force)
 
 
 def _write(text: str, out: Path | None, force: bool) -> None:

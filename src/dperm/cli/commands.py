@@ -9,6 +9,7 @@ from rich.table import Table
 
 from dperm.cli import budget, schema
 from dperm.cli.fit import fit
+from dperm.cli.report import report
 
 app = typer.Typer(
     help="Differentially private empirical risk minimisation.",
@@ -19,6 +20,7 @@ app = typer.Typer(
 app.add_typer(budget.app, name="budget")
 app.add_typer(schema.app, name="schema")
 app.command()(fit)
+app.command()(report)
 
 
 @app.callback()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from rich.console import Console
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.messages import errors_for_people, interrupted_after_charge
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.tables import csv_types, read_table, take_label
 from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
@@ -51,6 +50,7 @@ def fit(
     """Fit logistic regression to a table, with a differential privacy guarantee."""
     with errors_for_people():
         from dperm.estimators import LogisticRegression
+        from dperm.estimators.storage.saving import save_model
 
         # Everything that can fail without the fit does so before it is charged.
         description, labels = _labels(Schema.from_toml(schema), label, positive, classes)
@@ -74,7 +74,7 @@ def fit(
         with progress.status(f"fitting {len(y)} records"), interrupted_after_charge(account):
             fitted.fit(X, y)
             if model is not None:  # first of all: it was paid for
-                write_whole(model, json.dumps(_model(fitted, label), indent=1) + "\n")
+                save_model(fitted, model, labels.entries)
         if model is not None:
             progress.print(f"Model written to {model}", highlight=False, markup=False)
         console.print(str(fitted.privacy_), highlight=False, soft_wrap=True, markup=False)
@@ -103,6 +103,11 @@ class _Labels:
     column: str
     known: tuple[str, ...]
     positive: str | None
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a model file says of it."""
+        return {"column": self.column, "labels": list(self.known), "positive": self.positive}
 
     @property
     def classes(self) -> list[str]:
@@ -152,18 +157,3 @@ def _labels(
     if positive is not None and positive not in classes:
         raise ValueError(f"--positive {positive!r} is not one of the labels {classes}")
     return schema, _Labels(column, tuple(classes), positive)
-
-
-def _model(fitted: Any, label: str) -> dict[str, Any]:
-    """All that prediction needs, and what was guaranteed."""
-    schema: Schema = fitted.schema
-    return {
-        "model": type(fitted).__name__,
-        "label": label,
-        "classes": fitted.classes_.tolist(),
-        "features": list(schema.feature_names),
-        "coef": fitted.coef_.tolist(),
-        "intercept": fitted.intercept_.tolist(),
-        "schema": schema.to_text(),
-        "privacy": fitted.privacy_.to_dict(),
-    }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from pathlib import Path
+
+from dperm.data.files.whole_files import beside
 
 
 def check_writable(path: Path, *, force: bool, size: int) -> None:
@@ -22,25 +22,8 @@ def check_writable(path: Path, *, force: bool, size: int) -> None:
         raise ValueError(f"{path} is a folder, not the name of a file")
     if path.exists() and not force:
         raise ValueError(f"{path} exists already: choose another name, or --force to write over it")
-    trial = _beside(path)
+    trial = beside(path)
     trial.write_bytes(b"")
     trial.unlink()
     if shutil.disk_usage(path.parent).free < 2 * size:
         raise ValueError(f"no space is left on the disk of {path}")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears complete, or not at all."""
-    new = _beside(path)
-    try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")

@@ -12,8 +12,9 @@ from rich.table import Table
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.messages import errors_for_people, interrupted_after_charge
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.tables import read_table, take_label
+from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._document import Block, Document, Table, Text
+from dperm.data.files.whole_files import write_whole
+from dperm.metrics import files
 from dperm.metrics.intervals import Estimate
 from dperm.statement.privacy_statement import PrivacyStatement
 
@@ -81,11 +84,28 @@ class Evaluation:
         >>> found.to_dict()["metrics"]["accuracy"]["value"]
         0.75
         """
-        metrics = {
-            name: {"value": _plain(each.value), "low": _plain(each.low), "high": _plain(each.high)}
-            for name, each in self.metrics.items()
-        }
+        metrics = {name: files.jsonable(each) for name, each in self.metrics.items()}
         return {"metrics": metrics, "privacy": self.privacy.to_dict()}
+
+    def save(self, path: str | Path) -> None:
+        """Write a JSON file with everything, which `load` reads; one of this name is replaced."""
+        write_whole(Path(path), self.to_text())
+
+    def to_text(self) -> str:
+        """What `save` writes."""
+        return files.to_text(self.metrics, self.privacy, self.n_records, self.classes)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """What `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+        DataError
+            For a file that is no evaluation. Nothing in a file is run.
+        """
+        return cls(**files.read(path))
 
     def plot(self) -> EvaluationDisplay:
         """Draw what was asked for: curves and the confusion matrix, or the intervals of numbers.
@@ -166,21 +186,17 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Return tables for notebooks. Everything that came from outside is escaped."""
-        body = _html_table([("metric", "value", "95 % interval", ""), *self.rows()])
+        return Document("", [Text(self.title), *self.blocks()]).to_fragment() + self.privacy._repr_html_()
+
+    def blocks(self) -> list[Block]:
+        """The numbers and the confusion matrix as tables."""
+        rows, found = self.rows(), list[Block]()
+        if rows:
+            found.append(Table(["metric", "value", "95 % interval", ""], rows))
         if "confusion_matrix" in self.metrics:
-            body += "<p>Confusion matrix (rows: true class, columns: predicted)</p>" + _html_table(
-                self._matrix()
-            )
-        return f"<p><b>{html.escape(self.title)}</b></p>{body}{self.privacy._repr_html_()}"
-
-
-def _plain(value: Any) -> Any:
-    """A number, or an array or mapping of them, as JSON types."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if np.ndim(value):
-        return [_plain(each) for each in value]
-    return float(value) if math.isfinite(value) else None
+            head, *counts = self._matrix()
+            found.append(Table(head, counts, "Confusion matrix (rows: true class, columns: predicted)"))
+        return found
 
 
 def _text(value: float) -> str:
@@ -201,9 +217,3 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
     ]
     return "\n".join(lines)
-
-
-def _html_table(rows: Sequence[tuple[str, ...]]) -> str:
-    head, *body = ["".join(f"<CELL>{html.escape(cell)}</CELL>" for cell in row) for row in rows]
-    lines = [head.replace("CELL", "th"), *(row.replace("CELL", "td") for row in body)]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from dperm._document import Document, Table, Text
 from dperm.accounting._read_only import plain
 from dperm.statement import words
 from dperm.statement.facts import Facts
 
 _WIDTH = 79
 _NUMBERS = ("epsilon", "delta", "sensitivity", "noise_scale", "clip", "row_norm", "rho", "mu")
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(_NUMBERS, int | float),
+    "steps": int,
+    "public": Mapping,
+    "notes": list | tuple,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +118,12 @@ class PrivacyStatement(Facts):
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PrivacyStatement:
-        """Rebuild a statement from the result of `to_dict`; unknown keys are an error.
+        """Rebuild a statement from the result of `to_dict`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For unknown keys, and for values of another type than `to_dict` gives.
 
         Examples
         --------
@@ -125,10 +136,17 @@ class PrivacyStatement(Facts):
         >>> PrivacyStatement.from_dict(json.loads(kept)) == statement
         True
         """
+        if not isinstance(facts, Mapping):
+            raise TypeError(f"a statement is a mapping of facts, got {type(facts).__name__}")
         known = {key: value for key, value in facts.items() if key != "private"}
         for key in _NUMBERS:
             if isinstance(known.get(key), str):
                 known[key] = float(known[key])
+        for key, value in known.items():
+            if value is not None and not isinstance(value, _KINDS.get(key, str)):
+                raise TypeError(f"{key} of a statement cannot be {value!r}")
+        if not all(isinstance(note, str) for note in known.get("notes", ())):
+            raise TypeError("notes of a statement must be texts")
         return cls(**known)
 
     def sections(self) -> list[tuple[str, str]]:
@@ -177,15 +195,5 @@ class PrivacyStatement(Facts):
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks. Everything that came from outside is escaped."""
-        colour = "#2e7d32" if self.private and self.random == "cryptographic" else "#c62828"
-        rows = "".join(
-            f"<dt style='font-weight:600;margin-top:.6em'>{html.escape(title)}</dt>"
-            f"<dd style='margin:0'>{html.escape(text)}</dd>"
-            for title, text in self.sections()
-        )
-        return (
-            f"<div style='border:1px solid #bbb;border-left:.4em solid {colour};border-radius:4px;"
-            "padding:.8em 1em;max-width:52em;line-height:1.45'>"
-            f"<div style='font-size:1.1em;font-weight:700'>{html.escape(self.headline)}</div>"
-            f"<dl style='margin:0'>{rows}</dl></div>"
-        )
+        tone = "good" if self.private and self.random == "cryptographic" else "warning"
+        return Document("", [Text(self.headline, tone), Table(["", ""], self.sections())]).to_fragment()

@@ -8,6 +8,7 @@ ledger may count too much and never too little.
 from __future__ import annotations
 
 import hashlib
+import html
 import math
 import secrets
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any, Self
 from dperm.accounting._checks import check_positive_epsilon, check_text, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account, joined
+from dperm.accounting.ledger.card import ledger_card
 from dperm.accounting.ledger.coins import Coins, check_shares
 from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.ledger.entries import Check, Entries
@@ -25,6 +27,7 @@ from dperm.accounting.ledger.part import PartRecords
 from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units, check_target
+from dperm.errors import LedgerError
 
 _SEEDED = (
     "This ledger takes fits with random_state=None only: fits with equal seeds draw equal noise, which "
@@ -374,8 +377,11 @@ class PrivacyLedger(Entries):
         return self
 
     def __repr__(self) -> str:
-        """Show the budget and what was spent of it."""
-        account = self._account()
+        """Show the budget and what was spent of it; of a ledger that cannot be read, why."""
+        try:
+            account = self._account()
+        except LedgerError as error:
+            return f"{type(self).__name__}({self.name!r}: {error.problem})"
         name = f"{self.name!r}, " if self.name else ""
         part = f"part={self._part!r}, " if self._part else ""
         return (
@@ -384,6 +390,13 @@ class PrivacyLedger(Entries):
             f"spent={account.spent(self._part):.6g}, remaining={account.remaining(self._part):.6g}, "
             f"charges={account.charges})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks."""
+        try:
+            return ledger_card(type(self).__name__, self._account(), self._part)
+        except RuntimeError:  # there is no account here, or none that can be read
+            return f"<p>{html.escape(repr(self))}</p>"
 
 
 def check_ledger(ledger: object) -> PrivacyLedger:
@@ -429,6 +442,11 @@ class _View(PrivacyLedger):
         inside = f"{self._part}/"
         entries = self._whole.history()
         return [each for each in entries if not self._part or f"{each.part}/".startswith(inside)]
+
+    @property
+    def serves_processes(self) -> bool:
+        """As of what it is a view of."""
+        return self._whole.serves_processes
 
     def is_capped(self, n: int) -> bool:
         """As of what it is a view of."""
