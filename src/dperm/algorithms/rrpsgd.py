@@ -141,9 +141,8 @@ def _round_weights(fit: Fit, given: RRPSGDArguments) -> Array | None:
         raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
     if not isinstance(given.step_size, StepSizes):
         return None
-    weights: Array = sizes * (2.0 - smoothness * sizes)
-    weights *= 2.0 ** (52 - given.rounds.bit_length()) / weights.max()
-    return np.floor(weights, out=weights)
+    law = paper.round_probabilities(sizes, smoothness)
+    return np.asarray(np.floor(law / law.max() * 2.0 ** (52 - given.rounds.bit_length())))
 
 
 def _steps(bits: RandomBits, rounds: int, weights: Array | None) -> int:
