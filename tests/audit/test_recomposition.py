@@ -270,11 +270,15 @@ def by_samples(fit):
 
 
 def by_random_rounds(fit):
-    """The mean over the number of sums, which is uniform from 0 on."""
+    """The mean over the number of sums, which is uniform from 0 on where steps are constant."""
     assert fit.count < fit.privacy.public["rounds"]
     rounds, one = fit.privacy.public["rounds"], step_pld(fit)
     counts, weights = np.arange(rounds), np.full(rounds, 1.0 / rounds)
-    if rounds > 30:  # a smooth function of their number
+    if fit.privacy.public["step_size"] == "0.5/sqrt(t)":
+        eta, smoothness = 0.5 / np.sqrt(counts + 1.0), fit.objective.row_norm**2 / 4 + fit.objective.l2
+        weights = eta * (2.0 - smoothness * eta)
+        weights /= weights.sum()
+    elif rounds > 30:  # a smooth function of their number
         nodes, weights = np.polynomial.legendre.leggauss(10)
         counts, weights = np.rint((nodes + 1) / 2 * rounds - 0.5).astype(int), weights / 2
     composed = [one.self_compose(int(count)) if count else None for count in counts]
@@ -341,6 +345,7 @@ UNLEARNED = {"learn_scales": False}
 FEW_BATCHES = {"batch_size": 50, "steps": 100}
 UNIFORM = {"sampling": "uniform", "counts": "averaged", "passes": 3, "step_size": 0.05, "clip": 0.1}
 NO_RIDGE = {"l2": 0.0}
+SHORTENING = {"rounds": 25, "step_size": "0.5/sqrt(t)", "random_state": 1}
 
 CASES = [
     # All releases Gaussian: exact.
@@ -400,6 +405,7 @@ CASES = [
     Case("dp_sgd_gradient", by_samples, BOUNDED, {**FEW_BATCHES, **HIGH}),
     Case("dp_sgd_gradient", by_samples, BOUNDED, {"radius": 3.0, **PAPER}, REPLACE),
     Case("rrpsgd", by_random_rounds, BOUNDED, problem={"n": 400}),
+    Case("rrpsgd", by_random_rounds, BOUNDED, {"batch_size": 50, **SHORTENING}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"rounds": 25, "batch_size": 50, **HIGH}),
     # Other theorems.
     Case("dp_sgd_output", by_counts, BOUNDED, UNIFORM, problem=NO_RIDGE),

@@ -55,7 +55,7 @@ class ScaleShares(Schedule):
         return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if self.together else {})
 
 
-_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max")
+_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap")
 
 
 def no_scales() -> ScaleShares:
