@@ -195,6 +195,14 @@ def by_sum(fit):
     return summed(EPSILON, fit)
 
 
+def by_phases(fit):
+    """A record is in one of them."""
+    assert fit.privacy.sampling == "permutation"
+    assert fit.count == fit.privacy.public["phases"]
+    worst = max(strength(record) for record in fit.records)
+    return gaussian_epsilon(worst, fit.privacy.delta) if fit.privacy.delta else worst
+
+
 def by_gaussian_or_sum(fit):
     """One release, of a law that the fit chose."""
     return by_sum(fit) if fit.privacy.delta == 0.0 else by_gaussians(fit)
@@ -372,6 +380,8 @@ CASES = [
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "passes": 2}),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "sampling": "uniform"}),
+    Case("dp_sgd_output", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
+    Case("dp_sgd_output", by_phases, EXACT, {"phases": 3, **PURE}),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **HIGH}),
     Case("output_perturbation_gd", by_gaussian_or_sum, BOUNDED, PAPER, REPLACE),
