@@ -126,7 +126,6 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
         With a convex loss of a linear prediction.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
-
     callback : callable, optional
         Called once for each phase with ``{"iteration", "coef"}``, the weights that it releases: iterates stay
         secret.

@@ -14,7 +14,7 @@ from dperm.algorithms import settings as check
 from dperm.objective.objective import Array
 
 #: Changing step sizes are held in memory, those of all steps.
-MOST_STEPS = 10**8
+MOST_STEPS = 10**7
 # A statement names every drop.
 _MOST_DROPS = 100
 

@@ -131,6 +131,7 @@ class BoundedDescent:
             recipe = replace(recipe, step_size=step_size)
         step_size = recipe.step_size
         kappa = _kappa(objective, loss, recipe)
+        begin = 0.0 if start is None else float(np.linalg.norm(start)) * GRADIENT_SLACK
         rounding = descent_rounding(
             steps,
             step_size,
@@ -139,8 +140,7 @@ class BoundedDescent:
             gradient_bound=longest,
             smoothness=loss.smoothness(row_norm),
             l2=l2,
-            radius=radius,
-            start=0.0 if start is None else float(np.linalg.norm(start)) * GRADIENT_SLACK,
+            reach=min(radius, begin + step_size * longest * steps),
         )
         return cls(
             plan=DescentPlan(
