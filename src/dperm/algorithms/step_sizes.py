@@ -82,7 +82,7 @@ def step_sizes(size: StepSize, steps: int) -> Array:
     bad = np.flatnonzero(~((sizes >= 1e-100) & (sizes <= 1e100)))
     if bad.size:
         raise ValueError(
-            f"step_size must be between 1e-100 and 1e100 in every step, got {sizes[bad[0]]!r} in step "
+            f"step_size must be between 1e-100 and 1e100 in every step, got {float(sizes[bad[0]])!r} in step "
             f"{bad[0] + 1:,}"
         )
     return sizes
