@@ -7,6 +7,8 @@ import io
 import os
 import subprocess
 import sys
+import warnings
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +16,10 @@ import pytest
 
 from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
-from dperm.datasets import BinaryLabel, ClassLabel, Description, fetching, files, records
+from dperm.datasets import BinaryLabel, ClassLabel, Description, RealLabel, fetching, files, records
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
 from dperm.datasets.progress import progress, waiting
-from dperm.errors import DataError
+from dperm.errors import DataError, PrivacyWarning
 from reference.real_data import load_or_skip
 
 # name: shape, counts of label values, type of a dense X. The counts are published facts about the files.
@@ -35,6 +37,12 @@ FACTS = {
 }
 
 VARIANTS = ["adult_binned", "kddcup99_binned", "kddcup99_full", "kddcup99_test"]
+# As papers have them: columns and label counts, which are published, too.
+AS_PUBLISHED = {
+    "adult_a9a": (123, FACTS["adult"][1]),
+    "bank_dummies": (42, FACTS["bank"][1]),
+    "wine_quality": (11, {3: 30, 4: 216, 5: 2_138, 6: 2_836, 7: 1_079, 8: 193, 9: 5}),
+}
 
 SMALL_TOML = """
 name = "small"
@@ -132,6 +140,87 @@ class TestPublishedFacts:
         numeric = ["=" not in feature for feature in data.feature_names]
         reached = (data.X.min(axis=0) == 0) & (data.X.max(axis=0) == 1)
         assert not reached[numeric].all()
+
+
+@pytest.mark.parametrize("name", AS_PUBLISHED)
+def test_records_as_published(name):
+    width, counts = AS_PUBLISHED[name]
+    original = load_or_skip(name.split("_")[0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = load_or_skip(name)
+    assert [each.category for each in caught] == [PrivacyWarning] * (name == "adult_a9a")
+    assert data.description.measured == (name == "adult_a9a")
+    assert data.X.shape == (len(original.y), width)
+    values, found = np.unique(data.y, return_counts=True)
+    assert dict(zip(values.tolist(), found.tolist(), strict=True)) == counts
+    assert len(data.feature_names) == width
+    shared = [feature for feature in data.feature_names if feature in original.feature_names]
+    rows = np.arange(0, len(original.y), 500)
+    new, old = data.X[rows], original.X[rows]
+    new, old = (each if isinstance(each, np.ndarray) else each.to_dense("float64") for each in (new, old))
+    for feature in shared:  # they are the same records in the same order
+        np.testing.assert_array_equal(
+            new[:, data.feature_names.index(feature)], old[:, original.feature_names.index(feature)]
+        )
+    assert np.linalg.norm(np.column_stack([new, np.ones(len(new))]), axis=1).max() <= data.row_norm
+
+
+def test_first_record_of_a9a():
+    """Its line in LIBSVM's file begins with -1 3:1 11:1 14:1 19:1."""
+    with pytest.warns(PrivacyWarning, match="measured on the records"):
+        data = load_or_skip("adult_a9a", dense=True)
+    assert set(np.unique(data.X)) == {0.0, 1.0}
+    assert (np.flatnonzero(data.X[0]) + 1).tolist() == [3, 11, 14, 19, 39, 42, 55, 64, 67, 73, 75, 76, 80, 83]
+    np.testing.assert_allclose(data.X[:32_561, 13:18].mean(axis=0), 0.2, atol=0.02)  # fnlwgt: quintiles
+
+
+def test_denials_of_service():
+    attacks, services = (read_description(name) for name in ("kddcup99", "kddcup99_dos"))
+    names = [sorted(each.label.positive + each.label.negative) for each in (attacks, services)]
+    assert names[0] == names[1]
+    if files.data_folder() is None:
+        pytest.skip(f"{files.FOLDER_VARIABLE} is not set")
+    content = files.verified_content(services, services.files[0], files.data_folder())
+    counts = Counter(line.rsplit(b",", 1)[1].decode() for line in content.splitlines())
+    assert sum(counts[name] for name in services.label.positive) == 391_458  # a published count
+    assert services.label.encode(np.array(["smurf.", "satan.", "normal."])).tolist() == [1, -1, -1]
+
+
+def test_real_labels_and_dropped_categories_are_checked():
+    grade = RealLabel("grade", 0, 10)
+    assert grade.encode(np.array(["3", "9.5"])).tolist() == [3.0, 9.5]
+    for cells, message in ((["3", "good"], "is no number"), (["11"], "outside"), (["nan"], "outside")):
+        with pytest.raises(DataError, match=f"'grade' holds .*{message}"):
+            grade.encode(np.array(cells))
+    with pytest.raises(ValueError, match="'job' has no category 'pilot' to drop"):
+        Description.from_text('like = "bank"\nname = "b"\n[dropped]\njob = "pilot"')
+
+
+@pytest.mark.parametrize("name", ["wine", "bank"])
+@pytest.mark.parametrize("dense", [True, False])
+def test_min_max_is_marked(name, dense):
+    public = load_or_skip(name, dense=True)
+    with pytest.warns(PrivacyWarning, match=f"encoding of '{name}' were measured"):
+        data = datasets.load(name, dense=dense, dtype="float64", min_max=True)
+    X = data.X if dense else data.X.to_dense("float64")
+    assert data.description.measured
+    assert not public.description.measured
+    for i, column in enumerate(data.schema.columns[:1]):  # both have a number first
+        raw = public.schema.columns[i].low + public.X[:, i] * (
+            public.schema.columns[i].high - public.schema.columns[i].low
+        )
+        assert (column.low, column.high) == pytest.approx((raw.min(), raw.max()))
+        np.testing.assert_allclose(X[:, i], (raw - raw.min()) / (raw.max() - raw.min()), atol=1e-12)
+    numeric = ["=" not in feature for feature in data.feature_names]
+    assert (X.min(axis=0)[numeric] == 0).all()
+    assert (X.max(axis=0)[numeric] == 1).all()
+    assert data.schema.columns[-1].__class__ is public.schema.columns[-1].__class__
+
+
+def test_min_max_of_codes_is_refused():
+    with pytest.raises(ValueError, match="float32 or float64, got uint8"):
+        datasets.load("bank", min_max=True, dtype="uint8")
 
 
 def the(name):
@@ -260,7 +349,7 @@ def test_numbers_of_8_bits():
 
 
 def test_names_are_those_of_the_shipped_descriptions():
-    assert datasets.names() == tuple(sorted([*FACTS, *VARIANTS]))
+    assert datasets.names() == tuple(sorted([*FACTS, *VARIANTS, *AS_PUBLISHED, "kddcup99_dos"]))
 
 
 def test_the_files_of_kddcup99_have_the_same_columns():
@@ -284,7 +373,7 @@ def test_descriptions_state_their_source_and_terms(name):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(ValueError, match="no data set 'iris'; choose one of adult, adult_binned, bank"):
+    with pytest.raises(ValueError, match="no data set 'iris'; choose one of adult, adult_a9a, adult_binned"):
         datasets.load("iris")
 
 

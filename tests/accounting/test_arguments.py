@@ -18,6 +18,7 @@ TARGET = {"epsilon": 0.5, "delta": 1e-5}
 STEPS = {"batch_size": 10, "n_samples": 1000, "steps": 30}
 WORDS = {"sampling": "poisson", "neighbors": "add_or_remove"}
 DESCENT = {"n_samples": 1000, "steps": 50, "eta": 0.5, "lipschitz": 1.0, "beta": 0.25, "l2": 0.1}
+SIZE = {"n_samples": 1000, "dimension": 5}
 HOLDER = {"alpha": 0.5, "holder": 1.5, "gradient_at_zero": 1.5, "loss_at_zero": 1.0}
 HOLDER_RUN = {"n_samples": 1000, "steps": 1000, "eta": 0.02, "radius": 1.0, **HOLDER}
 
@@ -55,8 +56,18 @@ CALLS = {
     "Ledger": {**TARGET, "accountant": "gdp"},
     "PerturbedMinimumRelease": {"mechanism": "gaussian", "scale": 1.0, "output": 1.0},
     "PureRelease": {"epsilon": 1.0},
+    "paper.decaying_step_size": {"diameter": 2.0, "gradient_bound": 1.0, "sigma": 0.5, "dimension": 5},
     "paper.dp_agd": {**TARGET, "clip_gradient": 1.0, "clip_loss": 1.0, "splits": 60},
     "paper.dp_lssgd": {**TARGET, "batch_size": 128, "n_samples": 50000, "steps": 1000},
+    "paper.dp_lssgd_schedule": {
+        **TARGET,
+        **SIZE,
+        "clip": 1.0,
+        "gap": 2.0,
+        "smoothing": 1.0,
+        "smoothness": 0.5,
+    },
+    "paper.feasible_epsilon": {"n_samples": 1000},
     "paper.feasible_beta": {"epsilon": 1.0, "delta": 1e-6, "n_samples": 1000, "steps": 1000},
     "paper.holder_constants": HOLDER,
     "paper.noisy_gd": {**TARGET, "n_samples": 1000, "steps": 100, "clip": 1.0},
@@ -64,6 +75,8 @@ CALLS = {
     "paper.objective_perturbation_pure": {"epsilon": 1.0, "n_samples": 1000, "l2": 0.01, "curvature": 0.25},
     "paper.output_perturbation": {**TARGET, **DESCENT},
     "paper.output_perturbation_minimum": {"epsilon": 1.0, "n_samples": 1000, "lipschitz": 1.0, "l2": 0.1},
+    "paper.projected_gd_schedule": {**TARGET, **SIZE, "radius": 2.0, "clip": 1.0, "steps": 50},
+    "paper.projected_gd_step_size": {"radius": 2.0, "gradient_bound": 1.0, "steps": 50},
     "paper.privgene": {"rho": 0.1, "generations": 3, "entry_bound": 1.0, "stride": 0.5},
     "paper.rrpsgd": {**TARGET, "n_samples": 30},
     "paper.sgd_advanced_composition": {**TARGET, "rate": 0.01, "steps": 100},
@@ -74,9 +87,19 @@ CALLS = {
         "steps": 1000,
         "gradient_bound": 1.0,
     },
+    "paper.sgd_gradient_schedule": {**TARGET, **SIZE, "alpha": 0.5},
     "paper.sgd_moments": {**TARGET, "rate": 0.0052, "steps": 100, "max_moment": 32},
     "paper.sgd_output": {**TARGET, **HOLDER_RUN},
+    "paper.sgd_output_schedule": {**TARGET, **SIZE, "alpha": 0.5},
     "paper.sgd_output_sensitivity": {"gamma": 1e-6, **HOLDER_RUN},
+    "paper.smooth_erm_schedule": {
+        **TARGET,
+        **SIZE,
+        "lipschitz": 1.0,
+        "beta": 0.25,
+        "distance": 2.0,
+        "l2": 0.1,
+    },
     "paper.smooth_erm_sensitivity": DESCENT,
     "paper.smooth_erm_sigma": {**TARGET, "sensitivity": 1.0},
     "paper.textbook_sigma": {**TARGET, "sensitivity": 1.0},
@@ -128,7 +151,8 @@ def test_the_table_is_complete():
     public = [*accounting.__all__, *(f"paper.{name}" for name in paper.__all__)]
     functions = {name for name in public if inspect.isfunction(function_of(name))}
     ledgers = {"check_ledger", "export_ledger", "ledger_names", "ledger_report", "open_ledger"}
-    others = {*ledgers, "compare_with_paper", "paper.compare_with_paper"}
+    lists = {"paper.random_round_bound", "paper.round_probabilities"}  # in test_theorem_schedules.py
+    others = {*ledgers, *lists, "compare_with_paper", "paper.compare_with_paper"}
     assert functions - others <= CALLS.keys()
 
 

@@ -43,7 +43,7 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
     error = math.dist(computed, [float(v / steps) for v in total])
     rounding = descent_rounding(
         steps, eta, batch_size=batch_size, dimension=d, gradient_bound=7.0, smoothness=100.0,
-        l2=l2, radius=math.inf,
+        l2=l2, reach=7.0 * eta * steps,
     )  # fmt: skip
     assert error <= rounding.additive / 2 + 1e-15
     assert rounding.additive < 1e-8
@@ -52,9 +52,9 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
 
 def test_a_kink_adds_drift_instead():
     settings = {"batch_size": 1, "dimension": 5, "gradient_bound": 1.0, "l2": 0.0}
-    rough = descent_rounding(100, 0.1, smoothness=math.inf, radius=2.0, **settings)
+    rough = descent_rounding(100, 0.1, smoothness=math.inf, reach=2.0, **settings)
     assert 0.0 < rough.drift < 1e-13
-    assert rough.additive < descent_rounding(100, 0.1, smoothness=10.0, radius=2.0, **settings).additive
+    assert rough.additive < descent_rounding(100, 0.1, smoothness=10.0, reach=2.0, **settings).additive
 
 
 def test_the_fast_path_of_realised_counts_is_the_recursion():

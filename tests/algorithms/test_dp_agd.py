@@ -144,6 +144,18 @@ def test_a_ledger_decides_the_accountant():
         dp_agd(objective(), 0.2, 1e-6, ledger=ledger)
 
 
+@pytest.mark.parametrize("cap", [0.7, 3.0])
+def test_steps_never_exceed_the_public_cap(cap):
+    """Window by window the published rule lets them grow by a tenth, wherever noise chooses the largest."""
+    settings = {"calibration": "paper", "random_state": 2, "n_candidates": 20}
+    free = dp_agd(objective(n=500), 0.2, 1e-6, step_cap=math.inf, **settings)
+    capped = dp_agd(objective(n=500), 0.2, 1e-6, step_cap=cap, **settings)
+    assert max(entry["step"] for entry in free.history) > 3.0
+    assert max(entry["step"] for entry in capped.history) == cap
+    assert capped.privacy.public["step_cap"] == cap
+    assert free.privacy.public["step_cap"] == "inf"
+
+
 class TestAudit:
     """The noise of each release against what was charged for it."""
 

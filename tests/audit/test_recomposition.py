@@ -195,6 +195,14 @@ def by_sum(fit):
     return summed(EPSILON, fit)
 
 
+def by_phases(fit):
+    """A record is in one of them."""
+    assert fit.privacy.sampling == "permutation"
+    assert fit.count == fit.privacy.public["phases"]
+    worst = max(strength(record) for record in fit.records)
+    return gaussian_epsilon(worst, fit.privacy.delta) if fit.privacy.delta else worst
+
+
 def by_gaussian_or_sum(fit):
     """One release, of a law that the fit chose."""
     return by_sum(fit) if fit.privacy.delta == 0.0 else by_gaussians(fit)
@@ -270,11 +278,15 @@ def by_samples(fit):
 
 
 def by_random_rounds(fit):
-    """The mean over the number of sums, which is uniform from 0 on."""
+    """The mean over the number of sums, which is uniform from 0 on where steps are constant."""
     assert fit.count < fit.privacy.public["rounds"]
     rounds, one = fit.privacy.public["rounds"], step_pld(fit)
     counts, weights = np.arange(rounds), np.full(rounds, 1.0 / rounds)
-    if rounds > 30:  # a smooth function of their number
+    if fit.privacy.public["step_size"] == "0.5/sqrt(t)":
+        eta, smoothness = 0.5 / np.sqrt(counts + 1.0), fit.objective.row_norm**2 / 4 + fit.objective.l2
+        weights = eta * (2.0 - smoothness * eta)
+        weights /= weights.sum()
+    elif rounds > 30:  # a smooth function of their number
         nodes, weights = np.polynomial.legendre.leggauss(10)
         counts, weights = np.rint((nodes + 1) / 2 * rounds - 0.5).astype(int), weights / 2
     composed = [one.self_compose(int(count)) if count else None for count in counts]
@@ -341,6 +353,7 @@ UNLEARNED = {"learn_scales": False}
 FEW_BATCHES = {"batch_size": 50, "steps": 100}
 UNIFORM = {"sampling": "uniform", "counts": "averaged", "passes": 3, "step_size": 0.05, "clip": 0.1}
 NO_RIDGE = {"l2": 0.0}
+SHORTENING = {"rounds": 25, "step_size": "0.5/sqrt(t)", "random_state": 1}
 
 CASES = [
     # All releases Gaussian: exact.
@@ -367,6 +380,8 @@ CASES = [
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "passes": 2}),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "sampling": "uniform"}),
+    Case("dp_sgd_output", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
+    Case("dp_sgd_output", by_phases, EXACT, {"phases": 3, **PURE}),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **HIGH}),
     Case("output_perturbation_gd", by_gaussian_or_sum, BOUNDED, PAPER, REPLACE),
@@ -400,6 +415,7 @@ CASES = [
     Case("dp_sgd_gradient", by_samples, BOUNDED, {**FEW_BATCHES, **HIGH}),
     Case("dp_sgd_gradient", by_samples, BOUNDED, {"radius": 3.0, **PAPER}, REPLACE),
     Case("rrpsgd", by_random_rounds, BOUNDED, problem={"n": 400}),
+    Case("rrpsgd", by_random_rounds, BOUNDED, {"batch_size": 50, **SHORTENING}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"rounds": 25, "batch_size": 50, **HIGH}),
     # Other theorems.
     Case("dp_sgd_output", by_counts, BOUNDED, UNIFORM, problem=NO_RIDGE),

@@ -38,9 +38,9 @@ def descent_rounding(
     gradient_bound: float,
     smoothness: float,
     l2: float,
-    radius: float,
+    reach: float,
 ) -> DescentRounding:
-    """Bound the effect of rounding on a run that starts at 0.
+    """Bound the effect of rounding on a run.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ def descent_rounding(
         G and beta of the loss; beta may be infinite.
     l2 : float
         Strength of the ridge term, with ``step_size * l2 <= 1``.
-    radius : float
-        Of the ball that iterates are projected on, or infinite.
+    reach : float
+        W, bound on the norm of the iterates: that of the start and ``eta G T`` more, or the radius of the
+        ball that they are projected on.
 
     Notes
     -----
-    Iterates are no longer than ``W = min(radius, eta G T)``. A step is off by at most
+    A step is off by at most
     ``2^-52 (eta ((b + d + 16) (G + l2 W) + (d + 4) beta W) + (d + 16) W)``: the sum of the batch, the dot
     product's error times the slope of the gradient, and the update with its projection. Without a Lipschitz
     gradient the derivative is the exact one at a prediction that is off by ``2^-52 (d + 4) B W``, B the
     largest norm of a row; derivatives being monotone, that adds ``8 eta G (d + 4) W 2^-52`` to the squared
     distance and no more.
     """
-    reach = min(radius, step_size * gradient_bound * steps)
     own = step_size * (batch_size + dimension + 16) * (gradient_bound + l2 * reach)
     per_step = _UNIT * (own + (dimension + 16) * reach)
     moved = _UNIT * step_size * (dimension + 4) * reach

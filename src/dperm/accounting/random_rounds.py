@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
@@ -43,7 +44,7 @@ def random_round_noise_multiplier(
     steps: int | None = None,
     *,
     neighbors: str = "replace_one",
-    round_weights: Sequence[float] | None = None,
+    round_weights: Sequence[float] | NDArray[np.float64] | None = None,
 ) -> float:
     """Smallest noise for which gradient descent with a random number of rounds is (epsilon, delta)-DP.
 
@@ -94,7 +95,9 @@ def random_round_noise_multiplier(
     return _solve_plan(plan, counts, epsilon, delta)
 
 
-def largest_rounds(most: int, weights: Sequence[float] | None = None, bins: int = BINS) -> Counts:
+def largest_rounds(
+    most: int, weights: Sequence[float] | NDArray[np.float64] | None = None, bins: int = BINS
+) -> Counts:
     """Largest R of each of `bins` parts of equal probability.
 
     Parameters

@@ -63,6 +63,8 @@ class DPAGDSchedule(Schedule):
         Positive steps ``j step_max / n_candidates`` on offer in a line search.
     step_window : int
         After this many updates ``step_max`` becomes 1.1 times the largest step chosen among them.
+    step_cap : float
+        What ``step_max`` never exceeds; infinite for no limit, as published.
     max_iter : int
         Most updates.
     """
@@ -78,6 +80,7 @@ class DPAGDSchedule(Schedule):
     average: Setting[bool] = Setting(check.boolean)
     n_candidates: Setting[int] = Setting(check.candidate_count)
     step_window: Setting[int] = Setting(check.positive_integer)
+    step_cap: Setting[float] = Setting(check.positive_or_infinite)
     max_iter: Setting[int] = Setting(check.step_count)
 
 
@@ -94,6 +97,7 @@ PAPER_SCHEDULE = DPAGDSchedule(
     average=False,
     n_candidates=20,
     step_window=10,
+    step_cap=math.inf,
     max_iter=10_000,
 )
 
@@ -134,6 +138,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         average=True,
         n_candidates=20,
         step_window=10,
+        step_cap=math.inf,
         max_iter=10_000,
     )
 
@@ -291,7 +296,7 @@ class _Run:
         self.w = frame.start
         self.velocity = np.zeros(self.objective.shape)
         self.average = DoublingSuffixAverage()
-        self.step_max = schedule.step_max
+        self.step_max = min(schedule.step_max, schedule.step_cap)
         self.gradient_units = plan.gradient_units
 
     def descend(self) -> None:
@@ -309,7 +314,8 @@ class _Run:
             gradient_budget = float(self.gradient_units) / 2.0**60
             self.fit.report(len(history) + 1, self.w, step=step, gradient_budget=gradient_budget)
             if len(history) % schedule.step_window == 0:
-                self.step_max = 1.1 * max(entry["step"] for entry in history[-schedule.step_window :])
+                largest = max(entry["step"] for entry in history[-schedule.step_window :])
+                self.step_max = min(1.1 * largest, schedule.step_cap)
 
     def _gradient_sum(self) -> Bounded:
         clip, through = self.schedule.clip, self.frame.linear_map

@@ -85,8 +85,10 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 for which a
         bound on the risk is smallest, from public numbers, and not so few that there are more than 100,000
         steps.
-    step_size : float, optional
-        eta. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
+    step_size : float, str, mapping or callable, optional
+        eta, one number or changing: ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a
+        mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1,
+        2, .. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
         bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see

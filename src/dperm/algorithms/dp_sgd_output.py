@@ -3,7 +3,8 @@
 P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
 Computational Harmonic Analysis 56, 2022, Algorithm 1, with passes over the records in a random order
 (X. Wu et al., "Bolt-on differential privacy for scalable stochastic gradient descent-based analytics",
-SIGMOD 2017).
+SIGMOD 2017), or in phases that close in on the optimum (V. Feldman, T. Koren, K. Talwar, "Private stochastic
+convex optimization: optimal rates in linear time", STOC 2020, Algorithm 2).
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from dperm.algorithms.output_noise import (
     OutputNoise,
     SecretTrainingTerms,
     add_or_remove_note,
+    for_disjoint_parts,
     noise_law,
     output_noise,
 )
 from dperm.algorithms.requirements import Needs
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.step_rules import project
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.bounded_descent import (
@@ -69,6 +72,10 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     step_sizes : {"constant", "decreasing"}
         "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
         permutations; the last iterate is released.
+    phases : int
+        More than one divides the records: half of those that are left to each phase, which starts at the
+        released weights of the one before and takes steps a quarter as long. About ``log2(n)`` in the paper,
+        with one pass; for constant steps and permutations.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     clip : float
@@ -101,6 +108,7 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
     counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
     smooth_kink: Setting[bool] = Setting(check.boolean)
+    phases: Setting[int] = Setting(check.positive_integer, 1)
 
     @property
     def decreasing(self) -> bool:
@@ -118,6 +126,9 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
         With a convex loss of a linear prediction.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
+    callback : callable, optional
+        Called once for each phase with ``{"iteration", "coef"}``, the weights that it releases: iterates stay
+        secret.
 
     Notes
     -----
@@ -127,6 +138,11 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     permutation uses each record once a pass, so nothing is left to chance. The bound
     (:func:`dperm.accounting.permutation_sensitivity.permutation_pass_sensitivity`) is that of the program:
     rounding is added (:mod:`dperm.accounting.descent_rounding`).
+
+    Phases use disjoint parts of a random order of the records, so one record is in one phase alone. Those
+    before see the same data without it; those after see only what it released. Each phase may therefore
+    spend the whole budget (parallel composition), and its own sensitivity is that of a run of its own: the
+    distance of two runs does not depend on where they start.
 
     Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
     a slope without limit is clipped at 20 times the one at the weights 0. The result is rounded to a
@@ -159,21 +175,48 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     # 2. the run, the secret order of the records, and how far one of them moves the result
     fit.check_size_cap()
     objective.check_places()
-    run = BoundedDescent.of(objective, _recipe(settings), _secret_order(fit, settings))
+    parts = _parts(_secret_order(fit, settings), settings)
+    run = BoundedDescent.of(objective, _recipe(settings), parts[0])
     settings = replace(settings, step_size=run.recipe.step_size)
     noise = _noise(fit, settings, run, law)
-    noise.claim(fit, {relation: run.sensitivity(relation) for relation in Neighbours})
+    for phase, part in enumerate(parts):  # nothing is known of later starts, and nothing needed but here
+        start = np.zeros(objective.dimension) if phase else None
+        later = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
+        noise.claim(fit, {relation: later.sensitivity(relation) for relation in Neighbours})
     bound = {"iterate_bound": run.plan.radius} if run.plan.radius < settings.radius else {}
     drawn = "permutation" if settings.sampling == "permutation" else "uniform records with replacement"
     release = fit.open("dp_sgd_output", noise.budget, settings, sampling=drawn, **bound)
 
-    # 3. the only release
-    coef = noise.release(release, run.train(objective))
-    steps = run.plan.steps
+    # 3. one release for each phase
+    steps, coef = run.plan.steps, noise.release(release, run.train(objective))
     fit.show(steps, coef)
+    for phase, part in enumerate(parts[1:], start=1):
+        start = project(coef, settings.radius)
+        later = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
+        coef = noise.release(release, later.train(objective))
+        steps += later.plan.steps
+        fit.show(steps, coef)
     words = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
-    notes = "The iterates stay secret; only the result was released.", *add_or_remove_note(fit.neighbors)
-    return fit.result(coef, words, n_iter=steps, steps=steps, notes=notes)
+    notes = ["The iterates stay secret; only the result was released."]
+    if len(parts) > 1:
+        words += f", in {len(parts)} phases"
+        notes = ["The iterates stay secret; only the result of each phase was released.", _DISJOINT]
+    return fit.result(
+        coef, words, n_iter=steps, steps=steps, notes=(*notes, *add_or_remove_note(fit.neighbors))
+    )
+
+
+_DISJOINT = "A record is used in one phase alone, so that all phases together cost what one does."
+
+
+def _parts(order: Indices, settings: DPSGDOutputArguments) -> list[Indices]:
+    """Records of each phase: half of those that are left, in whole batches; the last phase takes the rest."""
+    parts, left = [], order
+    for _ in range(settings.phases - 1):
+        size = left.size // (2 * settings.batch_size) * settings.batch_size
+        parts.append(left[:size])
+        left = left[size:]
+    return [*parts, left]
 
 
 # -- settings ----------------------------------------------------------------------------------------
@@ -186,6 +229,8 @@ def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size
         raise ValueError("output='average' needs at least two batches: with one the average is 0")
     if settings.sampling == "uniform" and settings.batch_size != 1:
         raise ValueError(f"batch_size must be 1 for sampling='uniform', got {settings.batch_size}")
+    if settings.phases > 1:
+        _check_phases(fit, settings)
     if settings.decreasing:
         refusal = Needs(smooth=True, strongly_convex=True).refusal(fit.objective)
         if refusal is not None:
@@ -204,6 +249,23 @@ def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size
             )
 
 
+def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
+    wanted = settings.sampling == "permutation" and not settings.decreasing and not fit.as_published
+    if not wanted:
+        raise ValueError(
+            "phases go with sampling='permutation', step_sizes='constant' and calibration='tight'"
+        )
+    most = int(math.log2(max(fit.n // settings.batch_size, 2)))
+    if settings.phases > most:
+        raise ValueError(
+            f"phases must be at most {most}, got {settings.phases}: each takes half of the records that are "
+            "left, and two batches are the least"
+        )
+    loss, row_norm = fit.objective.loss, fit.objective.row_norm
+    if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius):
+        raise ValueError(f"phases of the {loss.name} loss need a clip or a radius")
+
+
 def _with_defaults(
     fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, mu: float
 ) -> DPSGDOutputArguments:
@@ -213,7 +275,7 @@ def _with_defaults(
         longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
     else:
         longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
-    if given.passes is None:
+    if given.passes is None and settings.phases == 1:
         settings = replace(settings, passes=_default_passes(fit, settings, longest, mu))
     else:
         check.step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
@@ -222,6 +284,8 @@ def _with_defaults(
     if given.step_size is not None:
         return settings
     default = _default_step_size if _has_smooth_steps(fit, settings) else _default_rough_step_size
+    if settings.phases > 1:
+        default = _default_phased_step_size
     return replace(settings, step_size=default(fit, settings, longest, mu))
 
 
@@ -284,6 +348,28 @@ def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float,
     return eta
 
 
+def _default_phased_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
+    """The first step that minimises the sum of the phases' bounds on the risk, and is no step too long.
+
+    A phase of T steps eta from a point that is D away ends within ``D^2/(2 eta T) + eta G^2/2``; D is the
+    noise of the phase before, but in the first, and the last noise adds ``G ||noise||``.
+    """
+    own, passes = fit.objective, settings.passes
+    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
+    kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
+    counts = [passes * part.size // settings.batch_size for part in _parts(np.arange(fit.n), settings)]
+    square, slope = 0.0, 0.0  # of the noise before, and of the bound, for steps of length 1
+    for phase, steps in enumerate(counts):
+        eta = 0.25**phase
+        slope += 0.5 * eta * (longest**2 + kink) + square / (2.0 * eta * steps)
+        square = own.dimension * (eta * longest * (passes + 1) / settings.batch_size / mu) ** 2
+    slope += longest * math.sqrt(square)
+    smoothness = own.loss.smoothness(own.row_norm) + own.l2
+    return min(
+        reach / math.sqrt(2.0 * counts[0] * slope), 2.0 / smoothness if smoothness < math.inf else math.inf
+    )
+
+
 def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
     """The same where steps on shared records expand."""
     own, loss = fit.objective, fit.objective.loss
@@ -299,11 +385,11 @@ def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: 
     return min(eta, 0.5 / own.l2) if own.l2 > 0.0 else eta
 
 
-def _recipe(settings: DPSGDOutputArguments) -> DescentRecipe:
+def _recipe(settings: DPSGDOutputArguments, phase: int = 0) -> DescentRecipe:
     return DescentRecipe(
         settings.passes,
         settings.batch_size,
-        settings.step_size,
+        settings.step_size * 0.25**phase,
         settings.decreasing,
         settings.clip,
         settings.radius,
@@ -346,7 +432,7 @@ def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: s
     """Noise for the sensitivity of the indices drawn, unless it was fixed before."""
     averaged = settings.sampling == "uniform" and settings.counts == "averaged"
     if not fit.as_published and not (averaged and fit.epsilon < math.inf):
-        return output_noise(fit, law)
+        return for_disjoint_parts(output_noise(fit, law), settings.phases)
     # The published noise, or the least that covers the counts of one record on average.
     change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
     push, steps, average = settings.step_size * change, run.plan.steps, run.plan.average

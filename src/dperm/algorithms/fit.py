@@ -245,19 +245,22 @@ class Fit:
         contribution, grid = self.objective.batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 
-    def check_growth(self, step_size: float, momentum: float, steps: int, clip: float) -> None:
+    def check_growth(self, sizes: Array, momentum: float, clip: float) -> None:
         """Raise ValueError for steps under which the ridge term drives the weights beyond every double.
 
-        Where ``step_size l2`` exceeds ``2 (1 + momentum)``, heavy-ball steps on the ridge term alone grow by
-        some factor each time. Gradients of losses are bounded by the clip, and add at most their sum.
+        Where a step size times l2 exceeds ``2 (1 + momentum)``, heavy-ball steps on the ridge term alone grow
+        by some factor. Gradients of losses are bounded by the clip, and add at most their sum.
         """
-        growth = step_size * self.objective.l2
-        per_step = math.log(1.0 + momentum + growth) if growth > 2.0 * (1.0 + momentum) else 0.0
-        start = math.log(step_size) + math.log(min(clip, 1e100) * steps / (1.0 - momentum)) + 100.0
-        if steps * per_step + max(start, 0.0) > _LARGEST_LOG:
+        l2, stable, growth = self.objective.l2, 2.0 * (1.0 + momentum), 0.0
+        for first in range(0, sizes.size, 1 << 20):
+            steep = sizes[first : first + (1 << 20)] * l2
+            growth += float(np.log(1.0 + momentum + steep[steep > stable]).sum())
+        largest = float(sizes.max())
+        start = math.log(largest) + math.log(min(clip, 1e100) * sizes.size / (1.0 - momentum)) + 100.0
+        if growth + max(start, 0.0) > _LARGEST_LOG:
             raise ValueError(
-                f"step_size = {step_size:g} in {steps:,} steps with l2 = {self.objective.l2:g} would drive "
-                "the weights beyond the range of doubles: it should be below 2 (1 + momentum) / (l2 + beta)"
+                f"step_size = {largest:g} in {sizes.size:,} steps with l2 = {l2:g} would drive the weights "
+                "beyond the range of doubles: it should be below 2 (1 + momentum) / (l2 + beta)"
             )
 
     def check_size_cap(self, n: int | None = None) -> None:

@@ -30,6 +30,7 @@ from dperm.algorithms.private_scales import Frame, ScaleNoise, ScaleShares, no_s
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import Adam, HeavyBall, project
+from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.mechanisms.batches import SecretBatches
 from dperm.objective.objective import Array
@@ -109,6 +110,10 @@ class MinibatchArguments(MinibatchSchedule, PublishedTerms):
 
     Attributes
     ----------
+    step_size : float, str, mapping or callable
+        Step on the mean gradient; for Adam the length of a typical step in one coordinate. One number, or
+        ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping from steps to the
+        sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, ...
     radius : float
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     sampling : {"poisson", "without_replacement", "permutation"}
@@ -120,6 +125,7 @@ class MinibatchArguments(MinibatchSchedule, PublishedTerms):
         the method allows. Shuffled epochs are Gaussian, and exact with any of them.
     """
 
+    step_size: Setting[StepSize] = Setting(step_size)  # type: ignore[assignment]
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
     sampling: str = "poisson"
     accountant: str = "pld"
@@ -193,12 +199,11 @@ class MinibatchRun:
     def _scale_noise(self) -> ScaleNoise:
         return ScaleNoise.of(self.scales, self.fit.budget(), self.fit.budget())
 
-    def _rule(self, schedule: MinibatchSchedule, frame: Frame) -> HeavyBall | Adam:
-        """What a step makes of a gradient."""
+    def _step_sizes(self, schedule: MinibatchArguments, frame: Frame) -> Array:
+        sizes = step_sizes(schedule.step_size, schedule.steps)
         if self.optimizer == "adam":
-            return Adam(schedule.step_size, schedule.momentum)
-        step_size = frame.step_size(schedule.step_size, schedule.momentum, self.fit.objective.l2)
-        return HeavyBall(step_size, schedule.momentum)
+            return sizes
+        return frame.step_sizes(sizes, schedule.momentum, self.fit.objective.l2)
 
     def descend(self, name: str, sigma_over_clip: float, **facts: Any) -> FitResult:
         """Charge, run the loop with noise of so many clips, state what was done."""
@@ -209,9 +214,10 @@ class MinibatchRun:
             objective.check_places()
         multiplier = sigma_over_clip / fit.neighbors.sum_factor
         fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+        momentum = 0.0 if self.optimizer == "adam" else schedule.momentum
+        sizes = step_sizes(schedule.step_size, schedule.steps)
         if schedule.radius == math.inf:
-            momentum = 0.0 if self.optimizer == "adam" else schedule.momentum
-            fit.check_growth(schedule.step_size, momentum, schedule.steps, schedule.clip)
+            fit.check_growth(sizes, momentum, schedule.clip)
         accountant = "gdp" if gaussian else schedule.accountant
         noise = self._scale_noise()
         noise.check(fit, schedule.clip, multiplier)
@@ -233,7 +239,8 @@ class MinibatchRun:
             radius=schedule.radius,
             linear_map=frame.linear_map,
         )
-        w, rule = frame.start, self._rule(schedule, frame)
+        w, sizes = frame.start, self._step_sizes(schedule, frame)
+        rule = (Adam if self.optimizer == "adam" else HeavyBall)(schedule.momentum)
         batch_size, radius = schedule.batch_size, schedule.radius
         count = schedule.steps + 1  # iterates, the start among them
         average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
@@ -245,7 +252,7 @@ class MinibatchRun:
                 gradient += frame.factors * objective.penalty_gradient(w)
             # 2. smoothing, step and projection: post-processing
             gradient = self.smooth(gradient)
-            w = project(w + frame.factors * rule.move(gradient), radius)
+            w = project(w + frame.factors * rule.move(gradient, sizes[t - 1]), radius)
             average.add(w)
             fit.report(t, w, gradient=gradient)
         return fit.result(

@@ -12,6 +12,7 @@ from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.objective.objective import Array
@@ -27,8 +28,9 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     ----------
     batch_size : int
         Records per step, a fresh set of them each time; 1 in the paper.
-    step_size : float
-        eta.
+    step_size : float, str, mapping or callable
+        eta. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping
+        from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, ...
     clip : float
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
     radius : float
@@ -45,7 +47,7 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     """
 
     batch_size: Setting[int] = Setting(check.positive_integer)
-    step_size: Setting[float] = Setting(check.positive)
+    step_size: Setting[StepSize] = Setting(step_size)
     clip: Setting[float] = Setting(check.clip_norm_or_infinite)
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
     noise: Setting[str] = Setting(check.one_of("exact", "float"), "exact", stated=False)
@@ -129,11 +131,12 @@ def noisy_descent(
         For noise that does not fit the grid of the sums.
     """
     objective, relation = fit.objective, fit.neighbors
+    sizes = step_sizes(schedule.step_size, max(steps, 1))
     plan = DescentPlan(
         objective.loss,
         steps,
         schedule.batch_size,
-        schedule.step_size,
+        lambda first, count: np.ascontiguousarray(sizes[first : first + count]),
         schedule.clip,
         schedule.radius,
         average=average,
@@ -141,7 +144,7 @@ def noisy_descent(
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
     if schedule.radius == math.inf:
-        fit.check_growth(schedule.step_size, 0.0, max(steps, 1), schedule.clip)
+        fit.check_growth(sizes, 0.0, schedule.clip)
     contribution, grid = objective.descent_sum_bounds(plan)
     if schedule.noise == "exact":
         gaussian_scale(multiplier * relation.sum_factor * contribution, grid)

@@ -25,6 +25,7 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import project
+from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -130,10 +131,15 @@ class NoisyGDArguments(NoisyGDSchedule, LearnedScales, PublishedTerms):
 
     Attributes
     ----------
+    step_size : float, str, mapping or callable
+        Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
+        ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
+        function of the step 1, 2, ...
     radius : float
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     """
 
+    step_size: Setting[StepSize] = Setting(step_size)  # type: ignore[assignment]
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
 
 
@@ -184,14 +190,15 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
     if fit.as_published and fit.epsilon >= 1.0:
         fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
     fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
+    sizes = step_sizes(schedule.step_size, schedule.steps)
     if schedule.radius == math.inf:
-        fit.check_growth(schedule.step_size, schedule.momentum, schedule.steps, schedule.clip)
+        fit.check_growth(sizes, schedule.momentum, schedule.clip)
     noise_of_scales.check(fit, schedule.clip, multiplier)
     release = fit.open("noisy_gd", fit.budget(), schedule, **scales.facts())
 
     frame = Frame.learned(fit, release, noise_of_scales, problem)
     schedule = given.completed(noisy_gd_schedule(frame.problem))
-    step_size = frame.step_size(schedule.step_size, schedule.momentum, objective.l2)
+    sizes = frame.step_sizes(step_sizes(schedule.step_size, schedule.steps), schedule.momentum, objective.l2)
     w, velocity = frame.start, np.zeros(objective.shape)
     average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
     average.add(w)
@@ -201,7 +208,7 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
         noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
         gradient = noisy_sum / fit.n + frame.factors * objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
-        velocity = schedule.momentum * velocity - step_size * gradient
+        velocity = schedule.momentum * velocity - sizes[t - 1] * gradient
         w = project(w + frame.factors * velocity, schedule.radius)
         average.add(w)
         fit.report(t, w, gradient=gradient)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dperm.accounting import (
@@ -131,6 +131,15 @@ def output_noise(fit: Fit, law: str) -> OutputNoise:
         return norm_laplace_noise(fit.epsilon)
     budget = fit.budget()
     return OutputNoise("gaussian", fit.noise_multiplier(budget, 1), budget)
+
+
+def for_disjoint_parts(noise: OutputNoise, count: int) -> OutputNoise:
+    """The same noise on a vector from each of so many parts of the records, of which none is in two."""
+    if count == 1:
+        return noise
+    gaussian = noise.law == "gaussian"
+    event = GaussianRelease(noise.amount) if gaussian else PureRelease(noise.amount)
+    return replace(noise, budget=ScheduledBudget(event, count, "gdp" if gaussian else "pure"))
 
 
 def norm_laplace_noise(epsilon: float) -> OutputNoise:

@@ -55,7 +55,7 @@ class ScaleShares(Schedule):
         return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if self.together else {})
 
 
-_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max")
+_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap")
 
 
 def no_scales() -> ScaleShares:
@@ -239,12 +239,12 @@ class Frame:
         there = replace(problem, row_norm=found.scaling.row_norm, l2=problem.l2 * typical**2, attained=True)
         return cls(found.start, there, rounded.factors, rounded)
 
-    def step_size(self, step_size: float, momentum: float, l2: float) -> float:
-        """A step short enough for the ridge term along every axis."""
+    def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
+        """Steps short enough for the ridge term along every axis."""
         steepest = l2 * float(np.max(self.factors)) ** 2
         if self.linear_map is None or not steepest:
-            return step_size
-        return min(step_size, 1.5 * (1.0 + momentum) / steepest)
+            return sizes
+        return np.minimum(sizes, 1.5 * (1.0 + momentum) / steepest)
 
     def in_words(self, mechanism: str) -> str:
         """The mechanism, and what came before it."""
@@ -264,7 +264,7 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
     learn, objective = given.learn_scales, fit.objective
     settings = given.chosen
     in_units = [
-        name for name in (*_IN_UNITS_OF_THE_DATA, "radius") if settings.get(name, math.inf) < math.inf
+        name for name in (*_IN_UNITS_OF_THE_DATA, "radius") if settings.get(name, math.inf) != math.inf
     ]
     possible = len(objective.shape) == 1 and objective.reads_whole_rows and not fit.as_published
     if learn is True and not possible:

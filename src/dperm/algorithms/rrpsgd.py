@@ -9,6 +9,9 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+
+from dperm._kernels.samplers import RandomBits
 from dperm.accounting import Neighbours, paper, random_round_noise_multiplier
 from dperm.accounting.step_size import gradient_step_size
 from dperm.algorithms import rules_of_thumb as rules
@@ -22,9 +25,11 @@ from dperm.algorithms.noisy_descent import (
     noisy_descent,
 )
 from dperm.algorithms.settings import Setting
+from dperm.algorithms.step_sizes import StepSizes, step_sizes
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.bounded_descent import gradient_bound
+from dperm.objective.objective import Array
 
 # Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}
@@ -58,8 +63,10 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         With a smooth loss, convex or not.
     batch_size : int, optional
         Records per step; by default 1, as in the paper, and without noise up to 64.
-    step_size : float, optional
-        eta, below ``2 / (l2 + beta)``. By default the minimiser of a bound on the risk.
+    step_size : float, str, mapping or callable, optional
+        eta, below ``2 / (l2 + beta)``. By default the minimiser of a bound on the risk. One number, or
+        ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping from steps to the
+        sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
         Bound on the norm of one record's gradient. By default the loss's Lipschitz constant.
     calibration : {"tight", "paper"}
@@ -72,7 +79,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
 
     Notes
     -----
-    R is uniform on 1..N (constant steps; Ghadimi and Lan 2013) and drawn before the data are seen, so the
+    The probability that R is t, from 1 to N, is proportional to ``2 eta_t - (l2 + beta) eta_t^2``: uniform
+    for constant steps (Ghadimi and Lan 2013). R is drawn before the data are seen, so the
     failure probability is the mean over R of that of R - 1 subsampled Gaussian releases, even with R and
     all iterates published; see :func:`dperm.accounting.random_round_noise_multiplier`. The paper returns
     ``w_R``; its theorem bounds the gradient at ``w_(R-1)``. R may be small: without noise the default
@@ -102,13 +110,11 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
             f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
         )
     given = replace(given, clip=gradient_bound(loss, row_norm, given.radius, given.clip))
-    multiplier = _noise_multiplier(fit, given.rounds, given.batch_size)
+    weights = _round_weights(fit, given)
+    multiplier = _noise_multiplier(fit, given.rounds, given.batch_size, weights)
     schedule = given.completed(step_size=_default_step_size(fit, given, multiplier))
-    limit = 2.0 / _smoothness(fit)
-    if not schedule.step_size < limit:
-        raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
     bits = random_bits(fit.spawn_source())
-    steps = int(uniform_integers(bits, schedule.rounds, 1)[0])  # R - 1
+    steps = _steps(bits, schedule.rounds, weights)
     coef = noisy_descent(
         fit,
         "rrpsgd",
@@ -132,14 +138,42 @@ def _default_rounds(fit: Fit, batch_size: int, noise: str) -> int:
     return min(max(2, most), check.MAX_STEPS - 1)
 
 
-def _noise_multiplier(fit: Fit, rounds: int, batch_size: int) -> float:
+def _round_weights(fit: Fit, given: RRPSGDArguments) -> Array | None:
+    """Probabilities of R = 1 .. N, integers up to a factor; None where they are all the same.
+
+    Sums of the integers are exact doubles, so that R is drawn from the law that its noise is for.
+    """
+    if given.step_size is None:
+        return None
+    sizes, smoothness = step_sizes(given.step_size, given.rounds), _smoothness(fit)
+    if not sizes.max() * smoothness < 2.0:
+        limit = 2.0 / smoothness
+        raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
+    if not isinstance(given.step_size, StepSizes):
+        return None
+    law = paper.round_probabilities(sizes, smoothness)
+    return np.asarray(np.floor(law / law.max() * 2.0 ** (52 - given.rounds.bit_length())))
+
+
+def _steps(bits: RandomBits, rounds: int, weights: Array | None) -> int:
+    """R - 1."""
+    if weights is None:
+        return int(uniform_integers(bits, rounds, 1)[0])
+    below = np.cumsum(weights)
+    return int(np.searchsorted(below, float(uniform_integers(bits, int(below[-1]), 1)[0]), side="right"))
+
+
+def _noise_multiplier(fit: Fit, rounds: int, batch_size: int, weights: Array | None) -> float:
     """Standard deviation of the noise on a batch's sum, over its sensitivity."""
     factor = fit.neighbors.sum_factor
     fit.check_published("rrpsgd", neighbors=None)
     if not fit.as_published:
         check_calibration(fit, batch_size, rounds - 1)
-        target = fit.epsilon, fit.delta
-        return _cached_noise_multiplier(*target, fit.n, batch_size, rounds, neighbors=fit.neighbors) / factor
+        plan = fit.epsilon, fit.delta, fit.n, batch_size, rounds
+        if weights is None:
+            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors) / factor
+        own = random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=weights)
+        return own / factor
     if batch_size != 1 or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(
             "calibration='paper' is for batch_size=1, at most n^2 rounds and neighbors='replace_one'"

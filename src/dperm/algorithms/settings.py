@@ -76,7 +76,8 @@ class Schedule:
     def stated(self) -> dict[str, Any]:
         """What ledger and statement name."""
         declared = self.declared()
-        return {name: value for name, value in self.chosen.items() if declared[name].stated}
+        chosen = {name: value for name, value in self.chosen.items() if declared[name].stated}
+        return {name: getattr(value, "words", value) for name, value in chosen.items()}
 
 
 def real(name: str, value: Any, expected: str) -> float:

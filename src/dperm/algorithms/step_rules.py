@@ -22,18 +22,16 @@ class HeavyBall:
 
     Attributes
     ----------
-    step_size : float
     momentum : float
         In [0, 1).
     """
 
-    step_size: float
     momentum: float
     _velocity: Array | float = field(default=0.0, init=False, repr=False)
 
-    def move(self, gradient: Array) -> Array:
+    def move(self, gradient: Array, step_size: float) -> Array:
         """The step."""
-        velocity = gradient * -self.step_size
+        velocity = gradient * -step_size
         if self.momentum > 0.0:
             velocity += self.momentum * self._velocity
             self._velocity = velocity
@@ -46,7 +44,6 @@ class Adam:
 
     Attributes
     ----------
-    step_size : float
     beta1, beta2 : float
         Decay of the means, in [0, 1).
     offset : float
@@ -57,7 +54,6 @@ class Adam:
     D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1.
     """
 
-    step_size: float
     beta1: float = 0.9
     beta2: float = 0.999
     offset: float = 1e-8
@@ -65,11 +61,11 @@ class Adam:
     _first: Array | float = field(default=0.0, init=False, repr=False)
     _second: Array | float = field(default=0.0, init=False, repr=False)
 
-    def move(self, gradient: Array) -> Array:
+    def move(self, gradient: Array, step_size: float) -> Array:
         """The step."""
         self._steps += 1
         self._first = self.beta1 * self._first + (1.0 - self.beta1) * gradient
         self._second = self.beta2 * self._second + (1.0 - self.beta2) * gradient**2
         mean = self._first / (1.0 - self.beta1**self._steps)
         square = self._second / (1.0 - self.beta2**self._steps)
-        return np.asarray(-self.step_size * mean / (np.sqrt(square) + self.offset))
+        return np.asarray(-step_size * mean / (np.sqrt(square) + self.offset))

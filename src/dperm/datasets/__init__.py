@@ -2,7 +2,8 @@
 
 What is used to encode a record (bounds of numeric columns, categories, label values) stands in a TOML
 file next to this module and is returned with the data. Nothing is measured on the records, so the
-encoding costs no privacy, and the norm of a row is bounded before a record is read.
+encoding costs no privacy, and the norm of a row is bounded before a record is read. Encodings of published
+experiments that were made after a look at the records are marked ``description.measured``; `load` warns.
 
 Files are read from the folder named by the environment variable ``DPERM_DATA``. Without that variable
 scikit-learn downloads the data into its cache.
@@ -21,10 +22,13 @@ from numpy.typing import DTypeLike, NDArray
 from dperm.data.schema.schema import Schema
 from dperm.datasets.description import Description, described_names, read_description
 from dperm.datasets.files import data_folder, read_files
-from dperm.datasets.labels import BinaryLabel, ClassLabel
+from dperm.datasets.labels import BinaryLabel, ClassLabel, RealLabel
+from dperm.datasets.measured import min_max as on_measured_ranges
+from dperm.datasets.measured import without_transforms
 from dperm.datasets.records import encode
+from dperm.errors import PrivacyWarning, warn_caller
 
-__all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "load", "names"]
+__all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "RealLabel", "load", "names"]
 
 _DENSE_DTYPES = ("float32", "float64")
 
@@ -39,7 +43,7 @@ class Dataset:
         Encoded already: numbers in [0, 1]; one 0/1 column per public category. An estimator takes a tabular
         matrix with ``schema=data.schema``, an array with ``row_norm=data.row_norm``.
     y : ndarray of shape (n_records,)
-        -1.0 and +1.0 (float64) for two classes, otherwise class codes 0, 1, ... (int64).
+        -1.0 and +1.0 (float64) for two classes, class codes 0, 1, ... (int64), or real targets (float64).
     schema : Schema
         The public description of the columns that `X` was encoded by.
     description : Description
@@ -79,7 +83,9 @@ def names() -> tuple[str, ...]:
     return described_names()
 
 
-def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None) -> Dataset:
+def load(
+    name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None, min_max: bool = False
+) -> Dataset:
     """Load a public data set, encoded with public knowledge only.
 
     Parameters
@@ -89,12 +95,17 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
         "kddcup99" (an attack; the 10 % file), "kddcup99_full" (4,898,431 records), "kddcup99_test" (the
         labelled test file), "wine" (a quality of 6 or more, red and white), or "mnist" (the digits 0 to 9);
         "adult_binned" and "kddcup99_binned" with public bins in place of numbers, which serves private
-        linear models better.
+        linear models better. As in published experiments: "adult_a9a" (123 zero-one columns), "bank_dummies"
+        (without the first category of each column), "kddcup99_dos" (a denial of service), "wine_quality" (the
+        grade as a real target).
     dense : bool, optional
         Whether `X` is an array or a `TabularMatrix`. Default: a tabular matrix where there are categories.
     dtype : dtype, optional
         Of an array: float32 or float64 (the default but for "mnist"). Of the numbers of a tabular matrix:
         float32 (the default), float64, uint8 or uint16, see `Schema.encode`.
+    min_max : bool, default=False
+        Scale numbers from the least to the largest of the records, as published experiments do. That is not
+        private: the result does not count as encoded publicly.
 
     Returns
     -------
@@ -111,6 +122,11 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
     ImportError
         For text files without pyarrow.
 
+    Warns
+    -----
+    PrivacyWarning
+        Where constants of the encoding were measured on the records.
+
     Examples
     --------
     >>> import dperm
@@ -120,11 +136,15 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
     True
     """
     description = read_description(name)
+    if min_max:
+        description = without_transforms(description)
     if dense is None:
         dense = not description.schema.layout.sizes
     wanted = np.dtype(dtype or (description.dtype if dense else "float32")).name
     if dense and wanted not in _DENSE_DTYPES:
         raise ValueError(f"dtype of a dense matrix must be float32 or float64, got {wanted}")
+    if min_max and not wanted.startswith("float"):
+        raise ValueError(f"min_max=True needs numbers of type float32 or float64, got {wanted}")
     folder = data_folder()
     if folder is not None and description.files:
         records = read_files(description, folder)
@@ -133,4 +153,12 @@ def load(name: str, *, dense: bool | None = None, dtype: DTypeLike | None = None
 
         records = iter([fetch(description)])
     matrix, y = encode(description, records, wanted)
+    if min_max:
+        description, matrix = on_measured_ranges(description, matrix)
+    if description.measured:
+        warn_caller(
+            f"constants of the encoding of {name!r} were measured on the records: no statement about a fit "
+            "covers that",
+            PrivacyWarning,
+        )
     return Dataset(matrix.to_dense(wanted) if dense else matrix, y, description.schema, description)

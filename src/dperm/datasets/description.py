@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from dperm.data.schema.schema import Schema
-from dperm.datasets.labels import BinaryLabel, ClassLabel, Label
+from dperm.datasets.labels import BinaryLabel, ClassLabel, Label, RealLabel
 
 FILE_FORMATS = ("csv", "idx")
 FETCH_FUNCTIONS = ("fetch_openml", "fetch_kddcup99", "load_breast_cancer")
@@ -93,8 +93,11 @@ class Description:
         Where the bounds and the categories of `schema` come from.
     schema : Schema
         The columns that are used.
-    label : BinaryLabel or ClassLabel
+    label : BinaryLabel, ClassLabel or RealLabel
         The last column of the file.
+    measured : bool
+        Whether constants of the encoding were measured on the records: for comparison with published results,
+        and not private.
     file_columns : tuple of str
         All columns of the file but the label, in their order there; by default those of the schema.
     files : tuple of SourceFile
@@ -123,6 +126,7 @@ class Description:
     files: tuple[SourceFile, ...]
     fetch: FetchRecipe | None = None
     dtype: str = "float64"
+    measured: bool = False
     file_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -143,7 +147,8 @@ class Description:
         """Build and check a description from the text of a TOML file: that of a `Schema`, and more entries.
 
         ``like = "other"`` takes entries that are not there from the description of that name. Then ``[bins]``
-        may give some of its columns bins, and those that are ``ignored`` are left out.
+        may give some of its columns bins, ``[dropped]`` name categories that are a row of zeros, and columns
+        that are ``ignored`` are left out.
 
         Raises
         ------
@@ -172,15 +177,16 @@ class Description:
 
 def _variant(original: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """Entries of a description that says what is different from another."""
-    bins, left_out = changes.pop("bins", {}), changes.get("ignored", ())
+    bins, dropped = changes.pop("bins", {}), changes.pop("dropped", {})
+    left_out = changes.get("ignored", ())
     columns = original["columns"]
     names = [column.get("name") for column in columns]
-    if unknown := {*bins, *left_out} - set(names):
+    if unknown := {*bins, *dropped, *left_out} - set(names):
         raise ValueError(
             f"data set {changes.get('name')!r}: there are no columns {sorted(unknown)} to change"
         )
     changed = [
-        column | ({"bins": bins[name]} if name in bins else {})
+        column | ({"bins": bins[name]} if name in bins else {}) | _without(column, dropped.get(name))
         for column, name in zip(columns, names, strict=True)
         if name not in left_out
     ]
@@ -188,9 +194,19 @@ def _variant(original: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
     return variant | ({"file_columns": names} if left_out else {})
 
 
+def _without(column: dict[str, Any], category: str | None) -> dict[str, Any]:
+    """What is different in a column where a category is a row of zeros."""
+    if category is None:
+        return {}
+    if category not in column.get("categories", ()):
+        raise ValueError(f"column {column['name']!r} has no category {category!r} to drop")
+    return {"categories": [each for each in column["categories"] if each != category], "unknown": "zero"}
+
+
 def _read_label(entry: dict[str, Any]) -> Label:
     entry = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    return ClassLabel(**entry) if "classes" in entry else BinaryLabel(**entry)
+    kind = ClassLabel if "classes" in entry else RealLabel if "low" in entry else BinaryLabel
+    return kind(**entry)
 
 
 def described_names() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.data.schema.columns import Categorical
 from dperm.data.schema.table_columns import ArrayColumn
+from dperm.errors import DataError
 
 Cells = NDArray[Any]
 
@@ -66,4 +67,23 @@ class ClassLabel:
         return Categorical(self.name, self.classes).read(ArrayColumn(self.name, cells)).astype(np.int64)
 
 
-Label = BinaryLabel | ClassLabel
+@dataclass(frozen=True)
+class RealLabel:
+    """A number with public bounds, as it stands in the file."""
+
+    name: str
+    low: float
+    high: float
+
+    def encode(self, cells: Cells) -> NDArray[np.float64]:
+        """Numbers of `cells`; DataError for what is none, or not within the bounds."""
+        try:
+            numbers = cells.astype(np.float64)
+        except ValueError as error:
+            raise DataError(f"column {self.name!r} holds what is no number: {error}") from None
+        if not ((numbers >= self.low) & (numbers <= self.high)).all():
+            raise DataError(f"column {self.name!r} holds a number outside [{self.low:g}, {self.high:g}]")
+        return np.asarray(numbers)
+
+
+Label = BinaryLabel | ClassLabel | RealLabel

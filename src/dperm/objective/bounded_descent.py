@@ -23,7 +23,7 @@ from dperm.accounting.permutation_sensitivity import (
     unbounded_iterate_radius,
 )
 from dperm.losses import Loss
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array, Objective
 from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
 from dperm.private_values.bounded import Bounded
 
@@ -76,7 +76,7 @@ class BoundedDescent:
     order : (m,) array of int
         Indices of records in the order in which they are used, drawn independently of the data.
     n : int
-        Public number of records, those left out of the batches not counted.
+        Public number of records of a pass, those left out of the batches not counted.
     l2, row_norm : float
         Of the objective.
     longest, distance : float
@@ -102,8 +102,13 @@ class BoundedDescent:
     strongly_convex: bool
 
     @classmethod
-    def of(cls, objective: Objective, recipe: DescentRecipe, order: Indices) -> BoundedDescent:
+    def of(
+        cls, objective: Objective, recipe: DescentRecipe, order: Indices, start: Array | None = None
+    ) -> BoundedDescent:
         """The run with these settings; steps shrink where ramps in place of kinks would overlap.
+
+        A permutation may be one of a part of the records, drawn independently of the data, and the run may
+        start at weights that were released before.
 
         Raises
         ------
@@ -111,9 +116,11 @@ class BoundedDescent:
             For a step that is too long for the proof, or gradients without bound.
         """
         loss, row_norm, l2 = objective.loss, objective.row_norm, objective.l2
-        per_pass = objective.n_public // recipe.batch_size
+        per_pass = (objective.n_public if recipe.uniform else order.size) // recipe.batch_size
         steps, radius = recipe.passes * per_pass, recipe.radius
         if only_the_loss_bounds_gradients(loss, row_norm, recipe.clip, radius):
+            if start is not None:
+                raise ValueError(f"the {loss.name} loss needs clip or radius for more than one phase")
             radius = _iterate_bound(objective, recipe.step_size, steps)
         longest = gradient_bound(loss, row_norm, radius, recipe.clip) * GRADIENT_SLACK
         distance = 2.0 * longest
@@ -124,6 +131,7 @@ class BoundedDescent:
             recipe = replace(recipe, step_size=step_size)
         step_size = recipe.step_size
         kappa = _kappa(objective, loss, recipe)
+        begin = 0.0 if start is None else float(np.linalg.norm(start)) * GRADIENT_SLACK
         rounding = descent_rounding(
             steps,
             step_size,
@@ -132,7 +140,7 @@ class BoundedDescent:
             gradient_bound=longest,
             smoothness=loss.smoothness(row_norm),
             l2=l2,
-            radius=radius,
+            reach=min(radius, begin + step_size * longest * steps),
         )
         return cls(
             plan=DescentPlan(
@@ -143,6 +151,7 @@ class BoundedDescent:
                 clip=recipe.clip,
                 radius=radius,
                 average=recipe.average,
+                start=start,
             ),
             recipe=recipe,
             order=order,

@@ -46,7 +46,7 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class DescentPlan:
-    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``, w_1 = 0.
+    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``.
 
     Attributes
     ----------
@@ -64,6 +64,8 @@ class DescentPlan:
         Of the ball that iterates are projected on; infinite for none.
     average : bool
         Whether ``(w_1 + .. + w_T) / T`` is kept, too.
+    start : ndarray, optional
+        ``w_1``; 0 by default.
     """
 
     loss: Loss
@@ -73,6 +75,7 @@ class DescentPlan:
     clip: float
     radius: float = math.inf
     average: bool = True
+    start: Array | None = None
 
     def step_sizes(self, first: int, count: int) -> Array:
         """Step sizes of `count` steps after the first `first` ones."""
@@ -218,7 +221,7 @@ class DescentRun:
     ) -> None:
         self.rows, self.plan, self.settings, self.dimension = rows, plan, settings, dimension
         self.threads = threads_for(n_threads, plan.steps * plan.batch_size * dimension)
-        self.w = np.zeros(dimension)
+        self.w = np.zeros(dimension) if plan.start is None else np.array(plan.start, dtype=np.float64)
         self.w_sum = np.zeros(dimension) if plan.average else None
         self._observed = 0
 

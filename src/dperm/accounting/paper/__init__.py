@@ -1,7 +1,8 @@
 """Published calibrations, for reproduction. Each computes the noise as printed and verifies it.
 
 A function raises ValueError where the claimed guarantee is not certified by the tight accounting, and warns
-(`dperm.errors.PrivacyWarning`) where it is, but outside the range that its paper proves.
+(`dperm.errors.PrivacyWarning`) where it is, but outside the range that its paper proves. Functions called
+``.._schedule`` choose steps and step sizes as the theorems do, with their bounds on the risk.
 """
 
 from dperm.accounting.paper.baselines import (
@@ -31,6 +32,19 @@ from dperm.accounting.paper.nonsmooth import (
     sgd_output,
     sgd_output_sensitivity,
 )
+from dperm.accounting.paper.schedules import (
+    TheoremSchedule,
+    decaying_step_size,
+    dp_lssgd_schedule,
+    feasible_epsilon,
+    projected_gd_schedule,
+    projected_gd_step_size,
+    random_round_bound,
+    round_probabilities,
+    sgd_gradient_schedule,
+    sgd_output_schedule,
+    smooth_erm_schedule,
+)
 from dperm.accounting.paper.stochastic import dp_lssgd, rrpsgd, sgd_advanced_composition, sgd_moments
 from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 
@@ -41,10 +55,14 @@ __all__ = [
     "HolderRun",
     "PaperComparison",
     "PureObjective",
+    "TheoremSchedule",
     "compare_with_paper",
+    "decaying_step_size",
     "dp_agd",
     "dp_lssgd",
+    "dp_lssgd_schedule",
     "feasible_beta",
+    "feasible_epsilon",
     "holder_constants",
     "noisy_gd",
     "objective_perturbation",
@@ -52,12 +70,19 @@ __all__ = [
     "output_perturbation",
     "output_perturbation_minimum",
     "privgene",
+    "projected_gd_schedule",
+    "projected_gd_step_size",
+    "random_round_bound",
+    "round_probabilities",
     "rrpsgd",
     "sgd_advanced_composition",
     "sgd_gradient",
+    "sgd_gradient_schedule",
     "sgd_moments",
     "sgd_output",
+    "sgd_output_schedule",
     "sgd_output_sensitivity",
+    "smooth_erm_schedule",
     "smooth_erm_sensitivity",
     "smooth_erm_sigma",
     "textbook_sigma",

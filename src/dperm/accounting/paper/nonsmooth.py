@@ -50,7 +50,7 @@ class HolderConstants(NamedTuple):
 
 
 class BetaChoice(NamedTuple):
-    """Feasible beta with the smallest noise, its order and the noise.
+    """A feasible beta, its order and the noise.
 
     Examples
     --------
@@ -230,8 +230,19 @@ def sgd_output(epsilon: float, delta: float, **run: Any) -> PaperComparison:
     )
 
 
-def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -> BetaChoice:
-    """Feasible beta in (0, 1) with the smallest noise, G = 1.
+def feasible_beta(
+    epsilon: float, delta: float, *, n_samples: int, steps: int, choose: str = "least_noise"
+) -> BetaChoice:
+    """A feasible beta in (0, 1), G = 1.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    n_samples, steps : int
+        n and T.
+    choose : {"least_noise", "nearest_half"}
+        The one with the smallest noise, or the paper's: the one closest to 1/2.
 
     Returns
     -------
@@ -268,6 +279,9 @@ def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -
         third = s / 6.0 * math.log(n / (lam * (1.0 + s / 4.0))) - (lam - 1.0)
         return min(s / 4.0 - 0.67, third)
 
+    if choose not in ("least_noise", "nearest_half"):
+        raise ValueError(f"choose must be 'least_noise' or 'nearest_half', got {choose!r}.")
+    cost = square if choose == "least_noise" else lambda beta: abs(beta - 0.5)
     grid = np.concatenate([np.geomspace(1e-9, 0.5, 2000), 1.0 - np.geomspace(0.5, 1e-9, 2000)[1:]])
     values = np.array([slack(float(beta)) for beta in grid])
     feasible = np.flatnonzero(values >= 0.0)
@@ -276,18 +290,24 @@ def feasible_beta(epsilon: float, delta: float, *, n_samples: int, steps: int) -
             f"No beta is feasible for epsilon={epsilon:g}, delta={delta:g}, n_samples={n}, steps={t}: "
             "Theorem 11 gives no noise level. Use fewer steps or calibration='tight'."
         )
-    best = int(min(feasible, key=lambda i: square(float(grid[i]))))
+    best = int(min(feasible, key=lambda i: cost(float(grid[i]))))
     beta = float(grid[best])
     for side in (best - 1, best + 1):
         if 0 <= side < grid.size and values[side] < 0.0:
             edge = float(brentq(slack, beta, float(grid[side]), xtol=1e-16, rtol=8.9e-16))
-            inside = min((edge, math.nextafter(edge, beta), edge + (beta - edge) * 1e-12), key=square)
-            beta = min(beta, inside, key=square) if slack(inside) >= -1e-9 else beta
+            inside = min((edge, math.nextafter(edge, beta), edge + (beta - edge) * 1e-12), key=cost)
+            beta = min(beta, inside, key=cost) if slack(inside) >= -1e-9 else beta
     return BetaChoice(beta, order(beta), math.sqrt(square(beta)) * (1.0 + 1e-12))
 
 
 def sgd_gradient(
-    epsilon: float, delta: float, *, n_samples: int, steps: int, gradient_bound: float = 1.0
+    epsilon: float,
+    delta: float,
+    *,
+    n_samples: int,
+    steps: int,
+    gradient_bound: float = 1.0,
+    choose: str = "least_noise",
 ) -> float:
     """Noise on each single-record gradient as published.
 
@@ -299,6 +319,8 @@ def sgd_gradient(
         n and T.
     gradient_bound : float, default=1.0
         G.
+    choose : {"least_noise", "nearest_half"}
+        Which feasible beta, see `feasible_beta`.
 
     Raises
     ------
@@ -307,7 +329,7 @@ def sgd_gradient(
 
     Notes
     -----
-    Wang et al. 2022, Algorithm 2 and Theorem 11, with the feasible beta of smallest noise.
+    Wang et al. 2022, Algorithm 2 and Theorem 11.
 
     Examples
     --------
@@ -315,13 +337,16 @@ def sgd_gradient(
     7.39
     """
     bound = check_positive(gradient_bound, "gradient_bound")
-    return bound * verified_noise(compare_sgd_gradient(epsilon, delta, n_samples=n_samples, steps=steps))
+    settings: dict[str, Any] = {"n_samples": n_samples, "steps": steps, "choose": choose}
+    return bound * verified_noise(compare_sgd_gradient(epsilon, delta, **settings))
 
 
 @compared("dp_sgd_gradient")
-def compare_sgd_gradient(epsilon: float, delta: float, *, n_samples: int, steps: int) -> PaperComparison:
+def compare_sgd_gradient(
+    epsilon: float, delta: float, *, n_samples: int, steps: int, choose: str = "least_noise"
+) -> PaperComparison:
     """Published against tight noise over G for one uniform index per step; see `sgd_gradient`."""
-    noise = feasible_beta(epsilon, delta, n_samples=n_samples, steps=steps).sigma
+    noise = feasible_beta(epsilon, delta, n_samples=n_samples, steps=steps, choose=choose).sigma
     settings: dict[str, Any] = {
         "batch_size": 1,
         "n_samples": n_samples,

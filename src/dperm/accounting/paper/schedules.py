@@ -1,0 +1,358 @@
+"""Steps and step sizes as the theorems choose them, with the bounds on the excess risk that they give.
+
+Nothing here adds noise or spends budget. What theorems state up to a constant has its constants here, those
+of the proof; where a theorem hides logarithms as well, the bound is a rate, and says so. All take public
+numbers alone: a bound `distance` on the norm of the optimum, never the optimum.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm.accounting._checks import (
+    check_delta,
+    check_non_negative,
+    check_positive,
+    check_positive_epsilon,
+    check_probability,
+    check_steps,
+)
+from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting.paper.comparison import check_claim, within_doubles
+from dperm.accounting.paper.full_batch import smooth_erm_sensitivity
+
+# At alpha above this T is n: the root of 2 alpha^2 + 7 alpha - 3, which makes the exponent of T equal to 1.
+_UNBOUNDED_ALPHA = (math.sqrt(73.0) - 7.0) / 4.0
+
+
+class TheoremSchedule(NamedTuple):
+    """What a theorem chooses, and what it promises.
+
+    Attributes
+    ----------
+    steps : int
+        T.
+    step_size : float
+        eta.
+    bound : float
+        On the expected excess risk, unless the function says otherwise.
+    """
+
+    steps: int
+    step_size: float
+    bound: float
+
+
+@within_doubles
+def smooth_erm_schedule(
+    epsilon: float,
+    delta: float,
+    *,
+    n_samples: int,
+    dimension: int,
+    lipschitz: float,
+    beta: float,
+    distance: float,
+    l2: float = 0.0,
+) -> TheoremSchedule:
+    """Gradient descent with output perturbation, as `output_perturbation` calibrates it.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target; delta = 0 for norm-Laplace noise.
+    n_samples, dimension : int
+        n and d.
+    lipschitz, beta, l2 : float
+        L and smoothness of the loss, and the ridge term, as in `smooth_erm_sensitivity`.
+    distance : float
+        D, bound on the distance from the start to the optimum.
+
+    Returns
+    -------
+    TheoremSchedule
+        For l2 = 0 ``eta = 1/beta`` and the T that minimises ``beta D^2/(2T) + (beta/2) E||noise||^2``. Else
+        ``eta = 1/(l2 + b)``, b = l2 + beta, and the least T with ``(b/2) D^2 (b/(l2 + b))^(2T)`` no larger
+        than ``(b/2) E||noise||^2``; the bound is the sum.
+
+    Notes
+    -----
+    Zhang et al. 2017, Theorems 2 (strongly convex) and 3 (convex): rates ``b L^2 d log(1/delta)/(n epsilon
+    mu)^2`` and ``(L beta^(1/2) D^2 (d log(1/delta))^(1/2)/(n epsilon))^(2/3)``.
+    """
+    epsilon = check_positive_epsilon(epsilon)
+    distance, d = check_positive(distance, "distance"), check_steps(dimension, "dimension")
+    total = check_non_negative(l2, "l2") + check_positive(beta, "beta")
+    step_size = 1.0 / (total if l2 == 0.0 else l2 + total)
+    once = smooth_erm_sensitivity(n_samples, 1, step_size, lipschitz, beta, l2)
+    squares = d * (d + 1.0) if delta == 0.0 else 2.0 * d * math.log(2.0 / check_delta(delta))
+    noise = 0.5 * total * squares * (once / epsilon) ** 2  # after one step, or after any number
+    if l2 > 0.0:
+        start = 0.5 * total * distance**2
+        halving = 2.0 * math.log1p(l2 / total)
+        steps = max(1, math.ceil(math.log(start / noise) / halving)) if start > noise else 1
+        return TheoremSchedule(steps, step_size, start * math.exp(-halving * steps) + noise)
+
+    def bound(steps: int) -> float:
+        return 0.5 * total * distance**2 / steps + noise * float(steps) ** 2
+
+    best = (total * distance**2 / (4.0 * noise)) ** (1.0 / 3.0)
+    steps = min((max(1, math.floor(best)), math.ceil(best) or 1), key=bound)
+    return TheoremSchedule(steps, step_size, bound(steps))
+
+
+def round_probabilities(step_sizes: ArrayLike, beta: float) -> NDArray[np.float64]:
+    """Law of the random round R = 1..N: proportional to ``2 eta_k - beta eta_k^2``, eta_k < 2/beta.
+
+    Notes
+    -----
+    Zhang et al. 2017, Algorithm 2; Ghadimi and Lan 2013. `rrpsgd` draws R from it.
+    """
+    eta = _steps_below(step_sizes, beta)
+    weights = eta * (2.0 - beta * eta)
+    return np.asarray(weights / weights.sum())
+
+
+def random_round_bound(step_sizes: ArrayLike, beta: float, *, gap: float, variance: float) -> float:
+    """Bound on ``E||grad F(w_(R-1))||^2`` for R from `round_probabilities`; F need not be convex.
+
+    Parameters
+    ----------
+    step_sizes : array_like
+        eta_1 .. eta_N, below 2/beta.
+    beta : float
+        Smoothness of F.
+    gap : float
+        Bound on ``F(w_0) - min F``.
+    variance : float
+        Bound on the mean squared error of a noisy gradient: sampling, plus ``d sigma^2``.
+
+    Returns
+    -------
+    float
+        ``(2 gap + beta variance sum eta_k^2)/sum(2 eta_k - beta eta_k^2)``.
+
+    Notes
+    -----
+    Zhang et al. 2017, Theorem 5, with the constants of Ghadimi and Lan 2013, Theorem 2.1.
+    """
+    eta = _steps_below(step_sizes, beta)
+    noise = beta * check_non_negative(variance, "variance") * float((eta**2).sum())
+    return (2.0 * check_non_negative(gap, "gap") + noise) / float((eta * (2.0 - beta * eta)).sum())
+
+
+def _steps_below(step_sizes: ArrayLike, beta: float) -> NDArray[np.float64]:
+    eta, limit = np.asarray(step_sizes, dtype=np.float64), 2.0 / check_positive(beta, "beta")
+    if eta.ndim != 1 or not eta.size or not ((eta > 0.0) & (eta < limit)).all():
+        raise ValueError(f"step_sizes must be numbers above 0 and below 2/beta = {limit:.6g}.")
+    return eta
+
+
+@within_doubles
+def sgd_output_schedule(
+    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float, bounded: bool = True
+) -> TheoremSchedule:
+    """Output perturbation of SGD for an alpha-Hoelder loss, on a ball (`bounded`) or in all of space.
+
+    Returns
+    -------
+    TheoremSchedule
+        ``eta = 1/(T max(n^(-1/2), a^(1/2)))`` on a ball, ``1/(T max(n^(-1/(3 + alpha)), a^(1/(2 + alpha))))``
+        in all of space, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the rate, the sum of the two
+        terms, without constants and logarithms.
+
+    Notes
+    -----
+    Wang et al. 2022, Theorems 9 and 10.
+    """
+    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
+    if bounded:
+        return _wang_schedule(n, _bounded_power(alpha), n**-0.5, math.sqrt(noise))
+    power = 1.0
+    if alpha <= _UNBOUNDED_ALPHA:
+        power = (6.0 - 3.0 * alpha - alpha**2) / ((1.0 + alpha) * (3.0 + alpha))
+    return _wang_schedule(n, power, n ** (-1.0 / (3.0 + alpha)), noise ** (1.0 / (2.0 + alpha)))
+
+
+@within_doubles
+def sgd_gradient_schedule(
+    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float
+) -> TheoremSchedule:
+    """Gradient perturbation of SGD for an alpha-Hoelder loss on a ball.
+
+    Returns
+    -------
+    TheoremSchedule
+        ``eta = 1/(T max(n^(-1/2), a))``, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the claimed
+        rate, the sum of the two terms, without constants and logarithms.
+
+    Notes
+    -----
+    Wang et al. 2022, Theorem 12. The rate treats beta of Theorem 11 as a constant; the feasible one is far
+    smaller for ``T ~ n``, and there may be none: see `feasible_beta`.
+    """
+    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
+    return _wang_schedule(n, _bounded_power(alpha), n**-0.5, noise)
+
+
+def feasible_epsilon(n_samples: int) -> float:
+    """From which epsilon on a feasible beta is said to exist, for T = n >= 18 and delta = 1/n^2.
+
+    Returns
+    -------
+    float
+        ``(7 (n^(1/3) - 1) + 4 n log n + 7)/(2 n (n^(1/3) - 1))``.
+
+    Notes
+    -----
+    Wang et al. 2022, Lemma 13. There is none at the threshold for n = 18 .. 43: search with `feasible_beta`.
+    """
+    n = check_steps(n_samples, "n_samples", least=18)
+    root = math.cbrt(n) - 1.0
+    return (7.0 * root + 4.0 * n * math.log(n) + 7.0) / (2.0 * n * root)
+
+
+def _wang(
+    epsilon: float, delta: float, n_samples: int, dimension: int, alpha: float
+) -> tuple[int, float, float]:
+    epsilon, delta = check_claim(epsilon, delta)
+    n, d = check_steps(n_samples, "n_samples"), check_steps(dimension, "dimension")
+    return n, check_probability(alpha, "alpha"), math.sqrt(d * math.log(1.0 / delta)) / (n * epsilon)
+
+
+def _bounded_power(alpha: float) -> float:
+    return (2.0 - alpha) / (1.0 + alpha) if alpha < 0.5 else 1.0
+
+
+def _wang_schedule(n: int, power: float, sampling: float, noise: float) -> TheoremSchedule:
+    steps = math.ceil(n**power * (1.0 - 1e-12))
+    return TheoremSchedule(steps, 1.0 / (steps * max(sampling, noise)), sampling + noise)
+
+
+def projected_gd_step_size(radius: float, gradient_bound: float, steps: int) -> float:
+    """``R/(B sqrt(T))``, which minimises ``R^2/(2 eta T) + eta B^2/2``, the minimum being ``R B/sqrt(T)``.
+
+    That bounds the excess risk of the mean of T iterates from 0 on a ball of radius R, whose (noisy)
+    gradients have a mean square of at most B^2.
+
+    Notes
+    -----
+    Nikolov, lecture notes on private ERM, Section 5 and Theorem 1.
+    """
+    root = math.sqrt(check_steps(steps))
+    return check_positive(radius, "radius") / (check_positive(gradient_bound, "gradient_bound") * root)
+
+
+@within_doubles
+def projected_gd_schedule(
+    epsilon: float,
+    delta: float,
+    *,
+    n_samples: int,
+    dimension: int,
+    radius: float,
+    clip: float = 1.0,
+    steps: int | None = None,
+) -> TheoremSchedule:
+    """Projected noisy gradient descent with the noise of `noisy_gd`: ``B^2 = C^2 + d sigma^2``.
+
+    By default T is the number at which noise and gradients weigh the same, and ``sqrt(2) R C sqrt(2 d
+    log(1.25/delta))/(n epsilon)`` the bound; more steps lower it by at most a factor sqrt(2).
+
+    Notes
+    -----
+    Nikolov, lecture notes on private ERM, Theorem 1 and Section 6; the textbook Gaussian is for epsilon < 1.
+    """
+    epsilon, delta = check_claim(epsilon, delta)
+    n, clip = check_steps(n_samples, "n_samples"), check_positive(clip, "clip")
+    single = check_steps(dimension, "dimension") * 2.0 * math.log(1.25 / delta) / (n * epsilon) ** 2
+    count = max(2, math.ceil(1.0 / single)) if steps is None else check_steps(steps, least=2)
+    longest = clip * math.sqrt(1.0 + count * single)
+    step_size = projected_gd_step_size(radius, longest, count)
+    return TheoremSchedule(count, step_size, radius * longest / math.sqrt(count))
+
+
+def decaying_step_size(diameter: float, gradient_bound: float, sigma: float, dimension: int) -> float:
+    """The c of the step sizes ``c/sqrt(t)`` of noisy SGD: ``D/sqrt(G^2 + d sigma^2)``.
+
+    Parameters
+    ----------
+    diameter : float
+        D, of the ball that is projected on: twice its radius.
+    gradient_bound, sigma : float
+        Norm of a mean gradient of a batch, and noise on each of its coordinates.
+    dimension : int
+        d.
+
+    Notes
+    -----
+    Bassily, Smith and Thakurta 2014, Theorem 2.4: the last of T iterates is within ``2 c (G^2 + d sigma^2)
+    (2 + log T)/sqrt(T)`` of the optimum (Shamir and Zhang 2013, Theorem 2: ``(D^2/c + c G^2)(2 + log T)
+    /sqrt(T)``, which this c minimises). Pass ``step_size=f"{c}/sqrt(t)"`` to an algorithm.
+    """
+    variance = check_steps(dimension, "dimension") * check_non_negative(sigma, "sigma") ** 2
+    square = check_positive(gradient_bound, "gradient_bound") ** 2 + variance
+    return check_positive(diameter, "diameter") / math.sqrt(square)
+
+
+@within_doubles
+def dp_lssgd_schedule(
+    epsilon: float,
+    delta: float,
+    *,
+    n_samples: int,
+    dimension: int,
+    clip: float,
+    gap: float,
+    smoothing: float = 1.0,
+    smoothness: float | None = None,
+) -> TheoremSchedule:
+    """DP-LSSGD with the noise of `dp_lssgd` and steps ``1/sqrt(T)``, epsilon at most log(1/delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    n_samples, dimension : int
+        n and d.
+    clip : float
+        G, bound on the gradients.
+    gap : float
+        Convex: ``D_s = ||w_0 - w*||^2`` in the norm of ``A = I - s L``. Otherwise ``F(w_0) - min F``.
+    smoothing : float, default=1.0
+        s.
+    smoothness : float, optional
+        Of a loss that need not be convex; without it the loss is convex.
+
+    Returns
+    -------
+    TheoremSchedule
+        Convex: ``T = (D_s + G^2) (n epsilon)^2/(24 gamma d G^2 log(1/delta))``, and ``(D_s + G^2)/sqrt(T)``
+        bounds the excess risk of the mean iterate. Otherwise, with smoothness K, ``T = (2 gap + K G^2)
+        (n epsilon)^2/(24 beta d K G^2 log(1/delta))``, and ``(2 gap + K G^2)/sqrt(T)`` bounds ``E ||A^(-1/2)
+        grad F||^2`` at a uniformly random iterate. T is rounded down: noise weighs no more than the rest.
+
+    Notes
+    -----
+    DP-LSSGD, Theorems 2 and 3, corrected: the printed T of Theorem 2 drops gamma, that of Theorem 3 contains
+    the noise, and no bound holds at the mean iterate of a loss that is not convex. With these T the noise is
+    proved for batches of at least ``(24 gamma d G^2/(5 (D_s + G^2)))^(1/2)`` records alone.
+    """
+    epsilon, delta = check_claim(epsilon, delta)
+    if epsilon > math.log(1.0 / delta):
+        raise ValueError(f"epsilon must be at most log(1/delta) = {math.log(1.0 / delta):.6g}.")
+    n, d = check_steps(n_samples, "n_samples"), check_steps(dimension, "dimension")
+    square, gap = check_positive(clip, "clip") ** 2, check_positive(gap, "gap")
+    if smoothness is None:
+        weight, rest = smoothing_gamma(smoothing, d), gap + square
+    else:
+        curvature = check_positive(smoothness, "smoothness")
+        weight, rest = smoothing_beta(smoothing, d) * curvature, 2.0 * gap + curvature * square
+    noise = 24.0 * weight * d * square * math.log(1.0 / delta) / (n * epsilon) ** 2  # of one step
+    steps = max(1, math.floor(rest / noise))
+    root = math.sqrt(steps)
+    return TheoremSchedule(steps, 1.0 / root, 0.5 * (rest + noise * steps) / root)
