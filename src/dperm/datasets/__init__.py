@@ -78,7 +78,7 @@ def names() -> tuple[str, ...]:
     Examples
     --------
     >>> names()[:3]
-    ('adult', 'adult_binned', 'bank')
+    ('adult', 'adult_a9a', 'adult_binned')
     """
     return described_names()
 
