@@ -107,7 +107,7 @@ class TestLedger:
         ledger = Ledger(10.0, 1e-5)
         cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=1)
         assert len(ledger.history()) == 4
-        with pytest.raises(Exception, match="pickle"):
+        with pytest.raises(TypeError, match="which other processes cannot charge"):
             cross_val_score(private(epsilon=0.1, ledger=ledger), X, y, cv=4, n_jobs=2)
         assert len(ledger.history()) == 4
 

@@ -85,6 +85,19 @@ def test_frames_and_files_are_read_in_parts(monkeypatch, tmp_path):
         model.score(single)
 
 
+def test_frames_are_encoded_in_parts(monkeypatch):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "c": np.where(X[:, 1] > 0, "a", "b")})
+    schema = Schema([Numeric("a", -1, 1), Categorical("c", ["a", "b"])])
+    model = LogisticRegression(classes=[0, 1], schema=schema, random_state=0).fit(frame, np.arange(N) % 2)
+    expected = model.decision_function(schema.encode(frame))
+    monkeypatch.setattr("dperm.estimators.design._PART_NUMBERS", 500)
+    np.testing.assert_array_equal(model.decision_function(frame), expected)
+    frame.loc[700, "c"] = "z"
+    with pytest.raises(DataError, match=r"rows from 500 on: column 'c' holds 'z' at row 200"):
+        model.predict(frame)
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore::dperm.errors.CopyWarning")
 def test_no_copy_is_made_of_the_whole(monkeypatch):
     monkeypatch.setattr("dperm.estimators.design._PART_NUMBERS", 1 << 16)

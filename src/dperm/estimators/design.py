@@ -92,7 +92,8 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
     if isinstance(X, RecordFiles):
         yield from _file_blocks(estimator, X, n_columns)
     elif _is_tabular(X, schema):
-        yield from _tabular_blocks(_tabular_matrix(X, schema), n_columns)
+        for start, part in _parts(X):
+            yield from _tabular_blocks(_encoded_part(part, schema, start), n_columns)
     else:
         check_readable(X=X)
         for rows in _validated_parts(estimator, X):
@@ -140,17 +141,30 @@ def _check_width(n_columns: int, fitted: int) -> None:
 
 
 def _validated_parts(estimator: Any, X: Any) -> Iterator[Any]:
-    """The rows of `X`, checked; those of a data frame in parts, since its arrays are copies."""
+    """The rows of `X`, checked."""
     check: Callable[..., Any] = partial(validate_data, estimator, reset=False)
-    if not hasattr(X, "columns") or not hasattr(X, "iloc" if hasattr(X, "iloc") else "slice"):
-        yield _validated(check, X)
+    for _, part in _parts(X):
+        yield _validated(check, part)
+        check = _check_alone  # how many columns there are, and their names, is known by now
+
+
+def _parts(X: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of a data frame in parts, since its arrays are copies, each with its first row; else all."""
+    frame = hasattr(X, "columns") and hasattr(X, "shape")
+    if not frame or not (hasattr(X, "iloc") or hasattr(X, "slice")):
+        yield 0, X
         return
     n, n_columns = X.shape
     step = max(_PART_NUMBERS // max(n_columns, 1), 1)
     for start in range(0, max(n, 1), step):
-        part = X.iloc[start : start + step] if hasattr(X, "iloc") else X.slice(start, step)
-        yield _validated(check, part)
-        check = _check_alone  # how many columns there are, and their names, is known by now
+        yield start, X.iloc[start : start + step] if hasattr(X, "iloc") else X.slice(start, step)
+
+
+def _encoded_part(part: Any, schema: Schema | None, first_row: int) -> TabularMatrix:
+    try:
+        return _tabular_matrix(part, schema)
+    except DataError as error:
+        raise DataError(f"rows from {first_row} on: {error}" if first_row else str(error)) from None
 
 
 def public_row_norm(row_norm: float | None, schema: Schema | None, fit_intercept: bool) -> float:

@@ -44,6 +44,7 @@ from dperm.estimators.input_checks import (
 )
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
+from dperm.estimators.storage.onnx_graph import to_onnx
 from dperm.estimators.storage.saving import save_model
 from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
@@ -259,6 +260,39 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         of the format is ``model.schema.json`` in ``dperm/estimators/storage``.
         """
         save_model(self, path)
+
+    def to_onnx(self, dtype: str = "float32") -> Any:
+        """The fitted model as an ONNX graph, for programs that have no Python.
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}
+            Of the numbers that it takes and gives; it computes in double precision.
+
+        Returns
+        -------
+        onnx.ModelProto
+            ``onnx.save(model.to_onnx(), "model.onnx")`` writes it. Inputs: "X" of shape (n, n_features); or,
+            with a schema, each column of the table as a (n, 1) tensor of its name: numbers of that dtype,
+            categories as texts, int64 or bool. Outputs: "label" and "probabilities" of logistic regression,
+            "label" and "scores" (of the second label) of `LinearSVC`, "variable" of shape (n, 1) of a
+            regressor. The statement is among the properties of the model, as "privacy".
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ImportError
+            Without onnx.
+        ValueError
+            For labels or names of columns that ONNX cannot have.
+
+        Notes
+        -----
+        Rows are encoded and scaled as in training. Where the schema makes an error of a value, the graph
+        gives NaN; a text that is no category is unknown, never missing.
+        """
+        return to_onnx(self, dtype)
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any

@@ -18,6 +18,8 @@ from dperm.estimators.storage.format import NAME, VERSION
 from dperm.estimators.storage.values import to_json
 
 # Budget and seed are never stored; the schema stands beside the parameters; the rest is how a fit ran.
+# There may be millions of them.
+_IN_ONE_LINE = frozenset({"coef", "intercept", "classes", "feature_names", "inference"})
 NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})
 
 
@@ -41,7 +43,15 @@ def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] 
     """
     check_is_fitted(model)
     entries = entries_of(model, target)
-    write_whole(Path(path), json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    lines = [
+        f" {json.dumps(name)}: {_json(value, name not in _IN_ONE_LINE)}" for name, value in entries.items()
+    ]
+    write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _json(value: Any, indented: bool) -> str:
+    text = json.dumps(value, indent=1 if indented else None, allow_nan=False, ensure_ascii=False)
+    return text.replace("\n", "\n ")
 
 
 def entries_of(model: Any, target: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -1,0 +1,222 @@
+"""A fitted model as an ONNX graph, the encoding of its schema and the scaling of its rows included."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.data.schema.columns import Categorical, Numeric
+from dperm.estimators.design import FittedDesign
+
+_OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # of 2022, which runtimes of today read
+_TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
+_OUTPUTS = ("label", "probabilities", "scores", "variable")
+
+
+def to_onnx(model: Any, dtype: str) -> Any:
+    """The graph, as `PrivateLinearModel.to_onnx` documents it."""
+    check_is_fitted(model)
+    if dtype not in _TYPES:
+        raise ValueError(f"dtype must be one of {', '.join(_TYPES)}, got {dtype!r}")
+    graph = _Graph(dtype)
+    rows = _rows(graph, model._design, model.n_features_in_)
+    scores = _scores(graph, rows, model._design, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_))
+    if not is_classifier(model):
+        graph.output("variable", scores, [None, 1])
+        return graph.model(model)
+    binary = len(model.classes_) == 2
+    zero = graph.constant(np.zeros(1))
+    if binary:
+        best = graph.cast(graph.node("Greater", graph.column(scores), zero), "INT64")
+    else:
+        best = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    labels = _labels(model.classes_)
+    kind = {"O": "STRING", "i": "INT64", "f": "DOUBLE", "b": "BOOL"}[labels.dtype.kind]
+    graph.output("label", graph.node("Gather", graph.constant(labels), best), [None], kind)
+    if not hasattr(model, "predict_proba"):
+        graph.output("scores", graph.column(scores), [None])
+        return graph.model(model)
+    if binary:
+        both = (graph.node("Neg", scores), scores)
+        probabilities = graph.concatenated([graph.node("Sigmoid", each) for each in both])
+    else:
+        probabilities = graph.node("Softmax", scores, axis=1)
+    graph.output("probabilities", probabilities, [None, len(model.classes_)])
+    return graph.model(model)
+
+
+def _scores(graph: _Graph, rows: str, design: FittedDesign, coef: Any, intercept: Any) -> str:
+    """The scaled products of the rows, of shape (n, K)."""
+    products = graph.node("MatMul", rows, graph.constant(np.ascontiguousarray(coef.T)))
+    products = graph.node("Add", products, graph.constant(intercept))
+    if design.row_norm == math.inf:
+        return products
+    squares = graph.node(
+        "ReduceSum", graph.node("Mul", rows, rows), graph.constant(np.array([1])), keepdims=1
+    )
+    squares = graph.node("Add", squares, graph.constant(np.array([float(design.fit_intercept)])))
+    row_norm = graph.constant(np.array([design.row_norm]))
+    longer = graph.node("Max", graph.node("Sqrt", squares), row_norm)
+    return graph.node("Mul", products, graph.node("Div", row_norm, longer))
+
+
+def _rows(graph: _Graph, design: FittedDesign, n_features: int) -> str:
+    """The rows of the design matrix, of shape (n, D)."""
+    if design.schema is None:
+        return graph.cast(graph.input("X", graph.type, n_features), "DOUBLE")
+    return graph.concatenated(
+        [
+            _numeric(graph, column) if isinstance(column, Numeric) else _categorical(graph, column)
+            for column in design.schema.columns
+        ]
+    )
+
+
+def _numeric(graph: _Graph, column: Numeric) -> str:
+    """What `Numeric.encode` makes of a column; NaN in the place of its errors."""
+    value = graph.cast(graph.input(column.name, graph.type, 1), "DOUBLE")
+    missing = graph.node("IsNaN", value)
+    fill = column.low if isinstance(column.missing, str) else column.missing
+    value = graph.where(missing, fill, value)
+    low, high = (graph.constant(np.array([float(each)])) for each in (column.low, column.high))
+    value = graph.node("Min", graph.node("Max", value, low), high)
+    if column.bins is None:
+        features = _scaled(graph, column, graph.node("Sub", value, low))
+    else:
+        borders = graph.constant(np.array(column.borders)[None])
+        above = graph.cast(graph.node("GreaterOrEqual", value, borders), "INT64")
+        code = graph.node("ReduceSum", above, graph.constant(np.array([1])), keepdims=1)
+        features = graph.indicators(code, len(column.borders) + 1)
+    if isinstance(column.missing, str):
+        features = graph.where(missing, math.nan if column.missing == "error" else 0.0, features)
+    own = [graph.cast(missing, "DOUBLE")] if column.missing == "column" else []
+    return graph.concatenated([features, *own])
+
+
+def _scaled(graph: _Graph, column: Numeric, distance: str) -> str:
+    span = column.high - column.low
+    if column.transform == "log1p":
+        distance = graph.node("Log", graph.node("Add", distance, graph.constant(np.ones(1))))
+        span = math.log1p(span)
+    share = graph.node("Div", distance, graph.constant(np.array([float(span)])))
+    share = graph.node("Min", share, graph.constant(np.ones(1)))
+    return graph.cast(graph.cast(share, "FLOAT"), "DOUBLE")  # as `Schema.encode` stores it
+
+
+def _categorical(graph: _Graph, column: Categorical) -> str:
+    """One column for each category; a value that is none of them is treated as unknown."""
+    kind, size = type(column.categories[0]), len(column.categories)
+    cells = graph.input(column.name, {str: "STRING", int: "INT64", bool: "BOOL"}[kind], 1)
+    if kind is bool:
+        cells = graph.cast(cells, "INT64")
+    keys: list[Any] = list(column.categories) if kind is str else [int(each) for each in column.categories]
+    unknown = size if column.unknown in ("error", "zero") else column.categories.index(column.unknown)
+    key, value = ("keys_strings" if kind is str else "keys_int64s"), {"values_int64s": list(range(size))}
+    code = graph.node(
+        "LabelEncoder", cells, domain="ai.onnx.ml", default_int64=unknown, **{key: keys}, **value
+    )
+    features = graph.indicators(code, size)
+    if column.unknown != "error":
+        return features
+    none = graph.node("Equal", code, graph.constant(np.array([size])))
+    return graph.where(none, math.nan, features)
+
+
+def _labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """As texts, int64, float64 or truth values."""
+    if all(isinstance(each, str) for each in classes.tolist()):
+        return classes.astype(object)
+    wanted = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}.get(classes.dtype.kind)
+    if wanted is None or classes.astype(wanted).tolist() != classes.tolist():
+        raise ValueError(f"ONNX has no type for the labels {classes}: they must be all texts or all numbers")
+    return classes.astype(wanted)
+
+
+class _Graph:
+    """Nodes of a graph that computes in double precision, each named by what it gives."""
+
+    def __init__(self, dtype: str) -> None:
+        try:
+            import onnx
+        except ImportError as error:
+            raise ImportError("to_onnx needs onnx: pip install 'dperm[onnx]'", name="onnx") from error
+        self._onnx, self.type = onnx, _TYPES[dtype]
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def input(self, name: str, kind: str, width: int) -> str:
+        if name in _OUTPUTS:
+            raise ValueError(
+                f"a column cannot be called {name!r} in an ONNX graph, whose output is called so"
+            )
+        self._inputs.append(self._described(name, kind, [None, width]))
+        return name
+
+    def output(self, name: str, value: str, shape: list[int | None], kind: str | None = None) -> None:
+        """Name a value; numbers are given in the type of the input."""
+        node = self._onnx.helper.make_node
+        if kind is None:
+            self._nodes.append(node("Cast", [value], [name], to=self._type(self.type)))
+        else:
+            self._nodes.append(node("Identity", [value], [name]))
+        self._outputs.append(self._described(name, kind or self.type, shape))
+
+    def constant(self, values: NDArray[Any]) -> str:
+        name = f"dperm:constant{len(self._constants)}"
+        if values.dtype == object:
+            tensor = self._onnx.helper.make_tensor(
+                name, self._type("STRING"), values.shape, [each.encode() for each in values.tolist()]
+            )
+        else:
+            tensor = self._onnx.numpy_helper.from_array(values, name)
+        self._constants.append(tensor)
+        return name
+
+    def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        name = f"dperm:{operator}{len(self._nodes)}"
+        make = self._onnx.helper.make_node
+        self._nodes.append(make(operator, list(inputs), [name], domain=domain, **attributes))
+        return name
+
+    def cast(self, value: str, kind: str) -> str:
+        return self.node("Cast", value, to=self._type(kind))
+
+    def column(self, value: str) -> str:
+        """(n, 1) as (n,)."""
+        return self.node("Squeeze", value, self.constant(np.array([1])))
+
+    def where(self, condition: str, number: float, otherwise: str) -> str:
+        return self.node("Where", condition, self.constant(np.array([float(number)])), otherwise)
+
+    def indicators(self, code: str, size: int) -> str:
+        """A 1 in the column of each code, if there is one."""
+        places = self.constant(np.arange(size, dtype=np.int64)[None])
+        return self.cast(self.node("Equal", code, places), "DOUBLE")
+
+    def concatenated(self, parts: Sequence[str]) -> str:
+        return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=1)
+
+    def model(self, fitted: Any) -> Any:
+        """The whole, with the statement of the model among its properties."""
+        helper, name = self._onnx.helper, type(fitted).__name__
+        graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._constants)
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="dperm")
+        helper.set_model_props(made, {"privacy": json.dumps(fitted.privacy_.to_dict())})
+        self._onnx.checker.check_model(made, full_check=True)
+        return made
+
+    def _described(self, name: str, kind: str, shape: list[int | None]) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, self._type(kind), shape)
+
+    def _type(self, kind: str) -> int:
+        return int(getattr(self._onnx.TensorProto, kind))
