@@ -2,16 +2,18 @@
 Auditing an algorithm of your own
 =================================
 
-Somebody writes private gradient descent in a few lines of numpy. Does it keep its promise? An audit trains it many
-times on two data sets that differ in one record, and tries to tell which one was used. How well that works is a certified *lower
-bound* on epsilon: above the claim, the claim is false. It cannot show that a claim is true.
+Somebody writes private gradient descent in a few lines of numpy. Does it keep its promise? An audit trains
+it many times on two data sets that differ in one record, and tries to tell which one was used. How well
+that works is a certified *lower bound* on epsilon: above the claim, the claim is false. It cannot show that
+a claim is true.
 """
 
 # %%
 # The algorithm
 # -------------
-# Ten noisy gradients with the textbook's composition of Gaussian releases. One of the two versions has a mistake that is found
-# in published code: it clips the mean gradient of the batch instead of each record's.
+# Ten noisy gradients with the textbook's composition of Gaussian releases. One of the two versions has a
+# mistake that is found in published code: it clips the mean gradient of the batch instead of each
+# record's.
 
 import math
 
@@ -19,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import dperm
-from dperm.audit import epsilon_lower_bound, worst_case_neighbours
+from dperm.audit import Transcript, epsilon_lower_bound, worst_case_neighbours
 
 EPSILON, DELTA, STEPS = 1.0, 1e-5, 10
 MU = dperm.accounting.gdp_mu(EPSILON, DELTA)
@@ -31,45 +33,49 @@ def clipped(rows, clip=0.5):
     return rows * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))
 
 
-def descent(data, seed, each_record):
-    """Weights after ten steps; noise for a change of 0.5 of a sum, or of 0.5 / n of a mean."""
-    rng, n = np.random.default_rng(seed), data.n_public
-    w = np.zeros(data.X.shape[1])
+def sum_of_clipped(gradients):
+    """No record adds more than 0.5."""
+    return clipped(gradients).sum(axis=0)
+
+
+def clipped_mean(gradients):
+    """The mistake: one long record moves the mean by more than 0.5 over their number."""
+    return len(gradients) * clipped(gradients.mean(axis=0))
+
+
+def descent(data, seed, gradient_sum):
+    """Weights after ten steps, with noise for a sum that one record changes by 0.5."""
+    rng, w = np.random.default_rng(seed), np.zeros(data.X.shape[1])
     for _ in range(STEPS):
         slopes = -data.y / (1.0 + np.exp(data.y * (data.X @ w)))
-        gradients = slopes[:, None] * data.X
-        if each_record:
-            mean = clipped(gradients).sum(axis=0) / n
-        else:  # the mistake: one long record moves the mean by more than 0.5 / n
-            mean = clipped(gradients.sum(axis=0) / n)
-        noise = rng.normal(scale=math.sqrt(STEPS) * 0.5 / MU / n, size=w.shape)
-        w = w - 2.0 * (mean + noise)
+        noise = rng.normal(scale=math.sqrt(STEPS) * 0.5 / MU, size=w.shape)
+        w = w - 2.0 * (gradient_sum(slopes[:, None] * data.X) + noise) / data.n_public
     return w
 
 
 def right(data, seed):
-    """Clips each record's gradient."""
-    return descent(data, seed, each_record=True)
+    """Keeps its promise."""
+    return descent(data, seed, sum_of_clipped)
 
 
 def wrong(data, seed):
-    """Clips the mean."""
-    return descent(data, seed, each_record=False)
+    """Does not."""
+    return descent(data, seed, clipped_mean)
 
 
 # %%
 # Two data sets
 # -------------
-# All records alike but one, which is as long as public bounds allow and goes its own way: the case that leaks most. Rows
-# have norm 4, so that a gradient may be four times as long as the clip.
+# All records alike but one, which is as long as public bounds allow and goes its own way: the case that
+# leaks most. Rows have norm 4, so that a gradient may be four times as long as the clip.
 
 pair = worst_case_neighbours("orthogonal", n=20, d=2, row_norm=4.0)
 
 # %%
 # The audit
 # ---------
-# Of 4,000 trainings each a part teaches how to tell the two apart; the rest, never looked at before, certify. The method "gdp"
-# tests the claim that was made: it rests on mu-GDP.
+# Of 4,000 trainings each a part teaches how to tell the two apart; the rest, never looked at before,
+# certify. The method "gdp" tests the claim that was made: it rests on mu-GDP.
 
 reports = {}
 for fit in (right, wrong):
@@ -88,10 +94,8 @@ axis.legend()
 # %%
 # The algorithms of this package
 # ------------------------------
-# They are audited so, with their noise cut in half as a check of the audit itself, in every run of the tests. More can be
-# seen than the final weights: :class:`dperm.audit.Transcript` watches every release.
-
-from dperm.audit import Transcript
+# They are audited so, with their noise cut in half as a check of the audit itself, in every run of the
+# tests. More can be seen than the final weights: :class:`dperm.audit.Transcript` watches every release.
 
 
 def noisy_gd(objective, seed):
@@ -101,8 +105,7 @@ def noisy_gd(objective, seed):
     )
 
 
-print(
-    epsilon_lower_bound(
-        Transcript(noisy_gd, pair), pair, delta=DELTA, trainings=2_000, claim=EPSILON, n_jobs=1, random_state=0
-    )
+report = epsilon_lower_bound(
+    Transcript(noisy_gd, pair), pair, delta=DELTA, trainings=2_000, claim=EPSILON, n_jobs=1, random_state=0
 )
+print(report)

@@ -2,8 +2,8 @@
 A regression with confidence intervals
 ======================================
 
-What is a year of schooling worth? When the coefficients themselves are the result, they need standard errors that count
-the noise as well as the sampling. Wages are **generated**, so that the truth is known.
+What is a year of schooling worth? When the coefficients themselves are the result, they need standard
+errors that count the noise as well as the sampling. Wages are **generated**, so that the truth is known.
 """
 
 # %%
@@ -33,8 +33,9 @@ log_wage = (log_wage + 0.35 * rng.standard_t(4, n)).to_numpy()  # heavier tails 
 # %%
 # Public knowledge
 # ----------------
-# Bounds on the columns, a bound on the targets (log wages between 0 and 5 before they are centred at 2.5), and Huber's
-# threshold: about twice the standard deviation of the residuals, as far as that is known before.
+# Bounds on the columns, a bound on the targets (log wages between 0 and 5 before they are centred at
+# 2.5), and Huber's threshold: about twice the standard deviation of the residuals, as far as that is
+# known before.
 
 schema = dperm.Schema(
     [
@@ -51,15 +52,17 @@ model.fit(people, log_wage - 2.5)
 # %%
 # The table
 # ---------
-# ``noise`` is the share of an interval's width that privacy costs. The first level of each factor is left out; those of the
-# others are differences to it. Numbers are scaled to [0, 1] by their bounds: the effect of schooling is that of 14 years.
+# ``noise`` is the share of an interval's width that privacy costs. The first level of each factor is left
+# out; those of the others are differences to it. Numbers are scaled to [0, 1] by their bounds: the effect
+# of schooling is that of 14 years.
 
 print(model.summary())
 
 # %%
 # Do intervals cover the truth?
 # -----------------------------
-# Thirty times the same analysis of other people, with epsilon = 0.5. Of 95 % intervals, one in twenty should miss.
+# Thirty times the same analysis of other people, with epsilon = 0.5. Of 95 % intervals, one in twenty
+# should miss.
 
 
 def interval(seed):
@@ -81,4 +84,6 @@ for k, (value, low, high) in enumerate(estimates):
     axis.plot([low, high], [k, k], color="C0" if covered[k] else "C3")
     axis.plot(value, k, ".", color="C0" if covered[k] else "C3")
 axis.axvline(truth, color="gray", linestyle="--")
-axis.set(xlabel="effect of 14 years of schooling on the log wage", yticks=[], title=f"{covered.sum()} of 30 cover")
+axis.set(
+    xlabel="effect of 14 years of schooling on the log wage", yticks=[], title=f"{covered.sum()} of 30 cover"
+)

@@ -2,14 +2,15 @@
 Credit scoring: one default in twenty
 =====================================
 
-Where one class is rare, the most accurate model may be one that never predicts it. Which metrics to ask for, how to choose a
-threshold from costs, and what privacy costs, on **generated** loans.
+Where one class is rare, the most accurate model may be one that never predicts it. Which metrics to ask
+for, how to choose a threshold from costs, and what privacy costs, on **generated** loans.
 """
 
 # %%
 # Loans
 # -----
-# 60,000 loans, of which about 5 % default. Bounds of the columns are public: the form that applicants fill in has them.
+# 60,000 loans, of which about 5 % default. Bounds of the columns are public: the form that applicants
+# fill in has them.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -57,9 +58,9 @@ print(dperm.metrics.evaluate(model, X_test, y_test, 1.0, 1e-6, metrics=metrics))
 # %%
 # A threshold from costs
 # ----------------------
-# Probabilities are what a model of a rare class is for. If a default costs twelve times what a refused good loan does, refuse
-# where its probability is above 1/13. The costs are public, so this is free. scikit-learn's wrapper makes a classifier of it,
-# which is evaluated like any other.
+# Probabilities are what a model of a rare class is for. If a default costs twelve times what a refused
+# good loan does, refuse where its probability is above 1/13. The costs are public, so this is free.
+# scikit-learn's wrapper makes a classifier of it, which is evaluated like any other.
 
 careful = FixedThresholdClassifier(FrozenEstimator(model), threshold=1 / 13).fit(X[:2], [0, 1])
 print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics[:4]))
@@ -67,8 +68,8 @@ print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics
 # %%
 # What privacy costs
 # ------------------
-# Ranking by risk survives small budgets; the calibration of probabilities needs more. Here, on generated loans, exact scores
-# harm nobody.
+# Ranking by risk survives small budgets; the calibration of probabilities needs more. Here, on generated
+# loans, exact scores harm nobody.
 
 budgets = [0.05, 0.1, 0.3, 1.0, 3.0]
 found = []

@@ -2,11 +2,11 @@
 Half a million connections
 ==========================
 
-KDD Cup 1999: network connections, 41 columns, attack or not. Categories stay one byte each, equal records are merged, and a pass
-over the data costs milliseconds.
+KDD Cup 1999: network connections, 41 columns, attack or not. Categories stay one byte each, equal records
+are merged, and a pass over the data costs milliseconds.
 
-With the published file in the folder named by ``DPERM_DATA`` that is what is read; otherwise connections of the same
-form are **generated**.
+With the published file in the folder named by ``DPERM_DATA`` that is what is read; otherwise connections of
+the same form are **generated**.
 """
 
 # %%
@@ -31,7 +31,9 @@ def generated_connections(n):
     kinds = 2_000  # most connections are repetitions
     kind = rng.zipf(1.3, n) % kinds
     attack = rng.random(kinds) < 0.8
-    numbers = {f"number {j}": (rng.random(kinds).round(2) * (rng.random(kinds) < 0.3))[kind] for j in range(34)}
+    numbers = {
+        f"number {j}": (rng.random(kinds).round(2) * (rng.random(kinds) < 0.3))[kind] for j in range(34)
+    }
     sizes = {"protocol": 3, "service": 66, "flag": 11, "logged-in": 2}
     codes = {name: ((rng.integers(size, size=kinds) + attack) % size)[kind] for name, size in sizes.items()}
     columns = [dperm.Numeric(name, 0, 1) for name in numbers]
@@ -53,7 +55,8 @@ print(f"{n:,} records, {d} columns: {X.nbytes / 1e6:.0f} MB; {8e-6 * n * d:.0f} 
 # %%
 # Equal records are merged
 # ------------------------
-# Sums count each of the different records as often as it occurs: the same integers, so the same guarantee, of fewer rows.
+# Sums count each of the different records as often as it occurs: the same integers, so the same
+# guarantee, of fewer rows.
 
 rows, labels, counts = dperm.data.aggregate(X, y)
 print(f"{len(labels):,} different records")
@@ -61,7 +64,8 @@ print(f"{len(labels):,} different records")
 # %%
 # Passes
 # ------
-# A gradient sum reads every record once. It is an exact integer sum that cannot be looked at: only a mechanism opens it.
+# A gradient sum reads every record once. It is an exact integer sum that cannot be looked at: only a
+# mechanism opens it.
 
 row_norm = schema.row_norm(fit_intercept=True)
 whole = dperm.Objective("logistic", X, y, row_norm=row_norm, fit_intercept=True)
