@@ -13,8 +13,8 @@ the same form is **generated**: its numbers say nothing about the census.
 # %%
 # The table
 # ---------
-# Fifteen columns as they were published. We drop the sampling weight, and keep the label among the
-# columns.
+# The columns as they were published, without the sampling weight; the generated table has about half of
+# them. The label is among the columns.
 
 import gzip
 import os
