@@ -33,6 +33,12 @@ def test_every_decision_is_listed():
     assert linked == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
+def test_every_algorithm_has_a_page():
+    code = (ROOT / "src/dperm/algorithms/__init__.py").read_text()
+    functions = {name for name in re.findall(r'"(\w+)"', code.partition("__all__")[2]) if name.islower()}
+    assert functions == {path.stem for path in (ROOT / "docs" / "theory").glob("*.md")} - {"index"}
+
+
 def test_the_version_is_the_same_everywhere():
     patterns = {
         "pyproject.toml": r'^version = "(.*)"',

@@ -289,7 +289,7 @@ class Objective(WeightedImageSums, Descents):
 
         Parameters
         ----------
-        weights : (K, *shape) array_like
+        weights : (K, ...) array_like
             Finite, K at least 1.
         clip, radius : float or (K,) array_like
             As for `clipped_gradient_sum`, for all sums or for each.

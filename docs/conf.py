@@ -1,0 +1,107 @@
+"""Settings of the documentation: ``python -m sphinx -W -b html docs documentation``."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import dperm
+from dperm.errors import ExactScoreWarning, SeededNoiseWarning
+
+project = "dperm"
+author = "the authors of dperm"
+version = release = dperm.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["examples", "**.ipynb", "README.md", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"dperm {version}"
+html_static_path = ["_static"]
+html_css_files = ["dperm.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "tango",
+}
+html_sidebars = {"start": [], "glossary": [], "performance": []}
+copyright = "the authors of dperm; BSD-3-Clause"
+
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 3
+# GitHub shows a table of a page, and so does Sphinx; links to files beside docs/ are for GitHub alone.
+suppress_warnings = ["config.cache"]
+
+autosummary_generate = True
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+autodoc_typehints = "none"  # the docstrings say them
+autodoc_member_order = "groupwise"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+nitpicky = True
+# What other packages have, and what docstrings name inside of this one.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(sklearn|numpy|np|scipy|pandas|polars|dask|typing|collections)(\..*)?"),
+    (r"py:.*", r"(.*\.)?(SOLVERS|MAX_STEPS|learn_statistic|symmetric_matrix|mean_weight|noisy_descent)"),
+]
+
+# Examples are run in seconds, on bundled or generated data; pages show what they print.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/",
+    "within_subsection_order": "FileNameSortKey",
+    "capture_repr": ("_repr_html_",),
+    "remove_config_comments": True,
+    "min_reported_time": 3600,
+    "show_signature": False,
+    "show_memory": False,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "reset_modules": ("matplotlib",),
+    "abort_on_example_error": True,
+}
+warnings.simplefilter("ignore", SeededNoiseWarning)
+warnings.simplefilter("ignore", ExactScoreWarning)
+
+
+def link_by_last_name(app: Any, env: Any, node: Any, contents: Any) -> Any:
+    """Resolve a name of Python that a docstring gives without its module, where only one thing has it."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.domains["py"]
+    wanted = node.get("reftarget", "").lstrip("~.")
+    ending = re.compile(rf"(^|\.){re.escape(wanted)}$")
+    found = [name for name, entry in domain.objects.items() if ending.search(name) and not entry.aliased]
+    # A class is documented where it is imported from, too: the shortest name is the public one.
+    if not found:
+        return None
+    docname = node.get("refdoc", "")
+    return domain.resolve_xref(env, docname, app.builder, "obj", min(found, key=len), node, contents)
+
+
+def link_within_the_site(app: Any, docname: str, source: list[str]) -> None:
+    """Point links to files beside ``docs/`` to the pages that include them."""
+    source[0] = source[0].replace("](../SECURITY.md)", "](reporting.md)")
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("missing-reference", link_by_last_name)
+    app.connect("source-read", link_within_the_site)
