@@ -83,8 +83,8 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
     ledger : PrivacyLedger, optional
-        Charged (epsilon, delta) once, before anything is drawn. With delta > 0 the guarantee is no Gaussian
-        one and takes a whole, unused ledger.
+        Charged once, before anything is drawn. With delta > 0 under ``replace_one``, or with a loss whose
+        derivative changes its sign, no cost in ``mu^2`` is known: that takes a whole, unused ledger.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``, the published weights.
 
