@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import metrics as metrics
     from dperm._build_info import build_info as build_info
     from dperm._config import config as config
+    from dperm._progress import progress as progress
     from dperm.data.schema.columns import Categorical as Categorical
     from dperm.data.schema.columns import Numeric as Numeric
     from dperm.data.schema.schema import Schema as Schema
@@ -45,6 +46,7 @@ _LAZY = {
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
     "config": "dperm._config",
+    "progress": "dperm._progress",
 }
 _SUBMODULES = {
     "accounting",
