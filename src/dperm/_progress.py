@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-#: "dperm": what a fit is about to do, what it charged and how long it took at INFO, its steps at DEBUG. Public
-#: and released values only.
+#: "dperm": at INFO what a fit is about to do, what it charged and how long it took, its steps at DEBUG. Public
+#: values only.
 log = logging.getLogger("dperm")
 log.addHandler(logging.NullHandler())
 
@@ -19,8 +19,8 @@ _SECONDS_BETWEEN_LINES = 5.0
 def progress(title: str = "fit") -> Progress:
     """Show how far a fit is, on standard error: ``solver_options={"callback": dperm.progress()}``.
 
-    A bar with steps and the time left, by rich or else tqdm where one is installed; lines of text elsewhere, and
-    where standard error is not a terminal.
+    A bar with steps and the time left, by rich or else tqdm where one is installed; lines of text elsewhere,
+    and where standard error is not a terminal.
 
     Parameters
     ----------

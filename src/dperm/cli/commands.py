@@ -7,13 +7,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dperm import __version__
 from dperm.cli import budget, schema
 from dperm.cli.fit import fit
+from dperm.cli.screen import EXIT_CODES
 
 app = typer.Typer(
     help="Differentially private empirical risk minimisation.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(budget.app, name="budget")
@@ -21,8 +23,18 @@ app.add_typer(schema.app, name="schema")
 app.command()(fit)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dperm {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
     pass
 
 

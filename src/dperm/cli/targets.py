@@ -1,0 +1,172 @@
+"""The column to predict: labels that may occur, or numbers within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.cli.inputs import Inputs
+from dperm.cli.screen import Screen
+from dperm.data.files.arrow_tables import csv_type, pyarrow
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.columns import Categorical, Numeric
+from dperm.data.schema.schema import Schema
+from dperm.data.tabular import TabularMatrix
+from dperm.errors import DataError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of labels.
+
+    Attributes
+    ----------
+    column : str
+    known : tuple of str
+        All that may occur.
+    positive : str or None
+        The one that is told from all others.
+    """
+
+    column: str
+    known: tuple[str, ...]
+    positive: str | None = None
+
+    arrow_type = "string"
+
+    @property
+    def classes(self) -> list[str]:
+        """Those of the model, the positive one last if there is one."""
+        if self.positive is None:
+            return list(self.known)
+        others = [each for each in self.known if each != self.positive]
+        return [others[0] if len(others) == 1 else f"not {self.positive}", self.positive]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What an estimator is to know of it."""
+        return {"classes": self.classes}
+
+    def read(self, cells: Array, first_row: int) -> Array:
+        """Labels of the model; DataError for one that is not known."""
+        labels = np.array([_as_text(each) for each in cells.tolist()], dtype=str)
+        unknown = ~np.isin(labels, self.known)
+        if unknown.any():
+            row = int(unknown.argmax())
+            raise DataError(
+                f"column {self.column!r} holds the label {str(labels[row])!r} at row {first_row + row}, which "
+                f"is not in classes {list(self.known)}"
+            )
+        if self.positive is not None and len(self.known) > 2:
+            return np.where(labels == self.positive, self.positive, f"not {self.positive}")
+        return labels
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers.
+
+    Attributes
+    ----------
+    column : str
+    bound : float or None
+        Public, on the size of a number.
+    """
+
+    column: str
+    bound: float | None = None
+
+    arrow_type = "float64"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What an estimator is to know of it."""
+        return {"target_bound": self.bound}
+
+    def read(self, cells: Array, first_row: int) -> Array:
+        """Numbers; DataError for what is none."""
+        try:
+            return cells.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"column {self.column!r} must hold numbers, from row {first_row} on") from None
+
+
+Target = Labels | Numbers
+
+
+def _as_text(cell: Any) -> str:
+    """A label as one writes it in a shell."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def features_of(schema: Schema, column: str) -> Schema:
+    """The schema without the column to predict."""
+    if column not in schema.column_names:
+        return schema
+    return replace(schema, columns=[each for each in schema.columns if each.name != column])
+
+
+def labels_of(
+    schema: Schema, column: str, positive: str | None = None, classes: Sequence[str] | None = None
+) -> Labels:
+    """The labels by the options, or by the schema."""
+    described = next((each for each in schema.columns if each.name == column), None)
+    if not classes and isinstance(described, Categorical):
+        classes = [str(each) for each in described.categories]
+    if not classes and schema.classes is not None:
+        classes = [str(each) for each in schema.classes]
+    if not classes or len(set(classes)) < 2:
+        raise ValueError(
+            f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "
+            "categorical in the schema"
+        )
+    if positive is not None and positive not in classes:
+        raise ValueError(f"--positive {positive!r} is not one of the labels {list(classes)}")
+    return Labels(column, tuple(classes), positive)
+
+
+def numbers_of(schema: Schema, column: str, bound: float | None = None) -> Numbers:
+    """The numbers by the option, or by the bounds in the schema."""
+    described = next((each for each in schema.columns if each.name == column), None)
+    bounds = (described.low, described.high) if isinstance(described, Numeric) else schema.target_bounds
+    if bound is None and bounds is not None:
+        bound = float(max(map(abs, bounds)))
+    return Numbers(column, bound)
+
+
+def records(inputs: Inputs, schema: Schema, target: Target) -> RecordFiles:
+    """The files as the library reads them; DataError for columns that are missing, or not described."""
+    types = {column.name: csv_type(column) for column in schema.columns}
+    inputs.check_has([*types, target.column])
+    unknown = [name for name in inputs.names if name not in {*types, *schema.ignored, target.column}]
+    if unknown:
+        raise DataError(f"the schema does not describe column {unknown[0]!r}; 'ignored' lists what is not used")
+    label_type = getattr(pyarrow(), target.arrow_type)()
+    return RecordFiles(inputs.tables(types | {target.column: label_type}), target.column, schema)
+
+
+def load(
+    inputs: Inputs, schema: Schema, target: Target, screen: Screen
+) -> tuple[TabularMatrix, NDArray[Any]]:
+    """All records, encoded by the schema as they are read, and the column to predict."""
+    source, parts, row = records(inputs, schema, target), [], 0
+    with screen.reading("reading", inputs.n_bytes) as show:
+        for matrix, cells in source.labelled_matrices():
+            parts.append((matrix, target.read(cells, row)))
+            row += len(matrix)
+            show(inputs.share(len(parts), row))
+    if not row:
+        raise DataError(f"there are no records in {inputs.paths[0]}")
+    matrices, targets = zip(*parts, strict=True)
+    first = matrices[0]
+    numeric = np.concatenate([each.numeric for each in matrices])
+    codes = np.concatenate([each.codes for each in matrices])
+    return first.with_rows(numeric, codes), np.concatenate(targets)
