@@ -138,7 +138,10 @@ class TestFit:
         run("fit", "people.csv", *options, "model.json")
         without = read_model()
         run("fit", "people.csv", *options, "model.json", "--force", "--positive", "<=50K")
-        assert (without.classes_.tolist(), read_model().classes_.tolist()) == (["<=50K", ">50K"], [">50K", "<=50K"])
+        assert (without.classes_.tolist(), read_model().classes_.tolist()) == (
+            ["<=50K", ">50K"],
+            [">50K", "<=50K"],
+        )
         np.testing.assert_allclose(without.coef_, -read_model().coef_, rtol=1e-3)
 
     def test_a_positive_label_among_several(self, run):
@@ -200,7 +203,10 @@ class TestErrors:
         people().assign(job="poet").to_csv("job.csv", index=False)
         assert "column 'job' holds 'poet' at row 0" in self.fails(run, "job.csv")
         people().assign(age="old").to_csv("age.csv", index=False)
-        assert "age.csv, line 2 (row 0), column 'age': expected a number, got 'old'. Correct the file" in self.fails(run, "age.csv")
+        assert (
+            "age.csv, line 2 (row 0), column 'age': expected a number, got 'old'. Correct the file"
+            in self.fails(run, "age.csv")
+        )
         people().assign(income=None).to_csv("income.csv", index=False)
         assert "column 'income' holds no label at row 0" in self.fails(run, "income.csv")
 

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from dperm import estimators
@@ -21,10 +22,14 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 # Settings that have an option of their own, or that no command has.
 _OPTIONS = {
-    **{name: f"--{name.replace('_', '-')}" for name in ("epsilon", "delta", "l2", "solver", "neighbors", "ledger")},
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in ("epsilon", "delta", "l2", "solver", "neighbors", "ledger")
+    },
     **{"schema": "--schema", "classes": "--class", "target_bound": "--target-bound", "verbose": "--verbose"},
 }
-_NONE = ("solver_options", "random_state", "callback", "calibration_")
+_NONE = ("solver_options", "random_state", "callback", "n_threads", "loss")
+_WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "None": "none"}
 
 
 def estimator_class(name: str) -> Any:
@@ -95,7 +100,8 @@ def typed(key: str, text: str, annotation: str) -> Any:
             continue
     if kinds & {"str", "Any"}:
         return text
-    raise ValueError(f"{key} must be {annotation.replace(' | ', ' or ')}, got {text!r}")
+    wanted = " or ".join(words for kind, words in _WORDS.items() if kind in kinds)
+    raise ValueError(f"{key} must be {wanted}, got {text!r}")
 
 
 def _types(kind: Any) -> Mapping[str, str]:
@@ -104,13 +110,14 @@ def _types(kind: Any) -> Mapping[str, str]:
 
 
 def _option_type(key: str, solver: str, own: Mapping[str, str]) -> str:
-    """What a solver's option is; of "auto", any solver that has it: the one that is chosen is checked later."""
+    """What a solver's option is; with "auto" of any that has it: the one it means is checked later."""
     for name in SOLVERS if solver == "auto" else [solver]:
         if key in _types(SOLVERS[name]):
             return _types(SOLVERS[name])[key]
-    of_solver = [] if solver == "auto" else [each for each in _types(SOLVERS[solver]) if each not in own]
-    known = _names([*own, *of_solver])
-    raise ValueError(f"--set {key!r} is known to neither the estimator nor solver {solver!r}; they take {known}")
+    names = {each for name in (SOLVERS if solver == "auto" else [solver]) for each in _types(SOLVERS[name])}
+    close = get_close_matches(key, [*own, *names], n=1)
+    known = f"did you mean {close[0]!r}?" if close else f"they take {_names({*own, *names})}"
+    raise ValueError(f"--set {key!r} is known to neither the estimator nor solver {solver!r}: {known}")
 
 
 def _names(keys: Any) -> str:

@@ -17,8 +17,8 @@ from dperm.cli.screen import Screen, command
 Data = Annotated[
     list[str],
     typer.Argument(
-        help="CSV files with a header, Parquet files, folders of them, or - for standard input; also compressed "
-        "(gz, bz2, xz, zst, lz4: unpacked to the temporary folder meanwhile)."
+        help="CSV files with a header, Parquet files, folders of them, or - for standard input; compressed "
+        "ones (gz, bz2, xz, zst, lz4) are unpacked to the temporary folder meanwhile."
     ),
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="TOML file that describes the columns.")]
@@ -31,9 +31,7 @@ Header = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget, of this command alone.")]
 Delta = Annotated[float, typer.Option(help="Well below one over the number of records.")]
-Neighbors = Annotated[
-    str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")
-]
+Neighbors = Annotated[str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")]
 LedgerName = Annotated[str | None, typer.Option("--ledger", help="Name of the data set's budget to charge.")]
 Estimator = Annotated[str, typer.Option(help="logistic, svc, huber, ridge or quantile.")]
 Classes = Annotated[
@@ -52,8 +50,8 @@ Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="key=value: a parameter of the estimator (fit_intercept, threshold, quantile, ...) or an option of "
-        "its solver (steps, clip, ...); may be repeated.",
+        help="key=value: a parameter of the estimator (fit_intercept, threshold, quantile, ...) or an option "
+        "of its solver (steps, clip, ...); may be repeated.",
     ),
 ]
 Solver = Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")]
@@ -96,7 +94,14 @@ def fit(
     # Everything that can fail without the fit does so before it is charged.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     account = None if ledger is None else open_ledger(file, ledger)
-    terms = {"epsilon": epsilon, "delta": delta, "neighbors": neighbors, "ledger": account, "l2": l2, "verbose": not screen.quiet}
+    terms = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbors": neighbors,
+        "ledger": account,
+        "l2": l2,
+        "verbose": not screen.quiet,
+    }
     fitted = make(estimator, solver, settings or [], schema=description, **terms, **target.arguments)
     if model is not None:
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
@@ -117,7 +122,10 @@ def fit(
 
 def _report(screen: Screen, fitted: Any, model: Path | None, test: str | None, score: float | None) -> None:
     text = str(fitted.privacy_)
-    facts: dict[str, Any] = {"model": None if model is None else str(model), "privacy": fitted.privacy_.to_dict()}
+    facts: dict[str, Any] = {
+        "model": None if model is None else str(model),
+        "privacy": fitted.privacy_.to_dict(),
+    }
     if score is not None:
         percent, name = f"{100 * score:.2f} %", "Accuracy" if hasattr(fitted, "classes_") else "R2"
         value = percent if name == "Accuracy" else f"{score:.4f}"
@@ -126,5 +134,4 @@ def _report(screen: Screen, fitted: Any, model: Path | None, test: str | None, s
             "private towards its records."
         )
         facts["score_not_private"] = score
-    screen.show(text, facts)
-
+    screen.show(facts, text)

@@ -24,8 +24,10 @@ from dperm.data.files.arrow_tables import (
     ParquetTables,
     Tables,
     csv_columns,
+    empty_texts_missing,
     parquet_columns,
     pyarrow,
+    trimmed_texts,
 )
 from dperm.data.files.file_kinds import check_is_csv
 from dperm.data.mapped import MappedFiles
@@ -80,7 +82,7 @@ class Inputs:
         if self.separator is not None:
             return n_batches * _BLOCK_BYTES / max(self.n_bytes, 1)
         of_all = sum(pyarrow().parquet.read_metadata(path).num_rows for path in self.paths)
-        return n_rows / max(of_all, 1)
+        return n_rows / max(int(of_all), 1)
 
     def tables(self, types: Mapping[str, Any]) -> Tables:
         """Some columns, block by block; those of CSV files have the Arrow types that are given."""
@@ -96,20 +98,21 @@ class Inputs:
             yield from self.tables(types).batches(files, threads=True)
 
     def table(self, types: Mapping[str, Any]) -> Any:
-        """The same in memory, of CSV files with the types that Arrow finds where none is given."""
+        """All columns in memory; those of CSV files with these types, or without any as their cells look."""
         arrow = pyarrow()
         if self.separator is None or types:
-            batches = list(self.batches(types or dict.fromkeys(self.names)))
-            return arrow.Table.from_batches(batches) if batches else arrow.table({name: [] for name in types})
-        options = {
-            "parse_options": arrow.csv.ParseOptions(delimiter=self.separator),
-            "convert_options": arrow.csv.ConvertOptions(strings_can_be_null=False),
-        }
+            types = types or dict.fromkeys(self.names)
+            return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
+        parse = arrow.csv.ParseOptions(delimiter=self.separator)
+        convert = arrow.csv.ConvertOptions(strings_can_be_null=False)
         try:
-            tables = [arrow.csv.read_csv(path, **options) for path in self.paths]
-            return arrow.concat_tables(tables, promote_options="permissive")
+            tables = [
+                arrow.csv.read_csv(path, parse_options=parse, convert_options=convert) for path in self.paths
+            ]
+            table = arrow.concat_tables(tables, promote_options="permissive")
         except arrow.ArrowException as error:
             raise DataError(f"{self.paths[0]} cannot be read as CSV: {error}") from None
+        return empty_texts_missing(trimmed_texts(table))
 
     def check_has(self, names: Mapping[str, Any] | Sequence[str]) -> None:
         """Raise DataError unless there are these columns."""

@@ -11,11 +11,20 @@ from typing import Any
 import typer
 
 from dperm.accounting import PrivacyLedger
-from dperm.errors import BudgetExceededError, LedgerError
+from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
 
 WRONG_INPUT, REFUSED, INTERRUPTED = 1, 3, 130
 
-_WRONG = (LedgerError, ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError, RecursionError)
+_WRONG = (
+    LedgerError,
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
 
 
 @contextlib.contextmanager
@@ -23,6 +32,7 @@ def errors_for_people() -> Iterator[None]:
     """Print what went wrong in one line, and exit with a code that tells what it was; warnings, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ExactScoreWarning)  # commands say that with the score
         warnings.showwarning = _print_warning
         try:
             yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,9 @@ def target_of(
         target = labels_of(schema, label, positive, classes)
     else:
         if positive is not None or classes:
-            raise ValueError(f"--class and --positive are for labels, and --estimator {estimator} predicts numbers")
+            raise ValueError(
+                f"--class and --positive are for labels, and --estimator {estimator} predicts numbers"
+            )
         target = numbers_of(schema, label, bound)
     return features_of(schema, label), target
 
@@ -51,11 +54,13 @@ def check_terms(screen: Screen, epsilon: float, delta: float, n: int) -> None:
     """Warn of a guarantee that says little."""
     if delta * n >= 1.0:
         screen.warn(
-            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a record at "
-            "random would satisfy that. Choose it well below"
+            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a "
+            "record would satisfy that. Choose it well below"
         )
     if epsilon > _LARGE_EPSILON:
-        screen.warn(f"epsilon = {epsilon:g} is a weak guarantee: it is usual to stay below {_LARGE_EPSILON:g}")
+        screen.warn(
+            f"epsilon = {epsilon:g} is a weak guarantee: it is usual to stay below {_LARGE_EPSILON:g}"
+        )
 
 
 def write(fitted: Any, target: Target, path: Path) -> None:
@@ -99,3 +104,10 @@ def _target(entries: dict[str, Any]) -> Target:
     if "labels" in entries:
         return Labels(entries["column"], tuple(entries["labels"]), entries["positive"])
     return Numbers(entries["column"], entries["bound"])
+
+
+def target_named(target: Target | None, label: str | None) -> Target:
+    """The column to predict: of the model, or the one that is named."""
+    if target is None:
+        raise ValueError("the model does not say what it predicts: --label names the column with the truth")
+    return target if label is None else replace(target, column=label)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def check_writable(path: Path, *, force: bool, size: int) -> None:
@@ -31,10 +34,17 @@ def check_writable(path: Path, *, force: bool, size: int) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file that appears complete, or not at all."""
+    with written_whole(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, that appears complete when the block ends, or not at all."""
     new = _beside(path)
     try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with new.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)

@@ -21,7 +21,9 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from dperm._progress import log
 from dperm.cli.messages import errors_for_people
 
-EXIT_CODES = "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 3 refused by a privacy budget, 130 interrupted."
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 wrong input, 2 wrong usage, 3 refused by a privacy budget, 130 interrupted."
+)
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,16 @@ class Screen:
     quiet: bool = False
     as_json: bool = False
 
-    def show(self, result: Any, facts: Any) -> None:
-        """Print a result: a text or something that rich renders; or its facts."""
+    def show(self, facts: Any, *parts: Any) -> None:
+        """Print a result: its facts as JSON, or texts and what rich renders."""
         if self.as_json:
             typer.echo(json.dumps(facts, indent=1))
-        elif isinstance(result, str):
-            typer.echo(result)
-        else:
-            Console().print(result)
+            return
+        for part in parts:
+            if isinstance(part, str):
+                typer.echo(part)
+            else:
+                Console().print(part)
 
     def note(self, text: str) -> None:
         """Say what was done."""
@@ -84,7 +88,9 @@ def _defaults(context: typer.Context, entries: dict[str, Any]) -> dict[str, Any]
     found = dict[str, Any]()
     for key, value in entries.items():
         if key.replace("-", "_") not in known or key == "config":
-            raise ValueError(f"the configuration has {key!r}, which is no option of 'dperm {context.info_name}'")
+            raise ValueError(
+                f"the configuration has {key!r}, which is no option of 'dperm {context.info_name}'"
+            )
         name, multiple = known[key.replace("-", "_")]
         if isinstance(value, dict):
             value = [f"{own}={_text(each)}" for own, each in value.items()]
@@ -110,7 +116,9 @@ _COMMON = {
     ],
     "as_json": Annotated[bool, typer.Option("--json", help="Print the result as JSON.")],
     "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")],
-    "verbose": Annotated[bool, typer.Option("--verbose", "-v", help="Print what is done and charged, and when.")],
+    "verbose": Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print what is done and charged, and when.")
+    ],
 }
 
 

@@ -60,8 +60,8 @@ class Labels:
         if unknown.any():
             row = int(unknown.argmax())
             raise DataError(
-                f"column {self.column!r} holds the label {str(labels[row])!r} at row {first_row + row}, which "
-                f"is not in classes {list(self.known)}"
+                f"column {self.column!r} holds the label {str(labels[row])!r} at row {first_row + row}, "
+                f"which is not in classes {list(self.known)}"
             )
         if self.positive is not None and len(self.known) > 2:
             return np.where(labels == self.positive, self.positive, f"not {self.positive}")
@@ -148,7 +148,9 @@ def records(inputs: Inputs, schema: Schema, target: Target) -> RecordFiles:
     inputs.check_has([*types, target.column])
     unknown = [name for name in inputs.names if name not in {*types, *schema.ignored, target.column}]
     if unknown:
-        raise DataError(f"the schema does not describe column {unknown[0]!r}; 'ignored' lists what is not used")
+        raise DataError(
+            f"the schema does not describe column {unknown[0]!r}; 'ignored' lists what is not used"
+        )
     label_type = getattr(pyarrow(), target.arrow_type)()
     return RecordFiles(inputs.tables(types | {target.column: label_type}), target.column, schema)
 

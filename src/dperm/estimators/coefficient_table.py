@@ -40,7 +40,7 @@ def coefficient_table(
     ImportError
         Where neither is.
     """
-    columns, categories = _columns_and_categories(names, len(weights))
+    columns, categories = columns_and_categories(names, len(weights))
     if intercept is not None:
         weights = np.vstack([weights, intercept])
         columns, categories = [*columns, INTERCEPT], [*categories, None]
@@ -51,9 +51,10 @@ def coefficient_table(
     return _data_frame({"column": columns, "category": categories, **values})
 
 
-def _columns_and_categories(
+def columns_and_categories(
     names: Schema | Sequence[str] | None, n_features: int
 ) -> tuple[list[str], list[str | None]]:
+    """Of each weight the column of the table, and the category of it or None."""
     if not isinstance(names, Schema):
         known = (
             [f"x{place}" for place in range(n_features)] if names is None else [str(each) for each in names]
