@@ -80,7 +80,7 @@ def test_text_answers_the_questions():
         "mu = 0.2268",
         "cryptographic generator",
         "n_samples = 32561",
-        "Charged: ledger 'adult'",
+        "Charged to ledger 'adult'",
         "The time and memory",
         "dperm 0.1.0",
     ):

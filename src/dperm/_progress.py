@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-#: "dperm": at INFO what a fit does, what it charged and how long it took; at DEBUG its steps. Public values only.
+#: "dperm": at INFO what a fit does, charges and takes, at DEBUG its steps. Public values only.
 log = logging.getLogger("dperm")
 log.addHandler(logging.NullHandler())
 

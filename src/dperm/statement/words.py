@@ -168,7 +168,7 @@ def public(statement: Facts) -> str:
 def budget(statement: Facts) -> str:
     """Say what was charged."""
     if statement.ledger:
-        return f"Charged: {statement.ledger}."
+        return f"Charged to {statement.ledger}."
     return (
         "Nothing was charged to a ledger: this statement is about this result alone. Every further result "
         "from the same data adds to what can be learned about a record."
