@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import losses as losses
     from dperm import mechanisms as mechanisms
     from dperm import metrics as metrics
+    from dperm import reports as reports
     from dperm._build_info import build_info as build_info
     from dperm._config import config as config
     from dperm._progress import progress as progress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm.estimators import QuantileRegressor as QuantileRegressor
     from dperm.objective.objective import Objective as Objective
     from dperm.private_values.bounded import Bounded as Bounded
+    from dperm.reports import report as report
     from dperm.search import PrivateSearch as PrivateSearch
     from dperm.statement.privacy_statement import PrivacyStatement as PrivacyStatement
 
@@ -47,6 +49,7 @@ _LAZY = {
     "build_info": "dperm._build_info",
     "config": "dperm._config",
     "progress": "dperm._progress",
+    "report": "dperm.reports",
 }
 _SUBMODULES = {
     "accounting",
@@ -59,6 +62,7 @@ _SUBMODULES = {
     "losses",
     "mechanisms",
     "metrics",
+    "reports",
 }
 
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]

@@ -6,7 +6,7 @@ from reference.source_code import CSRC, PACKAGE, imported_names, python_files
 
 # A name stands for a module or a folder. Those of one layer know nothing of each other.
 LAYERS = [
-    {"errors", "_config", "_progress", "__version__"},
+    {"errors", "_config", "_document", "_progress", "__version__"},
     {"accounting", "_kernels"},
     {"_build_info", "private_values", "losses"},
     {"data"},
@@ -15,6 +15,7 @@ LAYERS = [
     {"algorithms", "schema_learning"},
     {"estimators", "audit"},
     {"metrics", "search"},
+    {"reports"},
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from markdown_it import MarkdownIt
 from rich import box
 from rich.markup import escape
 from rich.table import Table
@@ -19,7 +17,6 @@ from dperm.accounting import (
     SqliteLedger,
     export_ledger,
     ledger_names,
-    ledger_report,
     open_ledger,
 )
 from dperm.accounting._read_only import plain
@@ -143,19 +140,11 @@ def report(
     file: File = _FILE,
 ) -> None:
     """What was promised, every charge with its statement, what is left, the seal."""
-    text = ledger_report(open_ledger(file, name))
-    if out is not None and out.suffix.lower() in (".html", ".htm"):
-        text = _PAGE.format(title=html.escape(name), body=MarkdownIt().enable("table").render(text))
-    _write(text, out, force)
+    from dperm.reports import report as report_of
 
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Privacy budget {title}</title>
-<style>body {{ font-family: sans-serif; max-width: 60em; margin: 2em auto }}
-td, th {{ padding: .2em .8em .2em 0; text-align: left; vertical-align: top }}</style></head>
-<body>
-{body}</body></html>
-"""
+    written = report_of(open_ledger(file, name))
+    is_page = out is not None and out.suffix.lower() in (".html", ".htm")
+    _write(written.to_html() if is_page else written.to_markdown(), out, force)
 
 
 def _write(text: str, out: Path | None, force: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.table import Table
@@ -31,7 +30,7 @@ def inspect(
     fitted, target = read(model)
     column = None if target is None else target.column
     classes = fitted.classes_.tolist() if hasattr(fitted, "classes_") else None
-    coefficients = _coefficients(fitted, classes)
+    coefficients = _coefficients(fitted)
     facts = {
         "model": type(fitted).__name__,
         "label": column,
@@ -44,20 +43,10 @@ def inspect(
     screen.show(facts, *_parts(facts, shown), str(fitted.privacy_))
 
 
-def _coefficients(fitted: Any, classes: Sequence[Any] | None) -> list[dict[str, Any]]:
+def _coefficients(fitted: Any) -> list[dict[str, Any]]:
     """Each weight by column and category; of more than two classes one number for each."""
-    from dperm.estimators.coefficient_table import INTERCEPT, columns_and_categories
-
-    weights = np.atleast_2d(fitted.coef_)
-    names = fitted.schema if fitted.schema is not None else getattr(fitted, "feature_names_in_", None)
-    columns, categories = columns_and_categories(names, weights.shape[1])
-    labels = ["coefficient"] if len(weights) == 1 else [str(each) for each in classes or ()]
-    rows = zip([*columns, INTERCEPT], [*categories, None], [*weights.T, np.atleast_1d(fitted.intercept_)],
-               strict=True)  # fmt: skip
-    return [
-        {"column": column, "category": category, **dict(zip(labels, map(float, values), strict=True))}
-        for column, category, values in rows
-    ]
+    columns = fitted.coefficient_values()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _size(row: Mapping[str, Any]) -> float:

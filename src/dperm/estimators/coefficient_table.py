@@ -1,4 +1,4 @@
-"""Weights of a fitted model as a data frame."""
+"""Weights of a fitted model as a table."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dperm.data.schema.schema import Schema
 INTERCEPT = "(intercept)"
 
 
-def coefficient_table(
+def coefficient_values(
     weights: NDArray[np.float64],
     intercept: NDArray[np.float64] | None,
     names: Schema | Sequence[str] | None,
     classes: Sequence[Any],
-) -> Any:
-    """A row for each weight, the intercept last.
+) -> dict[str, list[Any]]:
+    """Column, category and numbers of each weight, the intercept last.
 
     Parameters
     ----------
@@ -29,32 +29,21 @@ def coefficient_table(
         Of the weights; a schema knows column and category of each.
     classes : sequence
         Names of the K columns of numbers, if there are several; else it is "coefficient".
-
-    Returns
-    -------
-    pandas.DataFrame or polars.DataFrame
-        Whichever is installed, in this order.
-
-    Raises
-    ------
-    ImportError
-        Where neither is.
     """
-    columns, categories = columns_and_categories(names, len(weights))
+    columns, categories = _columns_and_categories(names, len(weights))
     if intercept is not None:
         weights = np.vstack([weights, intercept])
         columns, categories = [*columns, INTERCEPT], [*categories, None]
     several = weights.shape[1] > 1
     values = {
-        str(label) if several else "coefficient": weights[:, k].copy() for k, label in enumerate(classes)
+        str(label) if several else "coefficient": weights[:, k].tolist() for k, label in enumerate(classes)
     }
-    return _data_frame({"column": columns, "category": categories, **values})
+    return {"column": columns, "category": categories, **values}
 
 
-def columns_and_categories(
+def _columns_and_categories(
     names: Schema | Sequence[str] | None, n_features: int
 ) -> tuple[list[str], list[str | None]]:
-    """Of each weight the column of the table, and the category of it or None."""
     if not isinstance(names, Schema):
         known = (
             [f"x{place}" for place in range(n_features)] if names is None else [str(each) for each in names]
@@ -68,7 +57,14 @@ def columns_and_categories(
     return [column for column, _ in pairs], [category for _, category in pairs]
 
 
-def _data_frame(values: dict[str, Any]) -> Any:
+def data_frame(values: dict[str, list[Any]]) -> Any:
+    """A data frame of pandas or polars, whichever is installed, in this order.
+
+    Raises
+    ------
+    ImportError
+        Where neither is.
+    """
     try:
         import pandas
 

@@ -21,9 +21,10 @@ from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
-from dperm.estimators.coefficient_table import coefficient_table
+from dperm.estimators.coefficient_table import coefficient_values, data_frame
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
+from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
     check_kinds,
@@ -41,7 +42,7 @@ from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
     """Weights that minimise the mean of a loss, with a guarantee.
 
     A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
@@ -188,11 +189,15 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Where neither pandas nor polars is installed.
         """
         check_is_fitted(self)
+        return data_frame(self.coefficient_values())
+
+    def coefficient_values(self) -> dict[str, list[Any]]:
+        """The columns of `coefficients` as lists, by name: they need no library of data frames."""
         weights = np.atleast_2d(self.coef_).T
         intercept = np.atleast_1d(self.intercept_) if self.fit_intercept else None
         names = self.schema if self.schema is not None else getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", [None])
-        return coefficient_table(weights, intercept, names, classes[-weights.shape[1] :])
+        return coefficient_values(weights, intercept, names, classes[-weights.shape[1] :])
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any

@@ -79,7 +79,7 @@ class CurveDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw it, in new axes by default."""
         look = _CURVES[self.name]
-        self.figure_, self.ax_ = _axes(ax)
+        self.figure_, self.ax_ = new_axes(ax)
         if look.diagonal:
             self.ax_.plot([0, 1], [0, 1], linestyle=":", color="0.5", zorder=1)
         x, y = self.estimate.value[look.x], self.estimate.value[look.y]
@@ -128,7 +128,7 @@ class IntervalsDisplay:
 
     def plot(self, ax: Any = None) -> Self:
         """Draw them, in new axes by default."""
-        self.figure_, self.ax_ = _axes(ax)
+        self.figure_, self.ax_ = new_axes(ax)
         for row, each in enumerate(self.estimates.values()):
             lengths = np.nan_to_num(np.clip([[each.value - each.low], [each.high - each.value]], 0.0, None))
             self.ax_.errorbar([each.value], [row], xerr=lengths, fmt="o", color="C0", capsize=3)
@@ -161,12 +161,16 @@ class EvaluationDisplay:
     classes: Any = None
     title: str = ""
 
-    def plot(self) -> Self:
-        """Draw them, in a new figure."""
+    def plot(self, columns: int | None = None) -> Self:
+        """Draw them, in a new figure, so many in a row; by default all."""
         pictures = self._pictures()
-        size = (_SIDE * len(pictures), _SIDE + 0.4)
-        self.figure_, axes = _pyplot().subplots(1, len(pictures), figsize=size, layout="constrained")
-        self.axes_ = np.atleast_1d(axes)
+        columns = min(columns or len(pictures), len(pictures))
+        rows = math.ceil(len(pictures) / columns)
+        size = (_SIDE * columns, _SIDE * rows + 0.4)
+        self.figure_, axes = pyplot().subplots(rows, columns, figsize=size, layout="constrained")
+        self.axes_, unused = np.split(np.ravel(axes), [len(pictures)])
+        for ax in unused:
+            ax.remove()
         self.displays_ = [each.plot(ax=ax) for each, ax in zip(pictures, self.axes_, strict=True)]
         self.figure_.suptitle(self.title)
         return self
@@ -203,15 +207,17 @@ class _ConfusionMatrix:
         return display
 
 
-def _axes(ax: Any) -> tuple[Any, Any]:
+def new_axes(ax: Any, size: tuple[float, float] = (_SIDE, _SIDE)) -> tuple[Any, Any]:
+    """Figure and axes: those given, or new ones of a size in inches."""
     if ax is None:
-        _, ax = _pyplot().subplots(figsize=(_SIDE, _SIDE), layout="constrained")
+        _, ax = pyplot().subplots(figsize=size, layout="constrained")
     return ax.figure, ax
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib's, or an error that says how to install it."""
     try:
-        import matplotlib.pyplot as pyplot
+        import matplotlib.pyplot
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("pictures need matplotlib: pip install 'dperm[plot]'") from error
-    return pyplot
+    return matplotlib.pyplot

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._document import Block, Document, Table, Text
 from dperm.metrics.intervals import Estimate
 from dperm.statement.privacy_statement import PrivacyStatement
 
@@ -121,12 +121,17 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Return tables for notebooks. Everything that came from outside is escaped."""
-        body = _html_table([("metric", "value", "95 % interval", ""), *self.rows()])
+        return Document("", [Text(self.title), *self.blocks()]).to_fragment() + self.privacy._repr_html_()
+
+    def blocks(self) -> list[Block]:
+        """The numbers and the confusion matrix as tables."""
+        rows, found = self.rows(), list[Block]()
+        if rows:
+            found.append(Table(["metric", "value", "95 % interval", ""], rows))
         if "confusion_matrix" in self.metrics:
-            body += "<p>Confusion matrix (rows: true class, columns: predicted)</p>" + _html_table(
-                self._matrix()
-            )
-        return f"<p><b>{html.escape(self.title)}</b></p>{body}{self.privacy._repr_html_()}"
+            head, *counts = self._matrix()
+            found.append(Table(head, counts, "Confusion matrix (rows: true class, columns: predicted)"))
+        return found
 
 
 def _plain(value: Any) -> Any:
@@ -156,9 +161,3 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows
     ]
     return "\n".join(lines)
-
-
-def _html_table(rows: Sequence[tuple[str, ...]]) -> str:
-    head, *body = ["".join(f"<CELL>{html.escape(cell)}</CELL>" for cell in row) for row in rows]
-    lines = [head.replace("CELL", "th"), *(row.replace("CELL", "td") for row in body)]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

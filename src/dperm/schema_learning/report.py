@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dperm._document import Document, Table
 
 _HEAD = ("column", "learned", "below", "above", "unknown", "+-")
 
@@ -38,11 +39,8 @@ class LearnedReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *rows = (
-            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-            for tag, row in [("th", _HEAD), *(("td", _row(each)) for each in self.columns)]
-        )
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+        """Return a table for notebooks."""
+        return Document("", [Table(_HEAD, [_row(each) for each in self.columns])]).to_fragment()
 
 
 def _row(column: Mapping[str, Any]) -> tuple[str, ...]:

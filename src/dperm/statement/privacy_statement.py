@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from dperm._document import Document, Table, Text
 from dperm.accounting._read_only import plain
 from dperm.statement import words
 from dperm.statement.facts import Facts
@@ -134,15 +134,5 @@ class PrivacyStatement(Facts):
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks. Everything that came from outside is escaped."""
-        colour = "#2e7d32" if self.private and self.random == "cryptographic" else "#c62828"
-        rows = "".join(
-            f"<dt style='font-weight:600;margin-top:.6em'>{html.escape(title)}</dt>"
-            f"<dd style='margin:0'>{html.escape(text)}</dd>"
-            for title, text in self.sections()
-        )
-        return (
-            f"<div style='border:1px solid #bbb;border-left:.4em solid {colour};border-radius:4px;"
-            "padding:.8em 1em;max-width:52em;line-height:1.45'>"
-            f"<div style='font-size:1.1em;font-weight:700'>{html.escape(self.headline)}</div>"
-            f"<dl style='margin:0'>{rows}</dl></div>"
-        )
+        tone = "good" if self.private and self.random == "cryptographic" else "warning"
+        return Document("", [Text(self.headline, tone), Table(["", ""], self.sections())]).to_fragment()

@@ -168,7 +168,8 @@ def public(statement: Facts) -> str:
 def budget(statement: Facts) -> str:
     """Say what was charged."""
     if statement.ledger:
-        return f"Charged to {statement.ledger}."
+        charged = statement.ledger
+        return f"{_capital(charged if 'charged' in charged else f'charged to {charged}')}."
     return (
         "Nothing was charged to a ledger: this statement is about this result alone. Every further result "
         "from the same data adds to what can be learned about a record."

@@ -17,6 +17,7 @@ from typing import Any, Self
 from dperm.accounting._checks import check_positive_epsilon, check_text, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account, joined
+from dperm.accounting.ledger.card import ledger_card
 from dperm.accounting.ledger.coins import Coins, check_shares
 from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.ledger.entries import Check, Entries
@@ -335,6 +336,10 @@ class PrivacyLedger(Entries):
             f"spent={account.spent(self._part):.6g}, remaining={account.remaining(self._part):.6g}, "
             f"charges={account.charges})"
         )
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks."""
+        return ledger_card(type(self).__name__, self._account(), self._part)
 
 
 def check_ledger(ledger: object) -> PrivacyLedger:

@@ -7,8 +7,10 @@ import io
 import json
 from typing import Any
 
+from dperm._document import Block, Document, Section, Table, Text, facts
 from dperm.accounting._checks import check_text
 from dperm.accounting._read_only import plain
+from dperm.accounting.ledger.account import Account
 from dperm.accounting.ledger.cost import Cost, slack_as_float
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
@@ -35,8 +37,8 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
         For another kind.
     """
     if kind == "json":
-        facts = {**_terms(ledger), **_state(ledger), "entries": [_facts(each) for each in ledger.history()]}
-        return json.dumps(plain(facts), indent=1) + "\n"
+        known = {**ledger_facts(ledger), "entries": [_facts(each) for each in ledger.history()]}
+        return json.dumps(plain(known), indent=1) + "\n"
     if kind == "csv":
         text = io.StringIO()
         writer = csv.writer(text)
@@ -55,21 +57,40 @@ def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
     ledger : PrivacyLedger
     title : str
     """
-    terms, state = _terms(ledger), _state(ledger)
-    lines = [f"# {check_text(title, 'title')} {ledger.name}".rstrip(), "", _promise(ledger), ""]
-    lines += _table(["", ""], [[name.replace("_", " "), value] for name, value in {**terms, **state}.items()])
-    lines += ["", "## Entries", ""]
-    entries = ledger.history()
+    name = f"{check_text(title, 'title')} {ledger.name}".rstrip()
+    lead: list[Block] = [Text(promise(ledger)), facts(ledger_facts(ledger))]
+    return Document(name, lead, ledger_sections(ledger)).to_markdown()
+
+
+def ledger_sections(ledger: PrivacyLedger) -> list[Section]:
+    """All entries in a table, then the facts of each."""
+    entries = list(enumerate(ledger.history(), start=1))
     columns = ["#", "when (UTC)", "what", "records", "epsilon", "delta", "by", "mu^2 or rho", "slack", "pure"]
-    lines += _table(columns, [_row(number, each) for number, each in enumerate(entries, start=1)])
-    for number, each in enumerate(entries, start=1):
+    table = Table(columns, [_row(number, each) for number, each in entries])
+    sections = [Section("Entries", [table if entries else Text("Nothing was charged so far.")])]
+    for number, each in entries:
         if each.statement:
-            lines += ["", f"### {number}: {_cell(each.title)}", ""]
-            lines += _table(["fact", ""], [list(fact) for fact in each.statement.items()])
-    return "\n".join(lines) + "\n"
+            sections.append(Section(f"{number}: {each.title}", [facts(each.statement)], level=3))
+    return sections
 
 
-def _promise(ledger: PrivacyLedger) -> str:
+def spending(ledger: PrivacyLedger) -> list[tuple[LedgerEntry, float, float]]:
+    """After each entry, oldest first: epsilon spent so far, and the total as it was then."""
+    terms, course = ledger._terms, []
+    account = Account(terms, terms.epsilon, terms.caps(terms.epsilon))
+    for entry in ledger.history():
+        account = account.after(entry)
+        course.append((entry, account.spent(ledger._part), account.epsilon))
+    return course
+
+
+def ledger_facts(ledger: PrivacyLedger) -> dict[str, Any]:
+    """The terms of a ledger, and what is left, by name."""
+    return {**_terms(ledger), **_state(ledger)}
+
+
+def promise(ledger: PrivacyLedger) -> str:
+    """What a ledger guarantees, in words."""
     text = (
         f"Everything that was charged here is together ({ledger.epsilon:g}, {ledger.delta:g})-differentially "
         f"private: data sets that {ledger.neighbors.words} are hard to tell apart."
@@ -136,15 +157,3 @@ def _row(number: int, entry: LedgerEntry) -> list[Any]:
         entry.accountant,
         *_amounts(entry.cost).values(),
     ]
-
-
-def _table(columns: list[str], rows: list[list[Any]]) -> list[str]:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(_cell(value) for value in line) + " |" for line in lines]
-
-
-def _cell(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    for special in "\\`*_<>|[]":
-        text = text.replace(special, f"\\{special}") if text != "---" else text
-    return " ".join(text.split())

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._document import Document, Text
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
+from dperm.data.schema.overview import schema_blocks
 from dperm.data.schema.table_columns import n_rows, read_columns
 from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_table, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
@@ -359,6 +361,12 @@ class Schema:
         """
         learned = "" if self._learned is None else "\n" + toml_table("learned", self._learned)
         return (DRAFT if self._is_draft else "") + self._text() + learned
+
+    def _repr_html_(self) -> str:
+        """Return a table of the columns for notebooks."""
+        name = f"Schema {self.name!r}: " if self.name else "Schema: "
+        title = Text(f"{name}{len(self.columns)} columns, {self.n_columns} features")
+        return Document("", [title, *schema_blocks(self.columns, self.ignored)]).to_fragment()
 
     def _text(self) -> str:
         return toml_text(self.name, self.ignored, self.columns)

@@ -1,0 +1,290 @@
+"""Pictures of budgets, weights and accuracy, as displays in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.accounting import PrivacyLedger, check_ledger
+from dperm.accounting.ledger.reports import spending
+from dperm.errors import ExactScoreWarning, warn_caller
+from dperm.metrics.displays import new_axes
+
+_ROW = 0.24  # inches of a line of a picture
+NOT_PRIVATE = "exact scores, for public or synthetic data: NOT private"
+
+
+@dataclass
+class BudgetDisplay:
+    """What was spent of a budget over time.
+
+    Parameters
+    ----------
+    when : list of datetime
+        Of the entries, oldest first.
+    spent : (n,) ndarray
+        Epsilon at the budget's delta after each of them.
+    total : (n,) ndarray
+        Of the budget, which extensions raise.
+    name : str
+
+    Attributes
+    ----------
+    figure_, ax_, line_
+        Of matplotlib, once drawn.
+    """
+
+    when: list[datetime]
+    spent: NDArray[np.float64]
+    total: NDArray[np.float64]
+    name: str = ""
+
+    @classmethod
+    def from_ledger(cls, ledger: PrivacyLedger, *, ax: Any = None) -> Self:
+        """Draw the entries of a ledger.
+
+        Parameters
+        ----------
+        ledger : PrivacyLedger
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        BudgetDisplay
+        """
+        course = spending(check_ledger(ledger))
+        if not course:
+            raise ValueError("nothing was charged to this ledger so far: there is nothing to draw")
+        entries, spent, total = zip(*course, strict=True)
+        return cls([each.when for each in entries], np.array(spent), np.array(total), ledger.name).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it, in new axes by default."""
+        self.figure_, self.ax_ = new_axes(ax, (7.0, 3.2))
+        from matplotlib import dates
+
+        (self.line_,) = self.ax_.step(self.when, self.spent, where="post", marker="o", label="spent")
+        self.ax_.fill_between(self.when, 0.0, self.spent, step="post", alpha=0.15)
+        if np.isfinite(self.total).all():
+            style: dict[str, Any] = {"color": "C3", "linestyle": "--", "label": "total"}
+            if (self.total == self.total[0]).all():
+                self.ax_.axhline(self.total[0], **style)
+            else:
+                self.ax_.step(self.when, self.total, where="post", **style)
+        locator = dates.AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+        self.ax_.xaxis.set_major_locator(locator)
+        formatter = dates.ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        self.ax_.xaxis.set_major_formatter(formatter)
+        self.ax_.set(xlabel="time (UTC)", ylabel="epsilon", title=f"Budget {self.name}".rstrip())
+        self.ax_.set_ylim(bottom=0.0)
+        self.ax_.legend(frameon=False)
+        return self
+
+
+@dataclass
+class CoefficientDisplay:
+    """Weights of a model, with intervals where its solver gives standard errors.
+
+    Parameters
+    ----------
+    names : list of str
+    values : (n, k) ndarray
+        Of k classes, or one.
+    intervals : (n, 2) ndarray or None
+        NaN where refused.
+    labels : list of str
+        Of the classes, where there are several.
+    left_out : int
+        Number of smaller weights that are not shown.
+
+    Attributes
+    ----------
+    figure_, ax_
+        Of matplotlib, once drawn.
+    """
+
+    names: list[str]
+    values: NDArray[np.float64]
+    intervals: NDArray[np.float64] | None = None
+    labels: Sequence[str] = ()
+    left_out: int = 0
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, level: float = 0.95, most: int = 40, ax: Any = None) -> Self:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Of :mod:`dperm.estimators`.
+        level : float
+            Of the intervals, which there are after ``solver="noisy_newton"``.
+        most : int
+            How many weights to show: the largest, in the order of the columns.
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        CoefficientDisplay
+        """
+        check_is_fitted(estimator)
+        columns, categories, *numbers = estimator.coefficient_values().items()
+        names = [
+            str(column) if category is None else f"{column} = {category}"
+            for column, category in zip(columns[1], categories[1], strict=True)
+        ]
+        values = np.column_stack([each for _, each in numbers])
+        intervals = None if getattr(estimator, "inference_", None) is None else estimator.conf_int(level)
+        largest = np.sort(np.argsort(-np.abs(values).max(axis=1), kind="stable")[:most])
+        return cls(
+            [names[place] for place in largest],
+            values[largest],
+            None if intervals is None else intervals[largest],
+            [label for label, _ in numbers] if len(numbers) > 1 else [],
+            len(names) - len(largest),
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw them, in new axes by default."""
+        rows = np.arange(len(self.names))
+        self.figure_, self.ax_ = new_axes(ax, (7.0, 1.2 + _ROW * len(rows)))
+        self.ax_.axvline(0.0, color="0.5", linewidth=1)
+        for place in range(self.values.shape[1]):
+            label = self.labels[place] if self.labels else None
+            self.ax_.plot(self.values[:, place], rows, "o", markersize=4, color=f"C{place}", label=label)
+        if self.intervals is not None:
+            self.ax_.hlines(rows, *self.intervals.T, color="C0", linewidth=1.5)
+        self.ax_.set_yticks(rows, [_shortened(name) for name in self.names], fontsize="small")
+        self.ax_.set(ylim=(len(rows) - 0.5, -0.5), xlabel=self._unit())
+        self.ax_.grid(axis="x", alpha=0.3)
+        if self.labels:
+            self.ax_.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        return self
+
+    def _unit(self) -> str:
+        text = "weight" if self.intervals is None else "weight with its interval"
+        return text if not self.left_out else f"{text} (the largest; {self.left_out:,} others are not shown)"
+
+
+@dataclass
+class PrivacyUtilityDisplay:
+    """Accuracy against epsilon, measured exactly: for public or synthetic data.
+
+    Parameters
+    ----------
+    epsilons : (n,) ndarray
+    scores : (n, repeats) ndarray
+    baseline : (repeats,) ndarray or None
+        Scores without privacy.
+    score_name : str
+
+    Attributes
+    ----------
+    figure_, ax_, line_
+        Of matplotlib, once drawn.
+    """
+
+    epsilons: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    baseline: NDArray[np.float64] | None = None
+    score_name: str = "score"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        epsilons: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0),
+        repeats: int = 5,
+        scoring: str | None = None,
+        seed: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Fit and score at several epsilons, on random splits of the records.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With ``epsilon`` and ``ledger``, which must be None.
+        X, y : records and their labels or targets
+            Public, or synthetic: nothing here is private, the curve least of all.
+        epsilons : sequence of float
+        repeats : int
+            Random splits, a quarter of the records to score.
+        scoring : str, optional
+            As scikit-learn names it; by default the estimator's own.
+        seed : int
+            Of the splits; noise is drawn as the estimator says.
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError
+            For an estimator with a ledger: its records are private.
+
+        Warns
+        -----
+        ExactScoreWarning
+            Always.
+        """
+        if getattr(estimator, "ledger", None) is not None:
+            raise ValueError(
+                "a privacy-utility curve scores exactly and protects nothing: the ledger says that these "
+                "records are private. Use public or synthetic records, and an estimator with ledger=None"
+            )
+        warn_caller(f"the curve shows {NOT_PRIVATE}", ExactScoreWarning)
+        scorer = get_scorer(scoring) if scoring is not None else lambda model, X, y: model.score(X, y)
+        splits = [train_test_split(X, y, random_state=seed + each) for each in range(repeats)]
+
+        def scores(epsilon: float) -> list[float]:
+            models = (clone(estimator).set_params(epsilon=epsilon) for _ in splits)
+            return [
+                float(scorer(model.fit(X_train, y_train), X_test, y_test))
+                for model, (X_train, X_test, y_train, y_test) in zip(models, splits, strict=True)
+            ]
+
+        found, known = np.array([scores(each) for each in epsilons]), np.array(epsilons, dtype=np.float64)
+        baseline = None
+        if getattr(estimator, "solver", None) == "auto":
+            baseline = np.array(scores(math.inf))
+        return cls(known, found, baseline, scoring or "score").plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it, in new axes by default."""
+        self.figure_, self.ax_ = new_axes(ax, (6.0, 4.4))
+        mean = self.scores.mean(axis=1)
+        if self.baseline is not None:
+            self.ax_.axhline(self.baseline.mean(), color="0.4", linestyle="--", label="without privacy")
+        (self.line_,) = self.ax_.plot(self.epsilons, mean, marker="o", label="mean")
+        low, high = self.scores.min(axis=1), self.scores.max(axis=1)
+        self.ax_.fill_between(self.epsilons, low, high, alpha=0.2, linewidth=0, label="all repetitions")
+        self.ax_.set(xscale="log", xlabel="epsilon", ylabel=self.score_name, title="Privacy and utility")
+        self.ax_.set_xticks(self.epsilons, [f"{each:g}" for each in self.epsilons], minor=False)
+        self.ax_.minorticks_off()
+        self.ax_.legend(frameon=False, loc="lower right")
+        self.ax_.text(
+            0.5, -0.2, NOT_PRIVATE, transform=self.ax_.transAxes, ha="center", fontsize="small", color="C3"
+        )
+        return self
+
+
+def _shortened(name: str, most: int = 48) -> str:
+    """A name without what matplotlib would take for mathematics."""
+    text = name if len(name) <= most else f"{name[: most - 3]}..."
+    return text.replace("$", r"\$")

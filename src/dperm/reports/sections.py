@@ -1,0 +1,197 @@
+"""Sections of a report on a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dperm._document import Block, Section, Table, Text, facts
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.ledger.card import ledger_rows
+from dperm.accounting.ledger.reports import ledger_sections, promise
+from dperm.accounting.neighbours import Neighbours
+from dperm.data.schema.overview import schema_blocks
+from dperm.data.schema.schema import Schema
+from dperm.metrics.displays import EvaluationDisplay
+from dperm.metrics.evaluation import CURVES, Evaluation
+from dperm.reports.deployments import CAUTION, REGISTRY, comparison
+from dperm.reports.displays import BudgetDisplay, CoefficientDisplay
+from dperm.reports.guidelines import SOURCE, Answers
+from dperm.reports.pictures import EpsilonScale, picture
+from dperm.statement.privacy_statement import PrivacyStatement
+
+_PRIORS = (0.01, 0.1, 0.5, 0.9)
+_MAX_WEIGHTS = 300  # rows of a table that a person may still read
+_NUMBERS = ("epsilon", "delta", "mu", "rho", "sensitivity", "noise_scale", "clip", "row_norm", "steps")
+
+
+def guarantee(statement: PrivacyStatement) -> list[Section]:
+    """What is guaranteed, in words and in symbols, and how it was reached."""
+    words = dict(statement.sections())
+    blocks: list[Block] = [Text(words["What is protected"])]
+    if statement.private:
+        blocks += [Text(words["How strongly"]), _formula(statement), _formula_words(statement)]
+        blocks.append(_beliefs(statement))
+    numbers = {name: getattr(statement, name) for name in _NUMBERS}
+    known = {name: value for name, value in numbers.items() if value is not None}
+    parts = ("How", "Randomness", "Conditions")
+    how: list[Block] = [Text(words[part]) for part in parts if part in words]
+    how.append(facts({**known, "accountant": statement.accountant, "sampling": statement.sampling}))
+    return [Section("What is guaranteed", blocks), Section("How it was computed", how)]
+
+
+def _formula(statement: PrivacyStatement) -> Text:
+    tail = " + δ" if statement.delta else ""
+    return Text(f"Pr[M(D) ∈ S] ≤ exp(ε) · Pr[M(D') ∈ S]{tail}", "formula")
+
+
+def _formula_words(statement: PrivacyStatement) -> Text:
+    relation = Neighbours.parse(statement.neighbors).words
+    delta = f" and δ = {statement.delta:g}" if statement.delta else ""
+    return Text(
+        f"with ε = {statement.epsilon:g}{delta}, for all sets S of results and all data sets D and D' that "
+        f"{relation}; M is what was run."
+    )
+
+
+def _beliefs(statement: PrivacyStatement) -> Table:
+    """The largest belief after the result, for several before it."""
+    odds = math.exp(min(statement.epsilon, 700.0))
+    rows = [
+        [f"{100 * prior:g} %", f"{100 * prior * odds / (1 - prior + prior * odds):.3g} %"]
+        for prior in _PRIORS
+    ]
+    but = f", apart from a failure probability of delta = {statement.delta:g}" if statement.delta else ""
+    caption = f"How far the result can change what somebody believes of one record{but}."
+    return Table(["believed before", "believed afterwards, at most"], rows, caption)
+
+
+def public(statement: PrivacyStatement) -> Section:
+    """What everybody may know."""
+    text = (
+        "The guarantee assumes that everybody knows these. A setting that was chosen by looking at the data "
+        "tells something about them that is not covered."
+    )
+    blocks: list[Block] = [Text(text)]
+    blocks.append(facts(statement.public) if statement.public else Text("No setting is listed."))
+    return Section("What is treated as public", blocks)
+
+
+def budget(ledger: PrivacyLedger | None, statement: PrivacyStatement, releases: Sequence[Block]) -> Section:
+    """What was charged, and what is left."""
+    words = dict(statement.sections()).get("Budget")
+    blocks: list[Block] = [Text(words)] if words else []
+    if ledger is not None:
+        blocks += ledger_blocks(ledger)
+        blocks += ledger_sections(ledger)[0].blocks
+    return Section("Budget", [*blocks, *releases])
+
+
+def ledger_blocks(ledger: PrivacyLedger) -> list[Block]:
+    """What a ledger promises and holds, and its course."""
+    blocks: list[Block] = [
+        Text(promise(ledger)),
+        Table(["", ""], ledger_rows(ledger._account(), ledger._part)),
+    ]
+    if ledger.history():
+        words = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
+        blocks.append(picture(lambda: BudgetDisplay.from_ledger(ledger), words))
+    return blocks
+
+
+def together(statements: dict[str, PrivacyStatement]) -> list[Block]:
+    """What several releases guarantee together, where they can be added up."""
+    alike = len({each.neighbors for each in statements.values()}) == 1
+    if len(statements) < 2 or not alike or not all(each.private for each in statements.values()):
+        return []
+    rows: list[list[Any]] = [[name, each.epsilon, each.delta] for name, each in statements.items()]
+    rows.append(["together, at most", sum(row[1] for row in rows), sum(row[2] for row in rows)])
+    caption = "By basic composition, if they are of the same records; a ledger that they share counts less."
+    return [Table(["releases in this report", "epsilon", "delta"], rows, caption)]
+
+
+def data(schema: Schema | None, n_features: int | None) -> Section:
+    """The public description of the records."""
+    if schema is None:
+        count = "an unstated number of" if n_features is None else f"{n_features:,}"
+        text = f"Rows of {count} numbers, without a schema; longer rows are scaled onto the row norm."
+        return Section("The data", [Text(text)])
+    text = (
+        "Every record becomes a row of numbers by itself, by this public description; numbers beyond their "
+        "bounds are moved onto them, and then scaled to [0, 1]."
+    )
+    blocks: list[Block] = [Text(text), *schema_blocks(schema.columns, schema.ignored)]
+    if schema.privacy is not None:
+        blocks.append(Text(f"The description was learned from data. {schema.privacy.headline}"))
+    blocks.append(Text(f"SHA-256 of the description: {schema.digest}", "small"))
+    return Section("The data", blocks)
+
+
+def weights(model: Any) -> Section:
+    """Weights by column and category, with intervals where there are any."""
+    values = model.coefficient_values()
+    heads, columns = list(values), [_cells(each) for each in values.values()]
+    inferred = getattr(model, "inference_", None) is not None
+    if inferred:
+        heads += ["95 % interval, from", "to"]
+        columns += [_cells(bound) for bound in model.conf_int().T.tolist()]
+    rows = list(zip(*columns, strict=True))
+    words = "the weights by column and category"
+    blocks: list[Block] = [picture(lambda: CoefficientDisplay.from_estimator(model), words)]
+    blocks.append(Table(heads, rows[:_MAX_WEIGHTS]))
+    if len(rows) > _MAX_WEIGHTS:
+        blocks.append(Text(f"And {len(rows) - _MAX_WEIGHTS:,} further rows, which to_dict() holds.", "small"))
+    blocks.append(Text(_OF_WEIGHTS + (_OF_INTERVALS if inferred else _NO_INTERVALS), "small"))
+    return Section("The model", blocks)
+
+
+_OF_WEIGHTS = "Weights carry noise: that of a category which few records have is mostly noise. "
+_OF_INTERVALS = "Intervals count sampling and noise; where none is shown it cannot be known."
+_NO_INTERVALS = "The solver gives no standard errors: noisy_newton does."
+
+
+def _cells(column: Sequence[Any]) -> list[Any]:
+    """Numbers with four digits; nothing for what is not known."""
+    return [
+        None if isinstance(each, float) and math.isnan(each) else
+        float(f"{each:.4g}") if isinstance(each, float) else each
+        for each in column
+    ]  # fmt: skip
+
+
+def evaluated(evaluation: Evaluation | None) -> Section:
+    """How good the model is."""
+    if evaluation is None:
+        text = (
+            "No evaluation was given. dperm.metrics.evaluate measures a model with intervals, and a "
+            "guarantee for the records that it is evaluated on."
+        )
+        return Section("How good it is", [Text(text)])
+    tone = "" if evaluation.privacy.private else "warning"
+    blocks: list[Block] = [Text(evaluation.title), *evaluation.blocks()]
+    drawn = ", ".join(name.replace("_", " ") for name in evaluation if name in CURVES)
+    display = EvaluationDisplay(evaluation.metrics, evaluation.classes)
+    blocks.append(picture(lambda: display.plot(columns=2), drawn or "the numbers with their intervals"))
+    blocks.append(Text(f"Guarantee of the evaluation. {evaluation.privacy.headline}", tone))
+    return Section("How good it is", blocks)
+
+
+def compared(statement: PrivacyStatement) -> Section:
+    """Epsilons of others."""
+    if not statement.private:
+        return Section("Epsilon elsewhere", [Text("This result has no epsilon to compare.")])
+    words = f"epsilons of deployments on a logarithmic scale, and {statement.epsilon:g}"
+    scale = picture(lambda: EpsilonScale(statement.epsilon), words)
+    more = Table([""], [[REGISTRY]])
+    return Section("Epsilon elsewhere", [Text(CAUTION), scale, comparison(statement), more])
+
+
+def questioned(answers: Answers) -> list[Section]:
+    """The questions of the guidelines."""
+    first = Section("Questions of NIST SP 800-226", [Table([""], [[SOURCE]])])
+    return [first, *(Section(level, [_answered(each)], 3) for level, each in answers.items())]
+
+
+def _answered(answers: dict[str, str]) -> Table:
+    return Table(["question", "answer"], list(answers.items()))
