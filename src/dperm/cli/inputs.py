@@ -265,14 +265,22 @@ def looks_separated_by(header: str) -> str:
 
 
 def _split(line: str, separator: str) -> list[str]:
-    return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    try:
+        return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:  # a cell of a hundred thousand letters
+        return [line]
 
 
 def _header_of(path: Path) -> str:
     check_is_csv(path)
     with open(path, "rb") as file:
-        line = file.readline(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
-    lines = line.splitlines()
+        line = file.readline(_HEADER_BYTES)
+    if b"\x00" in line:
+        raise DataError(f"{path} begins with characters that no text in UTF-8 has: save it as CSV in UTF-8")
+    try:
+        lines = line.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise DataError(f"the header of {path} is not text in UTF-8: save the file in UTF-8") from None
     return lines[0] if lines else ""
 
 

@@ -13,6 +13,7 @@ import typer
 from dperm.accounting import PrivacyLedger
 from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
 
+_LONGEST = 1000  # letters of a message, which may quote a cell
 WRONG_INPUT, REFUSED, INTERRUPTED = 1, 3, 130
 
 _WRONG = (
@@ -51,15 +52,14 @@ def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _exit(code: int, message: str) -> typer.Exit:
-    typer.echo(f"dperm: {message}", err=True)
+    words = " ".join(message.split())
+    typer.echo(f"dperm: {words if len(words) <= _LONGEST else words[:_LONGEST] + '...'}", err=True)
     return typer.Exit(code)
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {str(error.filename)!r}"
-    if isinstance(error, UnicodeDecodeError):
-        return f"the file is not text in UTF-8 (byte {error.start}: {error.reason})"
     return str(error) or type(error).__name__
 
 

@@ -14,9 +14,8 @@ from dperm import estimators
 from dperm.cli.estimators import is_classifier
 from dperm.cli.outputs import write_whole
 from dperm.cli.screen import Screen
-from dperm.cli.targets import Labels, Numbers, Target, features_of, labels_of, numbers_of
+from dperm.cli.targets import Labels, Numbers, Target, features_of, labels_of, numbers_of, schema_in
 from dperm.data.schema.schema import Schema
-from dperm.data.schema.toml_format import DRAFT
 from dperm.statement.privacy_statement import PrivacyStatement
 
 _LARGE_EPSILON = 10.0
@@ -32,9 +31,8 @@ def target_of(
     bound: float | None,
 ) -> tuple[Schema, Target]:
     """The schema of the features, and the column to predict."""
-    text = path.read_text(encoding="utf-8")
-    schema = Schema.from_text(text)
-    if text.startswith(DRAFT):
+    schema, is_draft = schema_in(path)
+    if is_draft:
         screen.warn(f"{path} is still a draft, read from data: check it, and delete its first lines")
     target: Target
     if is_classifier(estimator):

@@ -16,6 +16,7 @@ from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable, write_whole
 from dperm.cli.screen import Screen, command
+from dperm.cli.targets import schema_in
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 
@@ -120,7 +121,7 @@ def learn(
 @command
 def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")]) -> None:
     """Check a schema and list its columns."""
-    schema = Schema.from_toml(path)
+    schema, _ = schema_in(path)
     table = Table("column", "values", "features")
     for column in schema.columns:
         if isinstance(column, Numeric):

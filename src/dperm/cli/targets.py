@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dperm.data.files.arrow_tables import csv_type, pyarrow
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.columns import Categorical, Numeric
 from dperm.data.schema.schema import Schema
+from dperm.data.schema.toml_format import DRAFT
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 
@@ -55,14 +57,15 @@ class Labels:
 
     def read(self, cells: Array, first_row: int) -> Array:
         """Labels of the model; DataError for one that is not known."""
-        labels = np.array([_as_text(each) for each in cells.tolist()], dtype=str)
-        unknown = ~np.isin(labels, self.known)
-        if unknown.any():
-            row = int(unknown.argmax())
+        texts = [_as_text(each) for each in cells.tolist()]
+        unknown = set(texts).difference(self.known)
+        if unknown:
+            row = next(place for place, each in enumerate(texts) if each in unknown)
             raise DataError(
-                f"column {self.column!r} holds the label {str(labels[row])!r} at row {first_row + row}, "
+                f"column {self.column!r} holds the label {texts[row]!r} at row {first_row + row}, "
                 f"which is not in classes {list(self.known)}"
             )
+        labels = np.array(texts, dtype=str)
         if self.positive is not None and len(self.known) > 2:
             return np.where(labels == self.positive, self.positive, f"not {self.positive}")
         return labels
@@ -98,6 +101,17 @@ class Numbers:
 
 
 Target = Labels | Numbers
+
+
+def schema_in(path: Path) -> tuple[Schema, bool]:
+    """The schema in a file, and whether the file still calls itself a draft; the errors name the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return Schema.from_text(text), text.startswith(DRAFT)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _as_text(cell: Any) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -250,10 +251,21 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
     check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
         # Only the header matters here, whatever is wrong with the lines below it.
+        header = io.BytesIO(_header(source))
         parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-        read = csv.ReadOptions(use_threads=False)  # nor are any read ahead
-        with csv.open_csv(source, read_options=read, parse_options=parse) as reader:
+        with csv.open_csv(header, parse_options=parse) as reader:
             return tuple(reader.schema.names)
+
+
+def _header(source: IO[bytes]) -> bytes:
+    """The first line that is not empty, with those that a quoted cell in it goes on to."""
+    line = source.readline()
+    while not line.strip() or line.count(b'"') % 2:
+        more = source.readline()
+        if not more:
+            break
+        line += more
+    return line
 
 
 def csv_type(column: SchemaColumn) -> Any:

@@ -340,7 +340,8 @@ class Schema:
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
         learned = entries.pop("learned", None)
-        if not isinstance(name, str) or isinstance(ignored, str):
+        texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
+        if not isinstance(name, str) or not texts:
             raise ValueError("a schema's name must be a text, ignored a list of texts")
         columns = columns_from_entries(name, entries.pop("columns", None))
         if entries:
