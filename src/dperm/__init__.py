@@ -1,6 +1,30 @@
 """Differentially private empirical risk minimisation of linear models.
 
-Sub-modules and names are imported when first used, so that ``import dperm`` stays light.
+Models, with scikit-learn's interface:
+    LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor
+    PrivateSearch                choose settings and train a model within one budget
+    load                         read a model that ``model.save`` or ``dperm fit`` wrote
+
+What is public of the records, and what a fit guarantees:
+    Schema, Numeric, Categorical
+    PrivacyStatement
+
+What the models are made of, for research:
+    Objective, Bounded           exact sums over the records, which open only through a mechanism
+    algorithms, mechanisms, losses
+
+Further packages:
+    accounting                   budgets of data sets (open_ledger, Ledger), and the mathematics of privacy
+    metrics, audit               how good a model is, from one private release; what really leaks
+    data, datasets               records larger than memory; published data sets
+    estimators, errors
+
+Settings:
+    config, build_info
+    progress                     a bar for the steps of a long fit
+
+``help(dperm.LogisticRegression)`` and so on say more. Names are imported when first used, so that
+``import dperm`` stays light.
 """
 
 import importlib
@@ -28,6 +52,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm.estimators import LinearSVC as LinearSVC
     from dperm.estimators import LogisticRegression as LogisticRegression
     from dperm.estimators import QuantileRegressor as QuantileRegressor
+    from dperm.estimators.storage.loading import load as load
     from dperm.objective.objective import Objective as Objective
     from dperm.private_values.bounded import Bounded as Bounded
     from dperm.reports import report as report
@@ -48,10 +73,11 @@ _LAZY = {
     "Schema": "dperm.data.schema.schema",
     "build_info": "dperm._build_info",
     "config": "dperm._config",
+    "load": "dperm.estimators.storage.loading",
     "progress": "dperm._progress",
     "report": "dperm.reports",
 }
-_SUBMODULES = {
+_SUBMODULES = (
     "accounting",
     "algorithms",
     "audit",
@@ -63,7 +89,7 @@ _SUBMODULES = {
     "mechanisms",
     "metrics",
     "reports",
-}
+)
 
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"

@@ -69,6 +69,7 @@ class TestFit:
         X = SCHEMA.encode(frame.drop(columns="income")).to_dense()
         positive = X @ model.coef_[0] + model.intercept_[0] > 0
         assert np.mean(positive == (frame["income"] == ">50K")) > 0.9
+        np.testing.assert_array_equal(model.predict(frame.drop(columns="income")) == ">50K", positive)
 
     def test_accuracy_on_another_file_is_labelled(self, run):
         assert "Accuracy" not in fit(run).stdout

@@ -365,3 +365,29 @@ class TestAllCommands:
         shown = shell("fit", "people.csv", *FIT, code=130).stderr
         assert "interrupted; nothing was charged" in shown
         assert "interrupted" in shell("schema", "template", "people.csv", code=130).stderr
+
+
+@pytest.mark.parametrize("frame", [True, False])
+def test_models_that_python_fitted(shell, frame):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-0.5, 0.5, (300, 2)), columns=["a", "b"])
+    truth = (table["a"] > 0).astype(int)
+    fitted = LogisticRegression(epsilon=np.inf, l2=0.01, classes=[0, 1], row_norm=1.3)
+    fitted.fit(table if frame else table.to_numpy(), truth).save("model.json")
+    records = table if frame else table.to_numpy()
+    table.assign(truth=truth).to_csv("truth.csv", index=False)
+    columns = [] if frame else ["--keep", "a"]
+    data = "truth.csv"
+    if not frame:  # it knows no names, so that every column is one of its own
+        table.to_csv("table.csv", index=False)
+        data = "table.csv"
+    text = shell("predict", "model.json", data, *columns).stdout
+    found = [int(line.rpartition(",")[2]) for line in text.splitlines()[1:]]
+    assert found == fitted.predict(records).tolist()
+    assert "--label names" in shell("evaluate", "model.json", "truth.csv", "--exact", code=1).stderr
+    options = ["--exact", "--label", "truth", "--metric", "accuracy", "--json"]
+    found = json.loads(shell("evaluate", "model.json", "truth.csv", *options).stdout)
+    assert found["metrics"]["accuracy"]["value"] == pytest.approx(
+        fitted.score(table if frame else table.to_numpy(), truth)
+    )
+    assert "a" in shell("inspect", "model.json").stdout

@@ -1,10 +1,15 @@
 """What a model says of a record depends on that record alone: not on where it stands among how many."""
 
+import math
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 from dperm import Categorical, HuberRegressor, LogisticRegression, Numeric, Schema
+from dperm.data import scan_parquet
+from dperm.errors import DataError
 
 N, D = 1201, 203
 RNG = np.random.default_rng(0)
@@ -52,3 +57,66 @@ def test_position_does_not_matter(data, name):
             assert np.array_equal(ask(rows[first:]), whole[first:])
         for last in (1, 2, 3, 1023):
             assert np.array_equal(ask(rows[:last]), whole[:last])
+
+
+def frames(X):
+    pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    columns = {f"x{j}": np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])}
+    return {"pandas": pd.DataFrame(columns), "polars": pl.DataFrame(columns), "pyarrow": pa.table(columns)}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_frames_and_files_are_read_in_parts(monkeypatch, tmp_path):
+    monkeypatch.setattr("dperm.estimators.design._PART_NUMBERS", 100 * D)
+    single = X.astype(np.float32)
+    model = LogisticRegression(classes=[0, 1], random_state=0).fit(frames(single)["pandas"], np.arange(N) % 2)
+    expected = model.decision_function(single.astype(np.float64))
+    for kind, frame in frames(single).items():
+        np.testing.assert_array_equal(model.decision_function(frame), expected, err_msg=kind)
+    frames(X[:, :1])["pandas"].assign(y=3).to_parquet(tmp_path / "narrow.parquet")
+    frame = frames(single)["pandas"].assign(y=np.arange(N) % 3 % 2)
+    frame.to_parquet(tmp_path / "data.parquet")
+    files = scan_parquet(tmp_path / "data.parquet", label="y", chunk_rows=500)
+    np.testing.assert_array_equal(model.decision_function(files), expected)
+    assert model.score(files) == model.score(frame.drop(columns="y"), frame.y)
+    with pytest.raises(DataError, match=r"the model was fitted to \['x0', .* scan the files with columns="):
+        model.predict(scan_parquet(tmp_path / "narrow.parquet", label="y"))
+    with pytest.raises(DataError, match="y must be given"):
+        model.score(single)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names", "ignore::dperm.errors.CopyWarning")
+def test_no_copy_is_made_of_the_whole(monkeypatch):
+    monkeypatch.setattr("dperm.estimators.design._PART_NUMBERS", 1 << 16)
+    rows = np.zeros((80_000, 50), dtype=np.float32)
+    model = HuberRegressor(target_bound=1.0, solver="noisy_gd", random_state=0)
+    model.fit(frames(rows[:100])["pandas"], np.zeros(100))
+    sparse = scipy.sparse.random_array((80_000, 50), density=0.9, rng=1, format="csr", dtype=np.float32)
+    for data in (rows, frames(rows)["pandas"], sparse):
+        model.predict(data[:9])
+        tracemalloc.start()
+        model.predict(data)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < rows.nbytes / 2
+
+
+SET_ANEW = {
+    "row_norm": 0.01,
+    "fit_intercept": False,
+    "schema": None,
+    "solver": "nonprivate",
+    "epsilon": math.inf,
+    "classes": ["p", "q"],
+}
+
+
+def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later():
+    rows = DATA["table"]()
+    model = LogisticRegression(1.0, 1e-6, schema=SCHEMA, classes=["a", "b"], random_state=0)
+    model.fit(rows, np.where(np.arange(N) % 2, "a", "b"))
+    expected, table_of_weights = model.predict_proba(rows), model.coefficients()
+    model.set_params(**SET_ANEW)
+    np.testing.assert_array_equal(model.predict_proba(rows), expected)
+    assert set(model.predict(rows)) <= {"a", "b"}
+    assert model.coefficients().equals(table_of_weights)

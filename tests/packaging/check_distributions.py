@@ -40,7 +40,13 @@ def check_wheel(path):
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
     package = ROOT / "src" / "dperm"
-    wanted = [*package.rglob("*.py"), *package.rglob("*.pyi"), *package.rglob("*.toml"), package / "py.typed"]
+    wanted = [
+        *package.rglob("*.py"),
+        *package.rglob("*.pyi"),
+        *package.rglob("*.toml"),
+        *package.rglob("*.json"),
+        package / "py.typed",
+    ]
     wanted = {file.relative_to(package.parent).as_posix() for file in wanted}
     check(wanted <= names, f"the wheel lacks {sorted(wanted - names)}")
     for module in package.rglob("*.pyx"):

@@ -1,6 +1,7 @@
 """A fit from an installed copy; run as a script, without pytest."""
 
 import sys
+import tempfile
 import warnings
 
 import numpy as np
@@ -15,4 +16,7 @@ with warnings.catch_warnings():
     model.fit(X, y)
 assert model.score(X, y) > 0.8, model.score(X, y)
 assert model.privacy_.private
+with tempfile.TemporaryDirectory() as folder:
+    model.save(f"{folder}/model.json")
+    assert (dperm.load(f"{folder}/model.json").predict(X) == model.predict(X)).all()
 print("ok", sys.version.split()[0], dperm.build_info()["instruction_set"])

@@ -66,10 +66,11 @@ def test_type_checkers_know_the_names_that_are_imported_when_first_used():
     block = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {alias.asname: node.module for node in block.body for alias in node.names}
     submodules = {name for name, module in typed.items() if module == "dperm"}
-    assert submodules == dperm._SUBMODULES
+    assert submodules == set(dperm._SUBMODULES)
     assert {name: module for name, module in typed.items() if name not in submodules} == dperm._LAZY
     assert set(dperm.__all__) == typed.keys() | {"__version__"}
     for name in dperm.__all__:
+        assert name in dperm.__doc__ or name == "__version__"
         assert getattr(dperm, name) is not None
     assert set(dir(dperm)) == set(dperm.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'LogisticRegresion'"):

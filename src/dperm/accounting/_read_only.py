@@ -1,4 +1,4 @@
-"""Facts to keep: a read-only mapping that can be pickled (`types.MappingProxyType` cannot), JSON types."""
+"""Facts to keep: a read-only mapping that can be stored (`types.MappingProxyType` cannot), JSON types."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 
 class ReadOnlyMapping(Mapping[str, Any]):
     """A deep copy of `items`, without methods to change it."""
-
-    __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self._items = copy.deepcopy(dict(items))

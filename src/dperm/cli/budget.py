@@ -20,8 +20,9 @@ from dperm.accounting import (
     open_ledger,
 )
 from dperm.accounting._read_only import plain
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
+from dperm.data.files.whole_files import write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
 

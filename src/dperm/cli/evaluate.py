@@ -14,9 +14,10 @@ from dperm.cli.budget import File
 from dperm.cli.fit import Data, Force, Header, LedgerName, Neighbors, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.predict import ModelFile
 from dperm.cli.screen import Screen, command
+from dperm.data.files.whole_files import write_whole
 
 _UNUSED_DELTA = 1e-6
 _EXACT = (
@@ -50,7 +51,7 @@ def evaluate(
 ) -> None:
     """Measure a model on records that it was not fitted to: with noise, for a privacy budget."""
     from dperm import metrics
-    from dperm.cli.models import check_terms, read, target_named
+    from dperm.cli.models import check_terms, feature_types, in_classes, read, target_named
     from dperm.cli.targets import load
 
     if exact and (ledger is not None or epsilon is not None):
@@ -60,12 +61,14 @@ def evaluate(
     terms = (math.inf, _UNUSED_DELTA) if epsilon is None or delta is None else (epsilon, delta)
     account = None if ledger is None else open_ledger(file, ledger)
     fitted, target = read(model)
-    target = target_named(target, label)
+    target = target_named(fitted, target, label)
     if out is not None:
         check_writable(out, force=force, size=1 << 16)
     with interrupted_after_charge(account, "evaluation"):
         with opened(data, separator, header) as inputs:
-            X, y = load(inputs, fitted.schema, target, screen)
+            others = [name for name in inputs.names if name != target.column]
+            X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema)
+            y = in_classes(fitted, y)
         if not exact:
             check_terms(screen, *terms, len(y))
         found = metrics.evaluate(fitted, X, y, *terms, metrics=metric, ledger=account, neighbors=neighbors)

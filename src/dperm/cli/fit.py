@@ -89,7 +89,7 @@ def fit(
     """Fit a linear model to a table, with a differential privacy guarantee."""
     from dperm.cli.estimators import make
     from dperm.cli.models import check_terms, target_of, write
-    from dperm.cli.targets import load
+    from dperm.cli.targets import load_described
 
     # Everything that can fail without the fit does so before it is charged.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
@@ -107,11 +107,11 @@ def fit(
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
         with opened(data, separator, header) as inputs:
-            X, y = load(inputs, description, target, screen)
+            X, y = load_described(inputs, target, screen, description)
         other = None
         if test is not None:
             with opened([test], separator, header) as inputs:
-                other = load(inputs, description, target, screen)
+                other = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
         fitted.fit(X, y)
         if model is not None:  # first of all: it was paid for

@@ -34,6 +34,7 @@ def errors_for_people() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ExactScoreWarning)  # commands say that with the score
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # columns are named
         warnings.showwarning = _print_warning
         try:
             yield

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dperm import estimators
 from dperm.cli.estimators import is_classifier
-from dperm.cli.outputs import write_whole
 from dperm.cli.screen import Screen
-from dperm.cli.targets import Labels, Numbers, Target, features_of, labels_of, numbers_of, schema_in
+from dperm.cli.targets import (
+    Labels,
+    Numbers,
+    Target,
+    as_text,
+    features_of,
+    labels_of,
+    numbers_of,
+    schema_in,
+    schema_types,
+    target_from,
+)
+from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.schema.schema import Schema
-from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.estimators.storage.loading import read_model
+from dperm.estimators.storage.saving import save_model
 
 _LARGE_EPSILON = 10.0
 
@@ -63,49 +74,37 @@ def check_terms(screen: Screen, epsilon: float, delta: float, n: int) -> None:
 
 def write(fitted: Any, target: Target, path: Path) -> None:
     """Write a model and what it predicts."""
-    schema: Schema = fitted.schema
-    entries = {
-        "model": type(fitted).__name__,
-        "target": _entries(target),
-        "coef": fitted.coef_.tolist(),
-        "intercept": np.asarray(fitted.intercept_).tolist(),
-        "schema": schema.to_text(),
-        "privacy": fitted.privacy_.to_dict(),
-    }
-    write_whole(path, json.dumps(entries, indent=1) + "\n")
+    save_model(fitted, path, target.entries)
 
 
 def read(path: Path) -> tuple[Any, Target | None]:
     """The model in a file, and the column that it predicts if the file says it."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no model: {error}") from None
-    kind = getattr(estimators, entries["model"])
-    target = _target(entries["target"])
-    model = kind(schema=Schema.from_text(entries["schema"]), **target.arguments)
-    model.coef_, model.intercept_ = np.array(entries["coef"]), np.array(entries["intercept"])
-    if isinstance(target, Labels):
-        model.classes_ = np.array(target.classes)
-    model.privacy_ = PrivacyStatement.from_dict(entries["privacy"])
-    model.n_features_in_ = len(model.schema.columns)
-    return model, target
+    model, entries = read_model(path)
+    return model, None if entries is None else target_from(entries)
 
 
-def _entries(target: Target) -> dict[str, Any]:
-    if isinstance(target, Labels):
-        return {"column": target.column, "labels": list(target.known), "positive": target.positive}
-    return {"column": target.column, "bound": target.bound}
-
-
-def _target(entries: dict[str, Any]) -> Target:
-    if "labels" in entries:
-        return Labels(entries["column"], tuple(entries["labels"]), entries["positive"])
-    return Numbers(entries["column"], entries["bound"])
-
-
-def target_named(target: Target | None, label: str | None) -> Target:
+def target_named(fitted: Any, target: Target | None, label: str | None) -> Target:
     """The column to predict: of the model, or the one that is named."""
-    if target is None:
+    if target is not None:
+        return target if label is None else replace(target, column=label)
+    if label is None:
         raise ValueError("the model does not say what it predicts: --label names the column with the truth")
-    return target if label is None else replace(target, column=label)
+    if not hasattr(fitted, "classes_"):
+        return Numbers(label)
+    return Labels(label, tuple(map(as_text, fitted.classes_.tolist())))
+
+
+def in_classes(fitted: Any, labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as the model has them, which may be numbers; numbers of a regressor as they are."""
+    if not hasattr(fitted, "classes_") or labels.dtype.kind == fitted.classes_.dtype.kind:
+        return labels
+    classes = {as_text(each): each for each in fitted.classes_.tolist()}
+    return np.array([classes[each] for each in labels.tolist()], dtype=fitted.classes_.dtype)
+
+
+def feature_types(fitted: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arrow types of the columns that a model reads of files with these columns."""
+    if fitted.schema is not None:
+        return schema_types(fitted.schema)
+    own = getattr(fitted, "feature_names_in_", None)
+    return dict.fromkeys(names if own is None else map(str, own), pyarrow().float64())

@@ -17,9 +17,11 @@ import typer
 
 from dperm.cli.fit import Data, Force, Header, Separator
 from dperm.cli.inputs import Inputs, opened
-from dperm.cli.outputs import check_writable, written_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
-from dperm.data.files.arrow_tables import csv_type, pyarrow
+from dperm.cli.targets import Target
+from dperm.data.files.arrow_tables import pyarrow
+from dperm.data.files.whole_files import written_whole
 from dperm.errors import DataError
 
 ModelFile = Annotated[
@@ -50,7 +52,7 @@ def predict(
     """Predict every record of a table. Predictions are about these records, and as private as they are."""
     from dperm.cli.models import read
 
-    fitted, _ = read(model)
+    fitted, target = read(model)
     if probabilities and not hasattr(fitted, "predict_proba"):
         raise ValueError(f"--probabilities: {type(fitted).__name__} has no probabilities")
     with opened(data, separator, header) as inputs:
@@ -64,7 +66,7 @@ def predict(
             _writer(out, inputs.separator or ",") as write,
             screen.reading("scoring", inputs.n_bytes) as show,
         ):
-            for place, (rows, cells) in enumerate(_blocks(fitted, inputs, copied), start=1):
+            for place, (rows, cells) in enumerate(_blocks(fitted, target, inputs, copied), start=1):
                 try:
                     scored = _scored(fitted, rows, cells, name, probabilities)
                 except DataError as error:
@@ -76,16 +78,15 @@ def predict(
         screen.note(f"{n_rows:,} records scored, written to {out}")
 
 
-def _blocks(fitted: Any, inputs: Inputs, copied: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
+def _blocks(
+    fitted: Any, target: Target | None, inputs: Inputs, copied: tuple[str, ...]
+) -> Iterator[tuple[Any, Any]]:
     """Blocks of records: the columns that the model reads, and those that are copied as they are."""
-    arrow = pyarrow()
-    if fitted.schema is not None:
-        types = {column.name: csv_type(column) for column in fitted.schema.columns}
-    else:
-        own = getattr(fitted, "feature_names_in_", None)
-        types = dict.fromkeys(inputs.names if own is None else map(str, own), arrow.float64())
-    copies = inputs.batches(dict.fromkeys(copied, arrow.string()))
-    return zip(inputs.batches(types), copies, strict=True)
+    from dperm.cli.models import feature_types
+
+    others = [name for name in inputs.names if target is None or name != target.column]
+    copies = inputs.batches(dict.fromkeys(copied, pyarrow().string()))
+    return zip(inputs.batches(feature_types(fitted, others)), copies, strict=True)
 
 
 def _scored(fitted: Any, rows: Any, cells: Any, name: str, probabilities: bool) -> Any:

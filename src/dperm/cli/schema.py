@@ -14,9 +14,10 @@ from dperm.cli.budget import File
 from dperm.cli.fit import Data, Header, LedgerName, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
-from dperm.cli.outputs import check_writable, write_whole
+from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import schema_in
+from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,14 @@ class Labels:
         """What an estimator is to know of it."""
         return {"classes": self.classes}
 
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a model file says of it."""
+        return {"column": self.column, "labels": list(self.known), "positive": self.positive}
+
     def read(self, cells: Array, first_row: int) -> Array:
         """Labels of the model; DataError for one that is not known."""
-        texts = [_as_text(each) for each in cells.tolist()]
+        texts = [as_text(each) for each in cells.tolist()]
         unknown = set(texts).difference(self.known)
         if unknown:
             row = next(place for place, each in enumerate(texts) if each in unknown)
@@ -92,6 +97,11 @@ class Numbers:
         """What an estimator is to know of it."""
         return {"target_bound": self.bound}
 
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a model file says of it."""
+        return {"column": self.column, "bound": self.bound}
+
     def read(self, cells: Array, first_row: int) -> Array:
         """Numbers; DataError for what is none."""
         try:
@@ -101,6 +111,13 @@ class Numbers:
 
 
 Target = Labels | Numbers
+
+
+def target_from(entries: Mapping[str, Any]) -> Target:
+    """The column that a model file says is predicted."""
+    if "labels" in entries:
+        return Labels(entries["column"], tuple(entries["labels"]), entries.get("positive"))
+    return Numbers(entries["column"], entries.get("bound"))
 
 
 def schema_in(path: Path) -> tuple[Schema, bool]:
@@ -114,7 +131,7 @@ def schema_in(path: Path) -> tuple[Schema, bool]:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _as_text(cell: Any) -> str:
+def as_text(cell: Any) -> str:
     """A label as one writes it in a shell."""
     if isinstance(cell, bool):
         return str(cell).lower()
@@ -156,24 +173,40 @@ def numbers_of(schema: Schema, column: str, bound: float | None = None) -> Numbe
     return Numbers(column, bound)
 
 
-def records(inputs: Inputs, schema: Schema, target: Target) -> RecordFiles:
-    """The files as the library reads them; DataError for columns that are missing, or not described."""
-    types = {column.name: csv_type(column) for column in schema.columns}
-    inputs.check_has([*types, target.column])
-    unknown = [name for name in inputs.names if name not in {*types, *schema.ignored, target.column}]
+def schema_types(schema: Schema) -> dict[str, Any]:
+    """Arrow types of the columns in CSV files."""
+    return {column.name: csv_type(column) for column in schema.columns}
+
+
+def check_described(inputs: Inputs, schema: Schema, target: Target) -> None:
+    """Raise DataError for columns that are missing, or that nothing says about."""
+    inputs.check_has([*schema.column_names, target.column])
+    known = {*schema.column_names, *schema.ignored, target.column}
+    unknown = [name for name in inputs.names if name not in known]
     if unknown:
         raise DataError(
             f"the schema does not describe column {unknown[0]!r}; 'ignored' lists what is not used"
         )
-    label_type = getattr(pyarrow(), target.arrow_type)()
-    return RecordFiles(inputs.tables(types | {target.column: label_type}), target.column, schema)
+
+
+def load_described(
+    inputs: Inputs, target: Target, screen: Screen, schema: Schema
+) -> tuple[TabularMatrix, NDArray[Any]]:
+    """All records of files in which no column is forgotten."""
+    check_described(inputs, schema, target)
+    return load(inputs, target, screen, schema_types(schema), schema)
 
 
 def load(
-    inputs: Inputs, schema: Schema, target: Target, screen: Screen
-) -> tuple[TabularMatrix, NDArray[Any]]:
-    """All records, encoded by the schema as they are read, and the column to predict."""
-    source, parts, row = records(inputs, schema, target), [], 0
+    inputs: Inputs, target: Target, screen: Screen, types: Mapping[str, Any], schema: Schema | None
+) -> tuple[Any, NDArray[Any]]:
+    """All records, encoded by the schema as they are read, and the column to predict.
+
+    Without a schema they are a matrix of the columns in `types`.
+    """
+    label_type = getattr(pyarrow(), target.arrow_type)()
+    tables = inputs.tables(dict(types) | {target.column: label_type})
+    source, parts, row = RecordFiles(tables, target.column, schema), [], 0
     with screen.reading("reading", inputs.n_bytes) as show:
         for matrix, cells in source.labelled_matrices():
             parts.append((matrix, target.read(cells, row)))
@@ -182,7 +215,9 @@ def load(
     if not row:
         raise DataError(f"there are no records in {inputs.paths[0]}")
     matrices, targets = zip(*parts, strict=True)
-    first = matrices[0]
+    if schema is None:
+        return np.concatenate(matrices), np.concatenate(targets)
+    first: TabularMatrix = matrices[0]
     numeric = np.concatenate([each.numeric for each in matrices])
     codes = np.concatenate([each.codes for each in matrices])
     return first.with_rows(numeric, codes), np.concatenate(targets)

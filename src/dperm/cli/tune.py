@@ -48,7 +48,7 @@ def tune(
     """Choose the best of several settings and fit with them: one charge for all of it."""
     from dperm.cli.estimators import grid_of, make
     from dperm.cli.models import check_terms, target_of, write
-    from dperm.cli.targets import load
+    from dperm.cli.targets import load_described
     from dperm.search import PrivateSearch
 
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
@@ -60,7 +60,7 @@ def tune(
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
         with opened(data, separator, header) as inputs:
-            X, y = load(inputs, description, target, screen)
+            X, y = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
         search.fit(X, y)
         if model is not None:

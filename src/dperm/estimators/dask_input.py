@@ -10,11 +10,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.dask.collections import Blocks, blocks_of, is_dask_collection
 from dperm.data.dask.rows import EncodedCollection
+from dperm.data.files.record_files import RecordFiles
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError, ExactScoreWarning, warn_caller
+from dperm.statement.privacy_statement import PrivacyStatement
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -74,13 +77,16 @@ def by_blocks(method: Method) -> Method:
 class ScoredByBlocks:
     """`score` for Dask collections: the workers compare predictions with targets, block by block."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    privacy_: PrivacyStatement
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, or coefficient of determination of a regressor, on these records.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array_like, data frame, or Dask array or data frame
+        X : (n_samples, n_features) array_like, data frame, RecordFiles, or Dask array or data frame
         y : (n_samples,) array_like, or Dask array or series in the partitions of `X`
+            None with files, which hold the targets, too.
         sample_weight : (n_samples,) array_like, optional
             Not for Dask data frames.
 
@@ -95,14 +101,23 @@ class ScoredByBlocks:
         DataError
             For Dask collections that do not match.
         """
-        if self._is_private():  # type: ignore[attr-defined]
+        check_is_fitted(self)
+        if self.privacy_.private:
             _warn_once_of_exact_scores()
+        if y is None:
+            y = _targets_of(X, is_classifier(self))
         if not is_dask_collection(X) or (sample_weight is not None and not hasattr(X, "divisions")):
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
         if sample_weight is not None:
             raise DataError("score takes no sample_weight with Dask data frames: leave it out")
         blocks = blocks_of(X, y, encode=self.predict)  # type: ignore[attr-defined]
         return _score_of_blocks(self, blocks)
+
+
+def _targets_of(X: Any, labels: bool) -> NDArray[Any]:
+    if not isinstance(X, RecordFiles):
+        raise DataError("y must be given: one target per record; files alone hold them")
+    return X.targets() if labels else X.targets().astype(np.float64)
 
 
 @functools.cache
@@ -200,7 +215,7 @@ def _concatenated(
 
 def _one_row(model: Any) -> Any:
     """A row that the model predicts, whatever it is."""
-    schema = model.schema
+    schema = model._design.schema
     if schema is None:
         row = np.zeros((1, model.n_features_in_))
         if hasattr(model, "feature_names_in_"):

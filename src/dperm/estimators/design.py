@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dask.rows import EncodedCollection
@@ -23,8 +24,22 @@ from dperm.estimators.input_checks import sound_matrix
 
 # What a prediction works on at a time, so that it stays in the cache: rows, and numbers of a dense matrix.
 _BLOCK_ROWS, _BLOCK_NUMBERS = 4096, 1 << 18
+# Numbers of a data frame that are turned into an array at a time.
+_PART_NUMBERS = 1 << 21
 
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedDesign:
+    """How a fit made rows of records: what a prediction needs beside the weights.
+
+    Parameters of a model may be set anew after its fit; its predictions go on as it was fitted.
+    """
+
+    schema: Schema | None
+    row_norm: float
+    fit_intercept: bool
 
 
 def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Matrix, NDArray[Any]]:
@@ -41,51 +56,101 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
         return training_collections(estimator, X, y)
     if isinstance(X, RecordFiles):
         _check_files(X, schema, estimator.row_norm)
-        estimator.n_features_in_ = X.n_columns
+        _set_features(estimator, X.n_columns)
         return X, y
     if not _is_tabular(X, schema):
-        matrix, targets = _validated(
-            estimator, X, y, ensure_all_finite=False, multi_output=False, y_numeric=y_numeric
-        )
+        check = partial(validate_data, estimator, multi_output=False, y_numeric=y_numeric)
+        matrix, targets = _validated(check, X, y, ensure_all_finite=False)
         return matrix, targets
     targets = validate_data(estimator, y=y, multi_output=False, y_numeric=y_numeric)
     matrix = _tabular_matrix(X, schema)
     if len(matrix) == 0:
         raise DataError("X must have at least one record, got none")
     check_consistent_length(matrix, targets)
-    estimator.n_features_in_ = matrix.n_columns if schema is None else len(schema.columns)
+    _set_features(estimator, matrix.n_columns)
+    return matrix, targets
+
+
+def _set_features(estimator: Any, n_columns: int) -> None:
+    schema = estimator.schema
+    estimator.n_features_in_ = n_columns if schema is None else len(schema.columns)
     if schema is not None:
         estimator.feature_names_in_ = np.array(schema.column_names, dtype=object)
-    return matrix, targets
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
     """Rows to predict as dense arrays of doubles with `n_columns`, as CSR or as tabular matrices, in order.
+
+    Of a matrix or data frame no more than a block is copied at a time.
 
     Raises
     ------
     ValueError
         For data that cannot be used, or are not like those of ``fit``.
     """
+    schema = estimator._design.schema
     if isinstance(X, RecordFiles):
-        for part in X.matrices():
-            yield from prediction_blocks(estimator, part, n_columns)
-        return
-    if not _is_tabular(X, estimator.schema):
+        yield from _file_blocks(estimator, X, n_columns)
+    elif _is_tabular(X, schema):
+        yield from _tabular_blocks(_tabular_matrix(X, schema), n_columns)
+    else:
         check_readable(X=X)
-        rows = _validated(estimator, X, reset=False)
-        if is_sparse(rows):
-            yield rows
-            return
-        step = min(max(_BLOCK_NUMBERS // rows.shape[1], 1), _BLOCK_ROWS)
-        for start in range(0, max(len(rows), 1), step):
-            yield np.ascontiguousarray(rows[start : start + step], dtype=np.float64)
-        return
-    matrix = _tabular_matrix(X, estimator.schema)
-    if matrix.n_columns != n_columns:
-        raise DataError(f"X has {matrix.n_columns} columns, the model was fitted to {n_columns}")
+        for rows in _validated_parts(estimator, X):
+            yield from _sparse_blocks(rows) if is_sparse(rows) else _dense_blocks(rows)
+
+
+def _file_blocks(estimator: Any, files: RecordFiles, n_columns: int) -> Iterator[Any]:
+    """Rows of files, whose columns must be called like those of ``fit``."""
+    fitted = getattr(estimator, "feature_names_in_", files.feature_names)
+    if files.schema is None and list(fitted) != list(files.feature_names):
+        raise DataError(
+            f"X has the columns {list(files.feature_names)}, the model was fitted to {list(fitted)}: scan "
+            "the files with columns= in this order"
+        )
+    for part in files.matrices():
+        if isinstance(part, TabularMatrix):
+            yield from _tabular_blocks(_tabular_matrix(part, estimator._design.schema), n_columns)
+        else:
+            _check_width(part.shape[1], n_columns)
+            yield from _dense_blocks(_validated(_check_alone, part))
+
+
+def _tabular_blocks(matrix: TabularMatrix, n_columns: int) -> Iterator[TabularMatrix]:
+    _check_width(matrix.n_columns, n_columns)
     for start in range(0, max(len(matrix), 1), _BLOCK_ROWS):
         yield matrix[start : start + _BLOCK_ROWS]
+
+
+def _dense_blocks(rows: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
+    step = min(max(_BLOCK_NUMBERS // rows.shape[1], 1), _BLOCK_ROWS)
+    for start in range(0, len(rows), step):
+        yield np.ascontiguousarray(rows[start : start + step], dtype=np.float64)
+
+
+def _sparse_blocks(rows: Any) -> Iterator[Any]:
+    n = rows.shape[0]
+    step = max(_PART_NUMBERS * n // max(rows.nnz, 1), 1)
+    for start in range(0, n, step):
+        yield rows[start : start + step]
+
+
+def _check_width(n_columns: int, fitted: int) -> None:
+    if n_columns != fitted:
+        raise DataError(f"X has {n_columns} columns, the model was fitted to {fitted}")
+
+
+def _validated_parts(estimator: Any, X: Any) -> Iterator[Any]:
+    """The rows of `X`, checked; those of a data frame in parts, since its arrays are copies."""
+    check: Callable[..., Any] = partial(validate_data, estimator, reset=False)
+    if not hasattr(X, "columns") or not hasattr(X, "iloc" if hasattr(X, "iloc") else "slice"):
+        yield _validated(check, X)
+        return
+    n, n_columns = X.shape
+    step = max(_PART_NUMBERS // max(n_columns, 1), 1)
+    for start in range(0, max(n, 1), step):
+        part = X.iloc[start : start + step] if hasattr(X, "iloc") else X.slice(start, step)
+        yield _validated(check, part)
+        check = _check_alone  # how many columns there are, and their names, is known by now
 
 
 def public_row_norm(row_norm: float | None, schema: Schema | None, fit_intercept: bool) -> float:
@@ -131,11 +196,14 @@ def _tabular_matrix(X: Any, schema: Schema | None) -> TabularMatrix:
     return X
 
 
-def _validated(estimator: Any, X: Any, *y: Any, **checks: Any) -> Any:
+_check_alone = partial(check_array, input_name="X")
+
+
+def _validated(check: Callable[..., Any], X: Any, *y: Any, **checks: Any) -> Any:
     # As dperm.data.dense.as_matrix: the dtype of a frame may come from its cells.
     dtypes = [np.float64] if hasattr(X, "columns") else [np.float64, np.float32]
     try:
-        return validate_data(estimator, sound_matrix(X), *y, accept_sparse="csr", dtype=dtypes, **checks)
+        return check(sound_matrix(X), *y, accept_sparse="csr", dtype=dtypes, **checks)
     except ValueError as error:
         if "could not convert" in str(error) and hasattr(X, "columns"):
             raise DataError(

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,13 @@ from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
 from dperm.estimators.coefficient_table import coefficient_values, data_frame
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
-from dperm.estimators.design import prediction_blocks, public_row_norm, schema_facts, training_data
+from dperm.estimators.design import (
+    FittedDesign,
+    prediction_blocks,
+    public_row_norm,
+    schema_facts,
+    training_data,
+)
 from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
@@ -37,12 +44,15 @@ from dperm.estimators.input_checks import (
 )
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
+from dperm.estimators.storage.saving import save_model
+from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(StoredWithoutLedger, PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
     """Weights that minimise the mean of a loss, with a guarantee.
 
     A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
@@ -71,6 +81,8 @@ class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     coef_: NDArray[np.float64]
     intercept_: Any
+    privacy_: PrivacyStatement
+    _design: FittedDesign
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
@@ -159,6 +171,7 @@ class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
 
     def _take(self, result: FitResult) -> Self:
         """Set what a solver found."""
+        self._design = FittedDesign(self.schema, float(self._row_norm()), bool(self.fit_intercept))
         coef = result.coef
         if self.fit_intercept:
             self._set_weights(coef[:-1], coef[-1])
@@ -194,10 +207,33 @@ class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
     def coefficient_values(self) -> dict[str, list[Any]]:
         """The columns of `coefficients` as lists, by name: they need no library of data frames."""
         weights = np.atleast_2d(self.coef_).T
-        intercept = np.atleast_1d(self.intercept_) if self.fit_intercept else None
-        names = self.schema if self.schema is not None else getattr(self, "feature_names_in_", None)
+        intercept = np.atleast_1d(self.intercept_) if self._design.fit_intercept else None
+        names = self._design.schema or getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", [None])
         return coefficient_values(weights, intercept, names, classes[-weights.shape[1] :])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to a file that :func:`dperm.load` reads, as JSON.
+
+        Parameters
+        ----------
+        path : str or path
+            A file of this name is replaced, when the new one is complete.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            For a parameter or labels that JSON has no types for.
+
+        Notes
+        -----
+        It holds weights (bit for bit), labels, schema, statement and parameters, and what `summary` rests on;
+        neither the ledger nor the random state. All of it is public, if the statement holds. The JSON Schema
+        of the format is ``model.schema.json`` in ``dperm/estimators/storage``.
+        """
+        save_model(self, path)
 
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
@@ -211,7 +247,7 @@ class PrivateLinearModel(PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
     def _scaled_block(self, rows: Any, coef: NDArray[np.float64], intercept: Any) -> NDArray[np.float64]:
         products = row_products(rows, coef) if isinstance(rows, np.ndarray) else rows @ coef
         products = np.asarray(products + intercept, dtype=np.float64)
-        scales = row_scales(rows, self._row_norm(), self.fit_intercept)
+        scales = row_scales(rows, self._design.row_norm, self._design.fit_intercept)
         return products * scales.reshape(-1, *[1] * (products.ndim - 1))
 
     def _row_norm(self) -> float:

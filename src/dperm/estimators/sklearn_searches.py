@@ -1,4 +1,6 @@
-"""A warning of scikit-learn's searches and cross-validations: they pay for every fit and score exactly.
+"""Warnings of scikit-learn's searches and cross-validations: they pay for every fit and score exactly.
+
+Nor can their processes charge a ledger in memory: that is refused in words.
 
 scikit-learn does not tell an estimator who fits it. But it clones estimators before it fits them, in the
 caller's process, also where workers fit the clones: who clones a model is looked for on the stack.
@@ -18,6 +20,7 @@ import sklearn
 from sklearn.base import is_classifier
 
 from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.errors import PrivacyWarning, warn_caller
 
 _SEARCH, _VALIDATION = "sklearn.model_selection._search", "sklearn.model_selection._validation"
@@ -26,11 +29,20 @@ _FUNCTIONS = ("cross_validate", "cross_val_predict")
 
 
 def warn_of_search(model: Any) -> None:
-    """Warn if a model is cloned by a search or a cross-validation, with the total that this is to cost."""
+    """Warn if a model is cloned by a search or a cross-validation, with the total that this is to cost.
+
+    Raises
+    ------
+    TypeError
+        If its processes could not charge the model's ledger.
+    """
     frame = _search_frame()
-    if frame is None or not model._is_private() or _was_warned_of(frame):
+    if frame is None or not model._is_private():
         return
     name = type(frame.f_locals["self"]).__name__ if _is_search(frame) else frame.f_code.co_name
+    _check_ledger_serves(model.ledger, frame, name)
+    if _was_warned_of(frame):
+        return
     fits = _number_of_fits(frame)
     each = f"epsilon={model.epsilon:g}, delta={model.delta:g}"
     cost = f"fits a private model ({each}) several times"
@@ -44,6 +56,21 @@ def warn_of_search(model: Any) -> None:
         PrivacyWarning,
         beyond=folders,
     )
+
+
+def _check_ledger_serves(ledger: Any, frame: FrameType, name: str) -> None:
+    """By itself, joblib says no more than that it could not pickle something."""
+    if not isinstance(ledger, PrivacyLedger) or ledger.serves_processes:
+        return
+    known = frame.f_locals
+    jobs = joblib.effective_n_jobs(known["self"].n_jobs if _is_search(frame) else known["n_jobs"])
+    backend, _ = joblib.parallel.get_active_backend()
+    if jobs > 1 and not getattr(backend, "supports_sharedmem", False):
+        raise TypeError(
+            f"{name} fits in {jobs} processes, and its model has a ledger in memory, which other processes "
+            "cannot charge. Use a durable ledger, dperm.accounting.open_ledger(file, name, epsilon, delta), "
+            "n_jobs=1, or threads: joblib.parallel_config('threading')."
+        )
 
 
 def _search_frame() -> FrameType | None:

@@ -12,6 +12,7 @@ from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.schema.columns import Categorical, Numeric
 from dperm.data.schema.schema import Schema
+from dperm.estimators.design import FittedDesign
 
 
 class WithStandardErrors:
@@ -27,6 +28,7 @@ class WithStandardErrors:
     schema: Schema | None
     fit_intercept: bool
     solver_options: Any
+    _design: FittedDesign
     inference_: InferenceResult | None
 
     def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
@@ -56,7 +58,7 @@ class WithStandardErrors:
         are differences to it.
         """
         text = self._inference().summary(self._names_of_weights(), level=level)
-        if self.schema is not None:
+        if self._design.schema is not None:
             text += "\nNumbers are scaled to [0, 1] by their public bounds: a weight is of the whole range."
         return text
 
@@ -69,13 +71,13 @@ class WithStandardErrors:
         return self.inference_
 
     def _names_of_weights(self) -> list[str] | None:
-        if self.schema is not None:
-            names = list(self.schema.feature_names)
+        if self._design.schema is not None:
+            names = list(self._design.schema.feature_names)
         elif hasattr(self, "feature_names_in_"):
             names = [str(name) for name in self.feature_names_in_]
         else:
             return None
-        return names + ["(intercept)"] * self.fit_intercept
+        return names + ["(intercept)"] * self._design.fit_intercept
 
     def _options_of_solver(self) -> Any:
         """Those given, and the levels that a schema's factors leave out."""

@@ -20,6 +20,7 @@ from dperm.accounting.units import units_as_float
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.files.record_files import RecordFiles
 from dperm.estimators.html_diagram import PrivacyDiagram
+from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of
@@ -41,7 +42,7 @@ def _of_the_best(method: Method) -> Method:
     return cast(Method, available_if(is_there)(method))
 
 
-class PrivateSearch(PrivacyDiagram, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearch(StoredWithoutLedger, PrivacyDiagram, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose the best of several settings, and the model trained with them, within one privacy budget.
 
     The records are split by secret coins. Models are trained on one part and scored on the other, and only

@@ -51,6 +51,11 @@ class Entries(Promised, ABC):
     def _keep(self, name: str, secret: bytes) -> bytes:
         """Keep a secret under a name, unless there is one already; return the one that is kept."""
 
+    @property
+    def serves_processes(self) -> bool:
+        """Whether other processes can charge it."""
+        return True
+
     def is_capped(self, n: int) -> bool:
         """Whether there are at most n records for all that a split decides: see `LedgerPart.size_cap`."""
         return True

@@ -91,6 +91,11 @@ class Ledger(PrivacyLedger):
         with self._lock:
             return list(self._entries)
 
+    @property
+    def serves_processes(self) -> bool:
+        """It does not."""
+        return False
+
     def _account(self) -> Account:
         return self._now
 
@@ -117,5 +122,6 @@ class Ledger(PrivacyLedger):
         """Refuse to be pickled."""
         raise TypeError(
             "An in-memory Ledger cannot be pickled or sent to another process: the copy would be a second, "
-            'uncharged budget. Use threads (joblib: prefer="threads"), or a durable ledger.'
+            "uncharged budget. Use a durable ledger, dperm.accounting.open_ledger(file, name, epsilon, "
+            "delta), or threads: joblib.parallel_config('threading')."
         )

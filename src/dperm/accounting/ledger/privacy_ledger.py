@@ -378,6 +378,11 @@ class _View(PrivacyLedger):
         entries = self._whole.history()
         return [each for each in entries if not self._part or f"{each.part}/".startswith(inside)]
 
+    @property
+    def serves_processes(self) -> bool:
+        """As of what it is a view of."""
+        return self._whole.serves_processes
+
     def is_capped(self, n: int) -> bool:
         """As of what it is a view of."""
         return self._whole.is_capped(n)

@@ -351,6 +351,11 @@ class Schema:
             raise ValueError(f"schema {name!r}: learned must be a table, as to_toml writes it")
         return cls._learned_as(columns, name, tuple(ignored), learned)
 
+    def to_entries(self) -> dict[str, Any]:
+        """The description as `from_entries` reads it: JSON types, but null."""
+        learned = {} if self._learned is None else {"learned": dict(self._learned)}
+        return {**table_of(self._text()), **learned}
+
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the description to a TOML file; `from_toml` reads it back, and people may edit it."""
         Path(path).write_text(self.to_text(), encoding="utf-8")

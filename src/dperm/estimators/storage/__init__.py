@@ -1,0 +1,1 @@
+"""Models as files, and in other formats that store an object."""

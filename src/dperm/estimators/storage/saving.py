@@ -1,0 +1,106 @@
+"""A fitted model as a file that `dperm.load` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dperm.algorithms.inference import InferenceResult
+from dperm.data.files.whole_files import write_whole
+from dperm.estimators.storage.format import NAME, VERSION
+from dperm.estimators.storage.values import to_json
+
+# Budget and seed are never stored; the schema stands beside the parameters; the rest is how a fit ran.
+NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})
+
+
+def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted model; a file of that name is replaced at once, when the new one is complete.
+
+    Parameters
+    ----------
+    model : PrivateLinearModel
+    path : str or path
+    target : mapping, optional
+        The column that it predicts, as the command line knows it: "column", and "labels" and "positive", or
+        "bound".
+
+    Raises
+    ------
+    NotFittedError
+        Before `fit`.
+    ValueError
+        For a parameter or labels that JSON has no types for.
+    """
+    check_is_fitted(model)
+    entries = entries_of(model, target)
+    write_whole(Path(path), json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def entries_of(model: Any, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What stands in the file, see ``model.schema.json``."""
+    design, coef = model._design, np.atleast_2d(model.coef_)
+    if not np.isfinite(coef).all() or not np.isfinite(model.intercept_).all():
+        raise ValueError("the model cannot be saved: its weights are not finite")
+    labels, names = getattr(model, "classes_", None), getattr(model, "feature_names_in_", None)
+    return {
+        "format": NAME,
+        "format_version": VERSION,
+        "model": type(model).__name__,
+        "parameters": _parameters(model),
+        "coef": coef.tolist(),
+        "intercept": np.atleast_1d(model.intercept_).tolist(),
+        "row_norm": to_json(design.row_norm),
+        "fit_intercept": design.fit_intercept,
+        "classes": None if labels is None else labels.tolist(),
+        "classes_type": None if labels is None else _label_type(labels),
+        "n_iter": int(model.n_iter_),
+        "n_features": int(model.n_features_in_),
+        "feature_names": None if names is None else [str(each) for each in names],
+        "schema": None if design.schema is None else design.schema.to_entries(),
+        "privacy": model.privacy_.to_dict(),
+        "inference": _inference(getattr(model, "inference_", None)),
+        "target": None if target is None else dict(target),
+    }
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    found = {}
+    for name, value in model.get_params(deep=False).items():
+        if name not in NOT_STORED:
+            try:
+                found[name] = to_json(value)
+            except TypeError as error:
+                raise ValueError(
+                    f"the model cannot be saved with {name}={value!r}: {error}. Predictions do not "
+                    f"depend on it: model.set_params({name}=None) leaves it out"
+                ) from None
+    return found
+
+
+def _label_type(labels: NDArray[Any]) -> str:
+    name = {"U": "str", "T": "str", "O": "object"}.get(labels.dtype.kind, labels.dtype.name)
+    numbers = labels.dtype.kind in "biuf" and labels.dtype.itemsize <= 8
+    plain = all(isinstance(each, str | int | float | bool) for each in labels.tolist())
+    if not plain or not (numbers or name in ("str", "object")):
+        raise ValueError(f"the model cannot be saved: its labels are neither texts nor numbers, but {labels}")
+    return str(name)
+
+
+def _inference(result: InferenceResult | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    effects = result.effects
+    return {
+        **{name: to_json(getattr(result, name)) for name in ("covariance", "sampling_covariance",
+                                                             "cautious_covariance", "down_weighted")},
+        "effects": effects and {name: to_json(getattr(effects, name))
+                                for name in ("value", "standard_error", "noise_share")},
+    }  # fmt: skip
