@@ -52,7 +52,7 @@ from dperm.objective.objective import Objective
 from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(StoredWithoutLedger, PrivacyDiagram, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
     """Weights that minimise the mean of a loss, with a guarantee.
 
     A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which

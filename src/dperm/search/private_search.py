@@ -42,7 +42,7 @@ def _of_the_best(method: Method) -> Method:
     return cast(Method, available_if(is_there)(method))
 
 
-class PrivateSearch(StoredWithoutLedger, PrivacyDiagram, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose the best of several settings, and the model trained with them, within one privacy budget.
 
     The records are split by secret coins. Models are trained on one part and scored on the other, and only
