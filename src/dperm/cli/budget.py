@@ -143,9 +143,11 @@ def report(
     """What was promised, every charge with its statement, what is left, the seal."""
     from dperm.reports import report as report_of
 
-    written = report_of(open_ledger(file, name))
+    ledger = open_ledger(file, name)
+    written = report_of(ledger)
     is_page = out is not None and out.suffix.lower() in (".html", ".htm")
-    _write(written.to_html() if is_page else written.to_markdown(), out, force)
+    text = written.to_html() if is_page else written.to_markdown()
+    _write(export_ledger(ledger, "json") if screen.as_json else text, out, force)
 
 
 def _write(text: str, out: Path | None, force: bool) -> None:

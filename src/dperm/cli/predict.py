@@ -76,6 +76,8 @@ def predict(
                 show(inputs.share(place, n_rows))
     if out != "-":
         screen.note(f"{n_rows:,} records scored, written to {out}")
+        if screen.as_json:
+            screen.show({"records": n_rows, "out": out})
 
 
 def _blocks(

@@ -62,8 +62,10 @@ class Labels:
 
     def read(self, cells: Array, first_row: int) -> Array:
         """Labels of the model; DataError for one that is not known."""
-        texts = [as_text(each) for each in cells.tolist()]
-        unknown = set(texts).difference(self.known)
+        values = cells.tolist()
+        text_of = {each: as_text(each) for each in set(values)}
+        texts = [text_of[each] for each in values]
+        unknown = set(text_of.values()).difference(self.known)
         if unknown:
             row = next(place for place, each in enumerate(texts) if each in unknown)
             raise DataError(
