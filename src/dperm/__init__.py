@@ -22,6 +22,7 @@ Further packages:
 
 Settings:
     config, build_info
+    progress                     a bar for the steps of a long fit
 
 ``help(dperm.LogisticRegression)`` and so on say more. Names are imported when first used, so that
 ``import dperm`` stays light.
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers a
     from dperm import reports as reports
     from dperm._build_info import build_info as build_info
     from dperm._config import config as config
+    from dperm._progress import progress as progress
     from dperm.data.schema.columns import Categorical as Categorical
     from dperm.data.schema.columns import Numeric as Numeric
     from dperm.data.schema.schema import Schema as Schema
@@ -73,6 +75,7 @@ _LAZY = {
     "build_info": "dperm._build_info",
     "config": "dperm._config",
     "load": "dperm.estimators.storage.loading",
+    "progress": "dperm._progress",
     "report": "dperm.reports",
 }
 _SUBMODULES = (

@@ -138,7 +138,7 @@ def test_options_reach_the_solver():
 
 def test_verbose_prints_progress(capsys):
     private(verbose=1, solver_options={"steps": 3}).fit(X, y)
-    assert "iteration 3" in capsys.readouterr().err
+    assert "step 3 of 3" in capsys.readouterr().err
 
 
 def test_float32_is_read_in_place():

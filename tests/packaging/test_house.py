@@ -36,9 +36,10 @@ MANY_ARGUMENTS = {
     "dperm.accounting.sgd_epsilon": "public: the run that it accounts for, in keywords",
     "dperm.audit.certify_observations": "public: what is known of the observations, in keywords",
     "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
-    "dperm.cli.create": "every argument is an option of the command line",
-    "dperm.cli.fit": "every argument is an option of the command line",
-    "dperm.cli.learn": "every argument is an option of the command line",
+    **dict.fromkeys(
+        [f"dperm.cli.{name}" for name in ("create", "evaluate", "fit", "learn", "predict", "tune")],
+        "every argument is an option of the command line",
+    ),
     "dperm.metrics.evaluate": "public: what is asked of a model, and its budget, in keywords",
     "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }

@@ -6,7 +6,7 @@ from reference.source_code import CSRC, PACKAGE, imported_names, python_files
 
 # A name stands for a module or a folder. Those of one layer know nothing of each other.
 LAYERS = [
-    {"errors", "_config", "_document", "__version__"},
+    {"errors", "_config", "_document", "_progress", "__version__"},
     {"accounting", "_kernels"},
     {"_build_info", "private_values", "losses"},
     {"data"},

@@ -47,7 +47,9 @@ def algorithm(
             except TypeError as error:
                 raise TypeError(f"{body.__name__}() {error}") from None
             given = arguments(*args, **kwargs)
-            return body(Fit(given), given)
+            fit = Fit(given)
+            with fit.followed():
+                return body(fit, given)
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         if body.__doc__ is not None:  # there is none under python -OO

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from types import EllipsisType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from dperm._progress import log
 from dperm.accounting import (
     Budget,
     GaussianRelease,
@@ -27,7 +29,7 @@ from dperm.accounting import (
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
+from dperm.algorithms.settings import Schedule, check_callback, closed_after, one_of, positive_or_infinite
 from dperm.errors import PrivacyWarning, warn_caller
 from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
@@ -94,7 +96,8 @@ class Terms:
         None: cryptographic noise and samples, from separate streams. Seeds are for tests: a ledger refuses
         them.
     callback : callable, optional
-        Called after each iteration with ``{"iteration", "coef", ...}``, released values only.
+        Called after each iteration with ``{"iteration", "steps", "coef", ...}``, released values and public
+        ones only; `dperm.progress` makes one.
     """
 
     objective: Objective
@@ -157,6 +160,7 @@ class Fit:
         self._source: Source = random_source(terms.random_state)
         self.history: list[dict[str, Any]] = []
         self._release: Releaser | None = None
+        self._name, self._steps = "", cast("int | None", None)
 
     @property
     def n(self) -> int:
@@ -313,6 +317,7 @@ class Fit:
         settings = ({} if schedule is None else schedule.stated()) | facts
         settings = {fact: value for fact, value in settings.items() if value is not None}
         self._clip, steps = settings.pop("clip", None), settings.pop("steps", None)
+        self._name, self._steps = name, steps
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
         if sampling == "none" and steps is not None:
@@ -328,6 +333,8 @@ class Fit:
             description=name,
             statement={fact: value for fact, value in known.items() if value is not None} | self._public,
         )
+        charged = charge_note(self.ledger, self.epsilon, self.delta) or "no ledger was charged"
+        log.info("%s on %s records, %s steps: %s", name, self.n, steps, charged)
         return self._release
 
     # -- what comes out ---------------------------------------------------------------------------------
@@ -345,8 +352,23 @@ class Fit:
 
     def show(self, iteration: int, coef: Array, **released: Any) -> None:
         """Show the callback what was released; nothing is kept in the history."""
+        log.debug("%s: step %s of %s", self._name, iteration, self._steps)
         if self.callback is not None:
-            self.callback({"iteration": iteration, "coef": coef.copy(), **released})
+            self.callback({"iteration": iteration, "steps": self._steps, "coef": coef.copy(), **released})
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Close the callback in the end; an interrupt says what stays charged."""
+        try:
+            with closed_after(self.callback):
+                yield
+        except KeyboardInterrupt as stop:
+            if self._release is not None and self.ledger is not None:
+                stop.add_note(
+                    f"epsilon = {self.epsilon:g}, delta = {self.delta:g} was charged for {self._name} before "
+                    "the interrupt, and stays charged."
+                )
+            raise
 
     def result(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from inspect import getattr_static
 from typing import Any, Generic, Self, TypeVar, dataclass_transform
@@ -194,3 +195,14 @@ def check_callback(callback: Any) -> Any:
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable or None, got {callback!r}")
     return callback
+
+
+@contextmanager
+def closed_after(callback: Any) -> Iterator[None]:
+    """Close a callback that can be closed, such as a bar on the screen, however the block ends."""
+    try:
+        yield
+    finally:
+        close = getattr(callback, "close", None)
+        if callable(close):
+            close()

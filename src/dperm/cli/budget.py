@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,8 +19,9 @@ from dperm.accounting import (
     ledger_names,
     open_ledger,
 )
-from dperm.cli.messages import errors_for_people
+from dperm.accounting._read_only import plain
 from dperm.cli.outputs import check_writable
+from dperm.cli.screen import Screen, command
 from dperm.data.files.whole_files import write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
@@ -30,7 +31,9 @@ _FILE = Path("dperm-budget.db")
 
 
 @app.command()
+@command
 def create(
+    screen: Screen,
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     epsilon: Annotated[float, typer.Option(help="Total epsilon of everything released from it.")],
     delta: Annotated[float, typer.Option(help="Total delta, well below one over the number of records.")],
@@ -46,75 +49,76 @@ def create(
     file: File = _FILE,
 ) -> None:
     """Give a data set a budget. Its terms can never be changed."""
-    with errors_for_people():
-        existed = file.exists() and name in ledger_names(file)
-        terms: dict[str, Any] = {"neighbors": neighbors, "pure": pure, "ceiling": ceiling, "slack": slack}
-        given = {term: value for term, value in terms.items() if value is not None}
-        ledger = open_ledger(file, name, epsilon, delta, accountant, **given)
-        done = "exists already, with this budget" if existed else "created"
-        Console().print(f"{escape(repr(name))} {done}.", highlight=False)
-        Console().print(_overview([ledger]))
+    existed = file.exists() and name in ledger_names(file)
+    terms: dict[str, Any] = {"neighbors": neighbors, "pure": pure, "ceiling": ceiling, "slack": slack}
+    given = {term: value for term, value in terms.items() if value is not None}
+    ledger = open_ledger(file, name, epsilon, delta, accountant, **given)
+    done = "exists already, with this budget" if existed else "created"
+    screen.show(_facts(ledger), f"{name!r} {done}.", _overview([ledger]))
 
 
 @app.command()
+@command
 def show(
+    screen: Screen,
     name: Annotated[str | None, typer.Argument(help="Name of a data set; all if not given.")] = None,
     file: File = _FILE,
 ) -> None:
     """Show what was spent and what remains."""
-    with errors_for_people():
-        names = [name] if name is not None else ledger_names(file)
-        ledgers = [open_ledger(file, each) for each in names]
-        console = Console()
-        console.print(_overview(ledgers))
-        console.print(f"File: {escape(str(file.expanduser().resolve()))}", highlight=False, soft_wrap=True)
-        if name is not None:
-            console.print(f"Seal: {ledgers[0].seal}", highlight=False, soft_wrap=True)
+    names = [name] if name is not None else ledger_names(file)
+    ledgers = [open_ledger(file, each) for each in names]
+    notes = [f"File: {file.expanduser().resolve()}"] + ([] if name is None else [f"Seal: {ledgers[0].seal}"])
+    screen.show([_facts(each) for each in ledgers], _overview(ledgers), *notes)
 
 
 @app.command()
+@command
 def history(
+    screen: Screen,
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     file: File = _FILE,
     facts: Annotated[bool, typer.Option("--facts", help="Add the public facts of each fit.")] = False,
 ) -> None:
     """List all charges, oldest first."""
-    with errors_for_people():
-        entries = open_ledger(file, name).history()
-        console = Console()
-        console.print(_charges(name, entries))
-        for number, entry in enumerate(entries if facts else [], start=1):
-            known = {**entry.statement, "process": entry.process, "version": entry.version}
-            text = ", ".join(f"{key}={value}" for key, value in known.items())
-            console.print(f"{number}: {escape(text)}", highlight=False)
+    ledger = open_ledger(file, name)
+    entries, lines = ledger.history(), list[str]()
+    for number, entry in enumerate(entries if facts else [], start=1):
+        known = {**entry.statement, "process": entry.process, "version": entry.version}
+        lines.append(f"{number}: {', '.join(f'{key}={value}' for key, value in known.items())}")
+    screen.show(json.loads(export_ledger(ledger, "json"))["entries"], _charges(name, entries), *lines)
 
 
 @app.command()
+@command
 def extend(
+    screen: Screen,
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     epsilon: Annotated[float, typer.Option(help="The new total, at most the ceiling.")],
     file: File = _FILE,
 ) -> None:
     """Raise the total, up to the ceiling that was fixed when the budget was created."""
-    with errors_for_people():
-        ledger = open_ledger(file, name)
-        ledger.extend(epsilon)
-        Console().print(_overview([ledger]))
+    ledger = open_ledger(file, name)
+    ledger.extend(epsilon)
+    screen.show(_facts(ledger), _overview([ledger]))
 
 
 @app.command()
-def close(name: Annotated[str, typer.Argument(help="Name of the data set.")], file: File = _FILE) -> None:
+@command
+def close(
+    screen: Screen,
+    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    file: File = _FILE,
+) -> None:
     """End a budget: nothing can be charged any more."""
-    with errors_for_people():
-        ledger = open_ledger(file, name)
-        ledger.close()
-        Console().print(
-            f"{escape(repr(name))} is closed. Seal: {ledger.seal}", highlight=False, soft_wrap=True
-        )
+    ledger = open_ledger(file, name)
+    ledger.close()
+    screen.show(_facts(ledger), f"{name!r} is closed. Seal: {ledger.seal}")
 
 
 @app.command()
+@command
 def export(
+    screen: Screen,
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     kind: Annotated[str, typer.Option("--format", help="json or csv.")] = "json",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to; else to the screen.")] = None,
@@ -122,12 +126,13 @@ def export(
     file: File = _FILE,
 ) -> None:
     """Every entry with all its facts, for other programs."""
-    with errors_for_people():
-        _write(export_ledger(open_ledger(file, name), kind), out, force)
+    _write(export_ledger(open_ledger(file, name), kind), out, force)
 
 
 @app.command()
+@command
 def report(
+    screen: Screen,
     name: Annotated[str, typer.Argument(help="Name of the data set.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A file .md or .html; else to the screen.")
@@ -136,12 +141,13 @@ def report(
     file: File = _FILE,
 ) -> None:
     """What was promised, every charge with its statement, what is left, the seal."""
-    with errors_for_people():
-        from dperm.reports import report as report_of
+    from dperm.reports import report as report_of
 
-        written = report_of(open_ledger(file, name))
-        is_page = out is not None and out.suffix.lower() in (".html", ".htm")
-        _write(written.to_html() if is_page else written.to_markdown(), out, force)
+    ledger = open_ledger(file, name)
+    written = report_of(ledger)
+    is_page = out is not None and out.suffix.lower() in (".html", ".htm")
+    text = written.to_html() if is_page else written.to_markdown()
+    _write(export_ledger(ledger, "json") if screen.as_json else text, out, force)
 
 
 def _write(text: str, out: Path | None, force: bool) -> None:
@@ -150,6 +156,12 @@ def _write(text: str, out: Path | None, force: bool) -> None:
     else:
         check_writable(out, force=force, size=len(text))
         write_whole(out, text)
+
+
+def _facts(ledger: SqliteLedger) -> dict[str, Any]:
+    numbers = ("epsilon", "delta", "ceiling", "spent", "remaining")
+    facts = {key: plain(getattr(ledger, key)) for key in numbers}
+    return {"name": ledger.name, **facts, "accountant": str(ledger.accountant), "seal": ledger.seal}
 
 
 def _overview(ledgers: list[SqliteLedger]) -> Table:

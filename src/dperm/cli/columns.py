@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
-from dperm.cli.tables import is_parquet, read_table
-from dperm.data.files.arrow_tables import csv_columns, parquet_columns, pyarrow
+from dperm.cli.inputs import Inputs
+from dperm.data.files.arrow_tables import pyarrow
 
 
-def kinds_of_options(path: Path, patterns: Mapping[str, Sequence[str]], label: str | None) -> dict[str, str]:
-    """The kinds that patterns give to the columns of a file.
+def kinds_of_options(
+    inputs: Inputs, patterns: Mapping[str, Sequence[str]], label: str | None
+) -> dict[str, str]:
+    """The kinds that patterns give to the columns of some files.
 
     Raises
     ------
     ValueError
         For a column that is given two kinds, a name that is none, and a column of a CSV file without a kind.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}")
-    names = parquet_columns(path) if is_parquet(path) else csv_columns(path, ",")
+    names = inputs.names
     for pattern in (one for each in patterns.values() for one in each):
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"there is no column {pattern!r}; the columns are {', '.join(map(repr, names))}")
     kinds = {name: kind for name in names if (kind := _kind_of(name, patterns)) is not None}
-    if is_parquet(path):
+    if inputs.separator is None:
         return kinds
     if label in names:
         kinds.setdefault(str(label), "categorical")
@@ -49,8 +48,9 @@ def _kind_of(name: str, patterns: Mapping[str, Sequence[str]]) -> str | None:
     return closest.pop() if closest else None
 
 
-def table_of_kinds(path: Path, kinds: Mapping[str, str]) -> Any:
-    """The table of a file, the columns of a CSV file read as their kinds say."""
+def types_of_kinds(inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Arrow types of the columns of CSV files; Parquet files know their own."""
+    if inputs.separator is None:
+        return {}
     arrow = pyarrow()
-    types = {name: arrow.float64() if kind == "numeric" else arrow.string() for name, kind in kinds.items()}
-    return read_table(path, types)
+    return {name: arrow.float64() if kind == "numeric" else arrow.string() for name, kind in kinds.items()}

@@ -7,24 +7,40 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dperm import __version__
 from dperm.cli import budget, schema
+from dperm.cli.evaluate import evaluate
 from dperm.cli.fit import fit
+from dperm.cli.inspect import inspect
+from dperm.cli.predict import predict
 from dperm.cli.report import report
+from dperm.cli.screen import EXIT_CODES, Screen, command
+from dperm.cli.tune import tune
 
 app = typer.Typer(
     help="Differentially private empirical risk minimisation.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.add_typer(budget.app, name="budget")
 app.add_typer(schema.app, name="schema")
-app.command()(fit)
-app.command()(report)
+for each in (fit, tune, predict, evaluate, inspect, report):
+    app.command()(each)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dperm {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
     pass
 
 
@@ -41,11 +57,12 @@ def demo(
 
 
 @app.command()
-def info() -> None:
+@command
+def info(screen: Screen) -> None:
     """Show how this copy was built and what it uses on this machine."""
     from dperm._build_info import build_info
 
-    table = Table(show_header=False)
-    for name, value in build_info().items():
+    table, facts = Table(show_header=False), build_info()
+    for name, value in facts.items():
         table.add_row(name, ", ".join(value) if isinstance(value, list) else str(value))
-    Console().print(table)
+    screen.show(facts, table)

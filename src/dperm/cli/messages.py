@@ -6,26 +6,62 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import typer
 
 from dperm.accounting import PrivacyLedger
-from dperm.errors import BudgetExceededError, LedgerError
+from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
+
+_LONGEST = 1000  # letters of a message, which may quote a cell
+WRONG_INPUT, REFUSED, INTERRUPTED = 1, 3, 130
+
+_WRONG = (
+    LedgerError,
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
 
 
 @contextlib.contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Print what went wrong with a ledger, a file or an argument, and exit with 1; warnings in one line."""
-    with warnings.catch_warnings(record=True) as caught:
+    """Print what went wrong in one line, and exit with a code that tells what it was; warnings, too."""
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ExactScoreWarning)  # commands say that with the score
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # columns are named
+        warnings.showwarning = _print_warning
         try:
             yield
-        except (LedgerError, BudgetExceededError, ValueError, TypeError, OSError, ImportError) as error:
-            typer.echo(f"dperm: {error}", err=True)
-            raise typer.Exit(1) from None
-        finally:
-            for warning in caught:
-                typer.echo(f"dperm: warning: {warning.message}", err=True)
+        except BrokenPipeError:  # whoever reads the output has enough
+            raise
+        except BudgetExceededError as error:
+            raise _exit(REFUSED, str(error)) from None
+        except _WRONG as error:
+            raise _exit(WRONG_INPUT, _sentence(error)) from None
+        except KeyboardInterrupt:
+            raise _exit(INTERRUPTED, "interrupted; nothing was charged.") from None
+
+
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    typer.echo(f"dperm: warning: {message}", err=True)
+
+
+def _exit(code: int, message: str) -> typer.Exit:
+    words = " ".join(message.split())
+    typer.echo(f"dperm: {words if len(words) <= _LONGEST else words[:_LONGEST] + '...'}", err=True)
+    return typer.Exit(code)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror}: {str(error.filename)!r}"
+    return str(error) or type(error).__name__
 
 
 @contextlib.contextmanager
@@ -45,4 +81,4 @@ def interrupted_after_charge(ledger: PrivacyLedger | None, result: str = "model"
             )
         if not mine:
             typer.echo(f"dperm: interrupted; nothing was charged, and no {result} was written.", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None

@@ -9,18 +9,20 @@ import typer
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.messages import errors_for_people
 from dperm.cli.outputs import check_writable
+from dperm.cli.predict import ModelFile
+from dperm.cli.screen import Screen, command
 from dperm.data.files.whole_files import write_whole
 
 
+@command
 def report(
-    model: Annotated[Path, typer.Argument(help="A model that was saved.")],
+    screen: Screen,
+    model: ModelFile,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A file .html, .md or .json; else to the screen.")
     ] = None,
     markdown: Annotated[bool, typer.Option("--md", help="To the screen as Markdown, the default.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="To the screen as JSON.")] = False,
     evaluation: Annotated[
         Path | None, typer.Option(help="An evaluation of the model that was saved.")
     ] = None,
@@ -31,19 +33,19 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write up what a model guarantees, what it was made of, and how good it is."""
-    with errors_for_people():
-        import dperm
-        from dperm.metrics import Evaluation
+    import dperm
+    from dperm.metrics import Evaluation
 
-        if markdown and as_json:
-            raise ValueError("give --md or --json, not both")
-        account = None if ledger is None else open_ledger(file, ledger)
-        scores = None if evaluation is None else Evaluation.load(evaluation)
-        written = dperm.report(dperm.load(model), ledger=account, evaluation=scores)
-        kind = ".json" if as_json else ".md" if markdown or out is None else out.suffix
-        text = written.written_as(kind)
-        if out is None:
-            typer.echo(text, nl=False)
-        else:
-            check_writable(out, force=force, size=len(text))
-            write_whole(out, text)
+    if markdown and screen.as_json:
+        raise ValueError("give --md or --json, not both")
+    account = None if ledger is None else open_ledger(file, ledger)
+    scores = None if evaluation is None else Evaluation.load(evaluation)
+    written = dperm.report(dperm.load(model), ledger=account, evaluation=scores)
+    kind = ".json" if screen.as_json else ".md" if markdown or out is None else out.suffix
+    text = written.written_as(kind)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    check_writable(out, force=force, size=len(text))
+    write_whole(out, text)
+    screen.note(f"report written to {out}")

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.messages import errors_for_people, interrupted_after_charge
+from dperm.cli.fit import Data, Header, LedgerName, Separator
+from dperm.cli.inputs import opened
+from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
-from dperm.cli.tables import read_table, take_label
+from dperm.cli.screen import Screen, command
+from dperm.cli.targets import schema_in
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
@@ -24,28 +27,54 @@ app = typer.Typer(help="Describe the columns of a table.", no_args_is_help=True)
 
 
 @app.command()
+@command
 def template(
-    data: Annotated[Path, typer.Argument(help="CSV file with a header, or Parquet file.")],
-    label: Annotated[str | None, typer.Option(help="Column to predict, which is left out.")] = None,
+    screen: Screen,
+    data: Data,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column to leave out. Leave it in, and 'dperm fit' finds its labels in the schema."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
+    separator: Separator = None,
+    header: Header = None,
 ) -> None:
-    """Draft a schema from a file, to be corrected by hand."""
-    with errors_for_people():
-        if out is not None and out.exists():
-            raise ValueError(f"{out} exists already; it may hold corrections, so it is not written over")
-        table = read_table(data)
-        if label is not None:
-            table, _ = take_label(table, label)
-        text = Schema.template(table, name=data.name.split(".")[0]).to_text()
-        if out is None:
-            typer.echo(text, nl=False)
-        else:
-            out.write_text(text, encoding="utf-8")
+    """Draft a schema from a file, to be corrected by hand. NOT private."""
+    if out is not None and out.exists():
+        raise ValueError(f"{out} exists already; it may hold corrections, so it is not written over")
+    with opened(data, separator, header) as inputs:
+        numbers = [name for name in inputs.names if _is_number(name)]
+        if numbers and inputs.separator is not None:
+            screen.warn(
+                f"a column is called {numbers[0]!r}: has the file a header? If not, --header names them"
+            )
+        inputs.check_has([] if label is None else [label])
+        table = inputs.table({})
+    if label is not None:
+        table = table.drop_columns([label])
+    schema = Schema.template(table, name=Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
+    if out is None:
+        typer.echo(schema.to_text(), nl=False)
+        return
+    out.write_text(schema.to_text(), encoding="utf-8")
+    screen.note(f"Draft of {len(schema.columns)} columns written to {out}: check every line of it")
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 @app.command()
+@command
 def learn(
-    data: Annotated[Path, typer.Argument(help="CSV file with a header, or Parquet file.")],
+    screen: Screen,
+    data: Data,
     epsilon: Annotated[
         float | None, typer.Option(help="Privacy budget; by default 5 % of the ledger's mu^2.")
     ] = None,
@@ -59,51 +88,56 @@ def learn(
     neighbors: Annotated[
         str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")
     ] = None,
-    ledger: Annotated[str | None, typer.Option(help="Name of the data set's budget to charge.")] = None,
+    ledger: LedgerName = None,
     file: File = Path("dperm-budget.db"),
+    separator: Separator = None,
+    header: Header = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
 ) -> None:
     """Learn bounds and categories from a file, with a differential privacy guarantee."""
-    with errors_for_people():
-        from dperm.cli.columns import kinds_of_options, table_of_kinds
+    from dperm.cli.columns import kinds_of_options, types_of_kinds
 
-        account = None if ledger is None else open_ledger(file, ledger)
-        if out is not None:
-            check_writable(out, force=False, size=1 << 20)
-        given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}
-        kinds = kinds_of_options(data, {kind: names or [] for kind, names in given.items()}, label)
-        progress = Console(stderr=True)
-        with progress.status(f"reading {data}"):
-            table = table_of_kinds(data, kinds)
-        with interrupted_after_charge(account, "schema"):
-            learned = Schema.learn(
-                table, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
-            )
-            if out is None:
-                typer.echo(learned.to_text(), nl=False)
-                return
-            write_whole(out, learned.to_text())
-        progress.print(f"Schema written to {out}", highlight=False, markup=False)
-        typer.echo(f"{learned.report}\n\n{learned.privacy}")
+    account = None if ledger is None else open_ledger(file, ledger)
+    if out is not None:
+        check_writable(out, force=False, size=1 << 20)
+    given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}
+    with opened(data, separator, header) as inputs:
+        kinds = kinds_of_options(inputs, {kind: names or [] for kind, names in given.items()}, label)
+        screen.note(f"Reading {len(inputs.paths)} file(s), {inputs.n_bytes / 1e6:,.1f} MB")
+        table = inputs.table(types_of_kinds(inputs, kinds))
+    with interrupted_after_charge(account, "schema"):
+        learned = Schema.learn(
+            table, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
+        )
+        if out is None:
+            typer.echo(learned.to_text(), nl=False)
+            return
+        write_whole(out, learned.to_text())
+    screen.note(f"Schema written to {out}")
+    facts = {"report": list(learned.report.columns), "privacy": learned.privacy.to_dict()}
+    screen.show(facts, f"{learned.report}\n\n{learned.privacy}")
 
 
 @app.command()
-def show(path: Annotated[Path, typer.Argument(help="TOML file.")]) -> None:
+@command
+def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")]) -> None:
     """Check a schema and list its columns."""
-    with errors_for_people():
-        schema = Schema.from_toml(path)
-        table = Table("column", "values", "features")
-        for column in schema.columns:
-            if isinstance(column, Numeric):
-                values = f"{column.low:g} to {column.high:g}"
-            else:
-                values = f"{len(column.categories)} categories"
-            table.add_row(column.name, values, str(len(column.feature_names)))
-        console = Console()
-        console.print(table)
-        console.print(
-            f"{len(schema.columns)} columns, {schema.n_columns} features, row norm {schema.row_norm():.4g} "
-            f"with an intercept. SHA-256 {schema.digest}",
-            highlight=False,
-            soft_wrap=True,
-        )
+    schema, _ = schema_in(path)
+    table = Table("column", "values", "features")
+    for column in schema.columns:
+        if isinstance(column, Numeric):
+            values = f"{column.low:g} to {column.high:g}"
+        else:
+            values = f"{len(column.categories)} categories"
+        table.add_row(Text(column.name), values, str(len(column.feature_names)))
+    summary = (
+        f"{len(schema.columns)} columns, {schema.n_columns} features, row norm {schema.row_norm():.4g} "
+        f"with an intercept.\nSHA-256 {schema.digest}"
+    )
+    facts = {
+        "columns": list(schema.column_names),
+        "features": list(schema.feature_names),
+        "row_norm": schema.row_norm(),
+        "sha256": schema.digest,
+    }
+    screen.show(facts, table, summary)

@@ -59,7 +59,7 @@ n_public : int, optional
     Public number of records, which sums are divided by. By default that of the data, which is thereby
     declared public; for a part of a split ledger ``share * n``, since how many records it has is secret.
 verbose : int, default=0
-    Print progress (released values only) to standard error.""",
+    Not 0: show the steps and the time left on standard error, see :func:`dperm.progress`.""",
     "fitted": """\
 n_iter_ : int
     Iterations of the solver.

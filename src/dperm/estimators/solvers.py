@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import math
-import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from dperm import algorithms
+from dperm._progress import log, progress
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit import Callback, FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import closed_after
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -156,7 +158,11 @@ class Call(NamedTuple):
 
     def run(self, objective: Objective) -> FitResult:
         """Minimise the objective."""
-        return SOLVERS[self.name](objective, **self.arguments)
+        start = time.monotonic()
+        with closed_after(self.arguments.get("callback")):
+            result = SOLVERS[self.name](objective, **self.arguments)
+        log.info("%s: done in %.1f s", self.name, time.monotonic() - start)
+        return result
 
 
 def solver_call(
@@ -212,7 +218,7 @@ def solver_call(
         raise ValueError(f"solver={name!r} {reason}")
     chosen = check_options(solver, options, own=("epsilon", "delta", *common))
     if verbose:
-        chosen.setdefault("callback", _printer(name))
+        chosen.setdefault("callback", progress(name))
     if name == "nonprivate":
         _refuse_ledger(common["ledger"])
         return Call(name, chosen)
@@ -250,10 +256,3 @@ def _accepted(name: str, solver: Solver, common: Mapping[str, Any]) -> dict[str,
 
 def _parameters(name: str) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(SOLVERS[name]).parameters
-
-
-def _printer(name: str) -> Callback:
-    def report(released: Mapping[str, Any]) -> None:
-        print(f"{name}: iteration {released['iteration']}", file=sys.stderr)
-
-    return report

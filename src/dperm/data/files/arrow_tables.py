@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ _READ_BYTES = 1 << 18
 _SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
 
 _OTHER_COLUMNS = ". Name others, or what separates them (delimiter=...)."
-_CORRECT = (
+#: What to do about a fault, for those who write Python.
+CORRECT = (
     "Correct the file, or name what separates its cells (delimiter=...). Columns other than numbers are left "
     "out through columns=[...], or described with a schema; labels that are text are read with "
     "label_type='text'."
@@ -145,12 +147,15 @@ class CsvTables:
     block_bytes : int
         Text in a batch.
     delimiter : str
+    trim : bool
+        Whether spaces around a text do not count.
     """
 
     paths: tuple[Path, ...]
     column_types: Mapping[str, Any]
     block_bytes: int
     delimiter: str = ","
+    trim: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -184,6 +189,7 @@ class CsvTables:
         block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
         options = self._options(column_names=names, block_size=block, use_threads=threads)
         table = pyarrow().csv.read_csv(_in_memory_of_arrow(text), **options)
+        table = trimmed_texts(table) if self.trim else table
         return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
 
     def _options(self, **reading: Any) -> dict[str, Any]:
@@ -215,7 +221,7 @@ class CsvTables:
                 fault = csv_fault(serial, names) or csv_fault(error, names)
                 if fault is None:
                     raise
-                raise DataError(f"{fault.place(path)}{fault.problem}. {_CORRECT}") from error
+                raise DataError(f"{fault.place(path)}{fault.problem}. {CORRECT}") from error
 
     def _error_of_one_thread(self, path: Path) -> Exception | None:
         """The error of a serial reader, which counts rows; a parallel one does not."""
@@ -245,10 +251,21 @@ def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
     check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
         # Only the header matters here, whatever is wrong with the lines below it.
+        header = io.BytesIO(_header(source))
         parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-        read = csv.ReadOptions(use_threads=False)  # nor are any read ahead
-        with csv.open_csv(source, read_options=read, parse_options=parse) as reader:
+        with csv.open_csv(header, parse_options=parse) as reader:
             return tuple(reader.schema.names)
+
+
+def _header(source: IO[bytes]) -> bytes:
+    """The first line that is not empty, with those that a quoted cell in it goes on to."""
+    line = source.readline()
+    while not line.strip() or line.count(b'"') % 2:
+        more = source.readline()
+        if not more:
+            break
+        line += more
+    return line
 
 
 def csv_type(column: SchemaColumn) -> Any:

@@ -286,7 +286,10 @@ class RecordFiles:
         """The same, each part with the cells of the label column; DataError for a cell without a label."""
         dtype = self.matrix_dtype
         for batch, first_row in self._numbered_batches():
-            matrix = self._matrix(batch, dtype)
+            try:
+                matrix = self._matrix(batch, dtype)
+            except DataError as error:
+                raise DataError(f"rows from {first_row} on: {error}") if first_row else error from None
             dense = matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
             yield dense, self._labels_of(batch, first_row)
 

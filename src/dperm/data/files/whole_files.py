@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file that appears complete, or not at all."""
+    with written_whole(path) as file:
+        file.write(text.encode())
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, that appears complete when the block ends, or not at all."""
     new = beside(path)
     try:
-        with new.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with new.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)

@@ -7,7 +7,7 @@ other records, and whose squares sum to at most 1. The norm of a row is bounded 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -261,7 +261,7 @@ class Categorical:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        if isinstance(self.categories, str):
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise ValueError(f"column {self.name!r}: categories must be a list, got {self.categories!r}")
         object.__setattr__(self, "categories", tuple(self.categories))
         if not 1 <= len(self.categories) <= MAX_CATEGORIES:

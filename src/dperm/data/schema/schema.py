@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # accounting is heavy, and a schema can be read without it
 
 #: Largest integer of each integer type of the numeric block: it stands for 1.
 _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
+_SHOWN_COLUMNS = 6  # in a repr
 _BLOCK_ROWS = 8192  # a block of the result stays in cache while its columns are written
 
 #: What learns a schema. It takes noise and a ledger, in layers that know this one: the only way up, taken
@@ -35,7 +36,7 @@ _BLOCK_ROWS = 8192  # a block of the result stays in cache while its columns are
 LEARNING = "dperm.schema_learning"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """What is public about the columns of a table, fixed before its records are read.
 
@@ -385,7 +386,8 @@ class Schema:
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
         learned = entries.pop("learned", None)
-        if not isinstance(name, str) or isinstance(ignored, str):
+        texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
+        if not isinstance(name, str) or not texts:
             raise ValueError("a schema's name must be a text, ignored a list of texts")
         columns = columns_from_entries(name, entries.pop("columns", None))
         if entries:
@@ -434,6 +436,12 @@ class Schema:
         name = f"Schema {self.name!r}: " if self.name else "Schema: "
         title = Text(f"{name}{len(self.columns)} columns, {self.n_columns} features")
         return Document("", [title, *schema_blocks(self.columns, self.ignored)]).to_fragment()
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r}, " if self.name else ""
+        shown = ", ".join(self.column_names[:_SHOWN_COLUMNS])
+        more = ", ..." if len(self.columns) > _SHOWN_COLUMNS else ""
+        return f"Schema({name}{len(self.columns)} columns, {self.n_columns} features: {shown}{more})"
 
     def _text(self) -> str:
         return toml_text(self.name, self.ignored, self.columns)

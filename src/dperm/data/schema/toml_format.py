@@ -26,7 +26,7 @@ def table_of(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:  # not TOML, or a number with thousands of digits
-        raise ValueError(f"the schema is not TOML: {error}") from None
+        raise ValueError(f"the schema is not TOML: {str(error).partition('; use sys.')[0]}") from None
     except RecursionError:
         raise ValueError("the schema is not TOML that can be read: it is nested too deeply") from None
 
@@ -54,7 +54,9 @@ def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
     missing = [each.name for each in known if each.default is MISSING and each.name not in entry]
     unknown = sorted(set(entry) - {each.name for each in known})
     if missing or unknown:
-        raise ValueError(f"{label}: entries missing: {missing}; unknown: {unknown}")
+        found = {"missing": missing, "unknown": unknown}
+        problem = "; ".join(f"entries {how}: {each}" for how, each in found.items() if each)
+        raise ValueError(f"{label}: {problem}")
     if repeat is None:
         return [_TYPES[kind](**entry)]
     if isinstance(repeat, bool) or not isinstance(repeat, int) or not 1 <= repeat <= _MAX_REPEAT:

@@ -1,0 +1,156 @@
+"""``dperm predict``: the columns of a file and what a model says of each record."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dperm.cli.fit import Data, Force, Header, Separator
+from dperm.cli.inputs import Inputs, opened
+from dperm.cli.outputs import check_writable
+from dperm.cli.screen import Screen, command
+from dperm.cli.targets import Target
+from dperm.data.files.arrow_tables import pyarrow
+from dperm.data.files.whole_files import written_whole
+from dperm.errors import DataError
+
+ModelFile = Annotated[
+    Path, typer.Argument(help="Model that 'dperm fit' or model.save wrote.", metavar="MODEL")
+]
+
+
+@command
+def predict(
+    screen: Screen,
+    model: ModelFile,
+    data: Data,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="CSV (also .csv.gz) or Parquet file to write; - for the screen."),
+    ] = "-",
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of each label.")
+    ] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column to copy from the data; all if none is named.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Of the column with the predictions.")] = "prediction",
+    force: Force = False,
+    separator: Separator = None,
+    header: Header = None,
+) -> None:
+    """Predict every record of a table. Predictions are about these records, and as private as they are."""
+    from dperm.cli.models import read
+
+    fitted, target = read(model)
+    if probabilities and not hasattr(fitted, "predict_proba"):
+        raise ValueError(f"--probabilities: {type(fitted).__name__} has no probabilities")
+    with opened(data, separator, header) as inputs:
+        copied = tuple(keep or inputs.names)
+        if name in copied:
+            raise DataError(f"there is a column {name!r} already: --name another")
+        if out != "-":
+            check_writable(Path(out), force=force, size=inputs.n_bytes)
+        n_rows = 0
+        with (
+            _writer(out, inputs.separator or ",") as write,
+            screen.reading("scoring", inputs.n_bytes) as show,
+        ):
+            for place, (rows, cells) in enumerate(_blocks(fitted, target, inputs, copied), start=1):
+                try:
+                    scored = _scored(fitted, rows, cells, name, probabilities)
+                except DataError as error:
+                    raise DataError(f"rows from {n_rows} on: {error}" if n_rows else str(error)) from None
+                write(scored)
+                n_rows += scored.num_rows
+                show(inputs.share(place, n_rows))
+    if out != "-":
+        screen.note(f"{n_rows:,} records scored, written to {out}")
+        if screen.as_json:
+            screen.show({"records": n_rows, "out": out})
+
+
+def _blocks(
+    fitted: Any, target: Target | None, inputs: Inputs, copied: tuple[str, ...]
+) -> Iterator[tuple[Any, Any]]:
+    """Blocks of records: the columns that the model reads, and those that are copied as they are."""
+    from dperm.cli.models import feature_types
+
+    others = [name for name in inputs.names if target is None or name != target.column]
+    copies = inputs.batches(dict.fromkeys(copied, pyarrow().string()))
+    return zip(inputs.batches(feature_types(fitted, others)), copies, strict=True)
+
+
+def _scored(fitted: Any, rows: Any, cells: Any, name: str, probabilities: bool) -> Any:
+    """The copied columns of a block with the predictions."""
+    arrow = pyarrow()
+    table = arrow.Table.from_batches([rows])
+    X = table if fitted.schema is not None else np.column_stack([each.to_numpy() for each in table.columns])
+    found = {name: fitted.predict(X)}
+    if probabilities:
+        found |= {f"probability_{label}": column for label, column in
+                  zip(fitted.classes_, fitted.predict_proba(X).T, strict=True)}  # fmt: skip
+    scored = arrow.Table.from_batches([cells])
+    for column, values in found.items():
+        scored = scored.append_column(column, arrow.array(np.ascontiguousarray(values)))
+    return scored
+
+
+@contextmanager
+def _writer(out: str, separator: str) -> Iterator[Any]:
+    """A function that appends a table to a file; the file appears when it is complete."""
+    writers, is_parquet = list[Any](), out.endswith((".parquet", ".pq"))
+    with ExitStack() as stack:
+        file = sys.stdout.buffer if out == "-" else stack.enter_context(written_whole(Path(out)))
+        if out.endswith(".gz"):
+            file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb"))
+
+        def write(table: Any) -> None:
+            if not writers:
+                writers.append(stack.enter_context(_TABLES[is_parquet](file, table.schema, separator)))
+            writers[0].write_table(table)
+
+        yield write
+
+
+class _CsvWriter:
+    """Tables one below the other as CSV, texts in quotes in blocks where one needs them."""
+
+    def __init__(self, file: Any, schema: Any, separator: str) -> None:
+        self._file, self._separator = file, separator
+        header = io.StringIO()
+        csv.writer(header, delimiter=separator, lineterminator="\n").writerow(schema.names)
+        file.write(header.getvalue().encode())
+
+    def __enter__(self) -> _CsvWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write_table(self, table: Any) -> None:
+        """Append rows."""
+        arrow = pyarrow()
+        special = rf'["\r\n{re.escape(self._separator)}]'
+        texts = [each for each in table.columns if arrow.types.is_string(each.type)]
+        matches = (arrow.compute.match_substring_regex(each, special) for each in texts)
+        quoting = "needed" if any(arrow.compute.any(each).as_py() for each in matches) else "none"
+        options = {"include_header": False, "delimiter": self._separator, "quoting_style": quoting}
+        arrow.csv.write_csv(table, self._file, arrow.csv.WriteOptions(**options))
+
+
+def _parquet_writer(file: Any, schema: Any, separator: str) -> Any:
+    return pyarrow().parquet.ParquetWriter(file, schema)
+
+
+_TABLES = {True: _parquet_writer, False: _CsvWriter}

@@ -1,0 +1,225 @@
+"""The column to predict: labels that may occur, or numbers within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.cli.inputs import Inputs
+from dperm.cli.screen import Screen
+from dperm.data.files.arrow_tables import csv_type, pyarrow
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.columns import Categorical, Numeric
+from dperm.data.schema.schema import Schema
+from dperm.data.schema.toml_format import DRAFT
+from dperm.data.tabular import TabularMatrix
+from dperm.errors import DataError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A column of labels.
+
+    Attributes
+    ----------
+    column : str
+    known : tuple of str
+        All that may occur.
+    positive : str or None
+        The one that is told from all others.
+    """
+
+    column: str
+    known: tuple[str, ...]
+    positive: str | None = None
+
+    arrow_type = "string"
+
+    @property
+    def classes(self) -> list[str]:
+        """Those of the model, the positive one last if there is one."""
+        if self.positive is None:
+            return list(self.known)
+        others = [each for each in self.known if each != self.positive]
+        return [others[0] if len(others) == 1 else f"not {self.positive}", self.positive]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What an estimator is to know of it."""
+        return {"classes": self.classes}
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a model file says of it."""
+        return {"column": self.column, "labels": list(self.known), "positive": self.positive}
+
+    def read(self, cells: Array, first_row: int) -> Array:
+        """Labels of the model; DataError for one that is not known."""
+        values = cells.tolist()
+        text_of = {each: as_text(each) for each in set(values)}
+        texts = [text_of[each] for each in values]
+        unknown = set(text_of.values()).difference(self.known)
+        if unknown:
+            row = next(place for place, each in enumerate(texts) if each in unknown)
+            raise DataError(
+                f"column {self.column!r} holds the label {texts[row]!r} at row {first_row + row}, "
+                f"which is not in classes {list(self.known)}"
+            )
+        labels = np.array(texts, dtype=str)
+        if self.positive is not None and len(self.known) > 2:
+            return np.where(labels == self.positive, self.positive, f"not {self.positive}")
+        return labels
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers.
+
+    Attributes
+    ----------
+    column : str
+    bound : float or None
+        Public, on the size of a number.
+    """
+
+    column: str
+    bound: float | None = None
+
+    arrow_type = "float64"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What an estimator is to know of it."""
+        return {"target_bound": self.bound}
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """What a model file says of it."""
+        return {"column": self.column, "bound": self.bound}
+
+    def read(self, cells: Array, first_row: int) -> Array:
+        """Numbers; DataError for what is none."""
+        try:
+            return cells.astype(np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"column {self.column!r} must hold numbers, from row {first_row} on") from None
+
+
+Target = Labels | Numbers
+
+
+def target_from(entries: Mapping[str, Any]) -> Target:
+    """The column that a model file says is predicted."""
+    if "labels" in entries:
+        return Labels(entries["column"], tuple(entries["labels"]), entries.get("positive"))
+    return Numbers(entries["column"], entries.get("bound"))
+
+
+def schema_in(path: Path) -> tuple[Schema, bool]:
+    """The schema in a file, and whether the file still calls itself a draft; the errors name the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return Schema.from_text(text), text.startswith(DRAFT)
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text in UTF-8") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def as_text(cell: Any) -> str:
+    """A label as one writes it in a shell."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def features_of(schema: Schema, column: str) -> Schema:
+    """The schema without the column to predict."""
+    if column not in schema.column_names:
+        return schema
+    return replace(schema, columns=[each for each in schema.columns if each.name != column])
+
+
+def labels_of(
+    schema: Schema, column: str, positive: str | None = None, classes: Sequence[str] | None = None
+) -> Labels:
+    """The labels by the options, or by the schema."""
+    described = next((each for each in schema.columns if each.name == column), None)
+    if not classes and isinstance(described, Categorical):
+        classes = [str(each) for each in described.categories]
+    if not classes and schema.classes is not None:
+        classes = [str(each) for each in schema.classes]
+    if not classes or len(set(classes)) < 2:
+        raise ValueError(
+            f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "
+            "categorical in the schema"
+        )
+    if positive is not None and positive not in classes:
+        raise ValueError(f"--positive {positive!r} is not one of the labels {list(classes)}")
+    return Labels(column, tuple(classes), positive)
+
+
+def numbers_of(schema: Schema, column: str, bound: float | None = None) -> Numbers:
+    """The numbers by the option, or by the bounds in the schema."""
+    described = next((each for each in schema.columns if each.name == column), None)
+    bounds = (described.low, described.high) if isinstance(described, Numeric) else schema.target_bounds
+    if bound is None and bounds is not None:
+        bound = float(max(map(abs, bounds)))
+    return Numbers(column, bound)
+
+
+def schema_types(schema: Schema) -> dict[str, Any]:
+    """Arrow types of the columns in CSV files."""
+    return {column.name: csv_type(column) for column in schema.columns}
+
+
+def check_described(inputs: Inputs, schema: Schema, target: Target) -> None:
+    """Raise DataError for columns that are missing, or that nothing says about."""
+    inputs.check_has([*schema.column_names, target.column])
+    known = {*schema.column_names, *schema.ignored, target.column}
+    unknown = [name for name in inputs.names if name not in known]
+    if unknown:
+        raise DataError(
+            f"the schema does not describe column {unknown[0]!r}; 'ignored' lists what is not used"
+        )
+
+
+def load_described(
+    inputs: Inputs, target: Target, screen: Screen, schema: Schema
+) -> tuple[TabularMatrix, NDArray[Any]]:
+    """All records of files in which no column is forgotten."""
+    check_described(inputs, schema, target)
+    return load(inputs, target, screen, schema_types(schema), schema)
+
+
+def load(
+    inputs: Inputs, target: Target, screen: Screen, types: Mapping[str, Any], schema: Schema | None
+) -> tuple[Any, NDArray[Any]]:
+    """All records, encoded by the schema as they are read, and the column to predict.
+
+    Without a schema they are a matrix of the columns in `types`.
+    """
+    label_type = getattr(pyarrow(), target.arrow_type)()
+    tables = inputs.tables(dict(types) | {target.column: label_type})
+    source, parts, row = RecordFiles(tables, target.column, schema), [], 0
+    with screen.reading("reading", inputs.n_bytes) as show:
+        for matrix, cells in source.labelled_matrices():
+            parts.append((matrix, target.read(cells, row)))
+            row += len(matrix)
+            show(inputs.share(len(parts), row))
+    if not row:
+        raise DataError(f"there are no records in {inputs.paths[0]}")
+    matrices, targets = zip(*parts, strict=True)
+    if schema is None:
+        return np.concatenate(matrices), np.concatenate(targets)
+    first: TabularMatrix = matrices[0]
+    numeric = np.concatenate([each.numeric for each in matrices])
+    codes = np.concatenate([each.codes for each in matrices])
+    return first.with_rows(numeric, codes), np.concatenate(targets)

@@ -1,0 +1,72 @@
+"""``dperm tune``: the best of several settings, and the model, within one budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dperm.accounting import open_ledger
+from dperm.cli import fit as options
+from dperm.cli.budget import File
+from dperm.cli.inputs import opened
+from dperm.cli.messages import interrupted_after_charge
+from dperm.cli.outputs import check_writable
+from dperm.cli.screen import Screen, command
+
+
+@command
+def tune(
+    screen: Screen,
+    data: options.Data,
+    schema: options.SchemaFile,
+    label: options.Label,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    grid: Annotated[
+        list[str],
+        typer.Option(help="key=value,value,...: candidates of a setting such as l2; may be repeated."),
+    ],
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Fit the winner again to all records, with half of the budget.")
+    ] = False,
+    estimator: options.Estimator = "logistic",
+    positive: options.Positive = None,
+    classes: options.Classes = None,
+    target_bound: options.TargetBound = None,
+    solver: options.Solver = "auto",
+    settings: options.Settings = None,
+    neighbors: options.Neighbors = None,
+    model: options.Model = None,
+    force: options.Force = False,
+    separator: options.Separator = None,
+    header: options.Header = None,
+    ledger: options.LedgerName = None,
+    file: File = Path("dperm-budget.db"),
+) -> None:
+    """Choose the best of several settings and fit with them: one charge for all of it."""
+    from dperm.cli.estimators import grid_of, make
+    from dperm.cli.models import check_terms, target_of, write
+    from dperm.cli.targets import load_described
+    from dperm.search import PrivateSearch
+
+    description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    account = None if ledger is None else open_ledger(file, ledger)
+    candidates = grid_of(estimator, grid)
+    base = make(estimator, solver, settings or [], schema=description, **target.arguments)
+    search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
+    if model is not None:
+        check_writable(model, force=force, size=4096 + 64 * description.n_columns)
+    with interrupted_after_charge(account):
+        with opened(data, separator, header) as inputs:
+            X, y = load_described(inputs, target, screen, description)
+        check_terms(screen, epsilon, delta, len(y))
+        search.fit(X, y)
+        if model is not None:
+            write(search.best_estimator_, target, model)
+    screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))
+    best = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
+    n = len(search.cv_results_["params"])
+    facts = {"best": search.best_params_, "candidates": n, "privacy": search.privacy_.to_dict()}
+    screen.show(facts, f"Best of {n}: {best}\n\n{search.privacy_}")
