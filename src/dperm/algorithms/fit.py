@@ -28,8 +28,10 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, one_of, positive_or_infinite
+from dperm.data.weights import Weights
 from dperm.errors import PrivacyWarning, warn_caller
 from dperm.losses import Loss
+from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
@@ -414,12 +416,20 @@ def public_facts(objective: Objective) -> dict[str, Any]:
         "n": objective.n_public,
         "dimension": objective.dimension,
         "dtype": str(objective.dtype),
-        "loss": objective.loss.name,
-        **_loss_parameters(objective.loss),
+        "loss": unweighted(objective.loss).name,
+        **_loss_parameters(unweighted(objective.loss)),
+        **_weight_facts(objective.weights),
         "l2": objective.l2,
         "fit_intercept": objective.fit_intercept,
         **({"partitions": objective.n_partitions} if objective.n_partitions else {}),
     }
+
+
+def _weight_facts(weights: Weights | None) -> dict[str, Any]:
+    if weights is None:
+        return {}
+    own = {} if weights.each is None else {"weight_bound": weights.bound}
+    return own | ({"class_weight": dict(weights.of_classes)} if weights.of_classes else {})
 
 
 def _loss_parameters(loss: Loss) -> dict[str, Any]:

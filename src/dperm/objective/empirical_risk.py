@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,10 @@ from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import GradientSum, Pass
 from dperm.data.rows import RowSettings, RowsInMemory, RowSource
 from dperm.data.targets import Targets
+from dperm.data.weights import Weights
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
+from dperm.losses.weighted import Weighted, unweighted
 from dperm.objective.arguments import (
     MAX_ROW_NORM,
     MIN_ROW_NORM,
@@ -54,6 +57,9 @@ class EmpiricalRisk:
         n_public: int | None = None,
         n_classes: int | None = None,
         counts: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        weight_bound: float = 1.0,
+        class_weight: Mapping[float, float] | None = None,
     ) -> None:
         self.loss = get_loss(loss, n_classes)
         self.l2 = _ridge(l2)
@@ -75,7 +81,9 @@ class EmpiricalRisk:
             n_threads,
             Targets(self.loss.target_bound, self.loss.classification, self.loss.n_classes),
             None if counts is None else Multiplicity(counts),
+            weights=_weights_of_records(self.loss, weights, weight_bound, class_weight),
         )
+        self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
@@ -86,7 +94,9 @@ class EmpiricalRisk:
     def _use(self, loss: Loss) -> None:
         """Forget what was computed for another loss."""
         self.loss = loss
-        self._exact = ExactSums(loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
+        if self.weights is not None:
+            self.loss = Weighted(unweighted(loss), self.weights.largest)
+        self._exact = ExactSums(self.loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
         # Bounds for (clip, radius): an iterative algorithm asks for the same ones at each step.
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
 
@@ -233,3 +243,32 @@ class EmpiricalRisk:
 
 def _ridge(l2: float) -> float:
     return number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")
+
+
+def _weights_of_records(
+    loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | None
+) -> Weights | None:
+    """Weights, checked; None where there are none."""
+    bound = _weight("weight_bound", bound)
+    if weights is None and class_weight is None:
+        return None
+    of_classes = {} if class_weight is None else class_weights(class_weight, loss)
+    return Weights.given(weights, bound, of_classes)
+
+
+def class_weights(class_weight: Mapping[float, float], loss: Loss) -> dict[float, float]:
+    """Weights of the targets of a loss, checked."""
+    if not isinstance(class_weight, Mapping):
+        raise TypeError(f"class_weight must be a mapping from targets to weights, got {class_weight!r}")
+    if not loss.classification:
+        raise ValueError(f"class_weight is for classes: the targets of the {loss.name} loss are none")
+    targets = (-1, 1) if loss.n_classes is None else range(loss.n_classes)
+    unknown = [target for target in class_weight if target not in targets]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is no target of the {loss.name} loss")
+    given = {float(target): class_weight.get(target, 1.0) for target in targets}
+    return {target: _weight(f"class_weight[{target:g}]", weight) for target, weight in given.items()}
+
+
+def _weight(name: str, value: Any) -> float:
+    return number_from(name, value, 2.0**-32, 2.0**32, "positive, from 2^-32 to 2^32")
