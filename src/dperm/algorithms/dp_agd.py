@@ -151,7 +151,7 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
     accountant: str | None = None
 
 
-@algorithm(DPAGDArguments)
+@algorithm(DPAGDArguments, weighs_privately=True)
 def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 

@@ -137,7 +137,7 @@ class NoisyGDArguments(NoisyGDSchedule, LearnedScales, PublishedTerms):
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
 
 
-@algorithm(NoisyGDArguments)
+@algorithm(NoisyGDArguments, weighs_privately=True)
 def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
 
@@ -284,6 +284,8 @@ def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int 
     if given.learn_scales is True:
         raise ValueError("learn_scales=True would part fits in lockstep, each in coordinates of its own")
     given.learn_scales = False
+    if objective.weighs_privately:
+        raise ValueError("class_weight='private' is of one fit: fits in lockstep have one objective")
     return (yield from _descent(Fit(given, facts), given))
 
 

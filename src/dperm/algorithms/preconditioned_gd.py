@@ -168,7 +168,7 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
 
 
-@algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True)
+@algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True, weighs_privately=True)
 def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
 
@@ -194,13 +194,15 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
     objective = fit.objective
     schedule = given.completed(preconditioned_gd_schedule(fit.problem, given.learn_scales))
-    if schedule.label_share > 0.0 and not can_start_from_labels(fit.problem):
+    if objective.weighs_privately and not schedule.label_share > 0.0:
+        raise ValueError("label_share must be above 0 for class_weight='private'")
+    if schedule.label_share > 0.0 and not (objective.weighs_privately or can_start_from_labels(fit.problem)):
         raise ValueError(
             "label_share must be 0 without an intercept, or for a loss that is not the logistic one"
         )
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
-    typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
+    typical_clip = schedule.clip * _slope(objective.typical_loss)  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):
         fit.check_gradient_noise(check.clip_norm("clip", typical_clip * length), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)

@@ -64,6 +64,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     n_threads: int | None
     random_state: RandomState
     non_finite: str
+    weight_bound: float
     n_public: int | None
     verbose: int
 
@@ -86,7 +87,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Set ``coef_`` and ``intercept_`` from an array of a row per column, and the row of the 1."""
 
     def fit(
-        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+        self,
+        X: ArrayLike | RecordFiles,
+        y: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit to records ``X`` with labels or real targets ``y``.
 
@@ -99,6 +105,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         counts : (n_samples,) array_like of int, optional
             How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
             not for files or Dask collections. Neighbouring data differ in one record, not in one row.
+        sample_weight : (n_samples,) array_like, optional
+            What multiplies the loss of each record, before gradients are clipped; not for files or Dask
+            collections. Private, like the record: a weight outside ``[0, weight_bound]`` is moved there,
+            silently, and NaN counts 0. The risk is the sum divided by the public number of records, not by
+            the sum of the weights.
 
         Returns
         -------
@@ -111,9 +122,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         BudgetExceededError
             When the ledger cannot afford the fit. Nothing is charged.
         """
-        return self._solve(self._objective(X, y, counts))
+        return self._solve(self._objective(X, y, counts, sample_weight))
 
-    def _objective(self, X: Any, y: Any, counts: ArrayLike | None) -> Objective:
+    def _objective(
+        self, X: Any, y: Any, counts: ArrayLike | None, sample_weight: ArrayLike | None = None
+    ) -> Objective:
         """What `fit` minimises, everything about it checked; sets what it learns from `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
@@ -129,6 +142,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             non_finite=self.non_finite,
             n_public=self.n_public,
             counts=counts,
+            weights=sample_weight,
+            weight_bound=self.weight_bound,
+            class_weight=self._weights_of_targets(),
         )
 
     def _check_parameters(self) -> None:
@@ -212,6 +228,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _row_norm(self) -> float:
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
 
+    def _weights_of_targets(self) -> Mapping[float, float] | str | None:
+        """Weights of classes by targets as the loss wants them."""
+        return None
+
     def _options_of_solver(self) -> Mapping[str, Any] | None:
         """Keyword arguments of the solver."""
         return self.solver_options
@@ -239,6 +259,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     classes: Sequence[Any] | None
     classes_: NDArray[Any]
+    class_weight: Mapping[Any, float] | str | None
 
     _max_classes: int | None = None
 
@@ -257,6 +278,17 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         """Labels as the loss wants them: -1 and +1, or codes."""
         codes = class_codes(y, self.classes_)
         return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
+
+    def _weights_of_targets(self) -> Mapping[float, float] | str | None:
+        given = self.class_weight
+        if given is None or isinstance(given, str):
+            return given
+        unknown = [label for label in given if label not in self.classes_]
+        if unknown:
+            raise ValueError(f"class_weight has a weight of {unknown[0]!r}, which is not among the classes")
+        targets = self._targets(self.classes_)
+        pairs = zip(targets, self.classes_, strict=True)
+        return {float(target): given[label] for target, label in pairs if label in given}
 
     def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coef.T))

@@ -105,6 +105,7 @@ def machine_memory() -> float:
 
 
 def one_each(value: ArrayLike, count: int, name: str) -> list[float]:
+    """A number for each row of weights, or one for all of them."""
     values = np.asarray(value)
     if values.shape not in ((), (count,)) or values.dtype.kind not in "fiu":
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class EmpiricalRisk:
         counts: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         weight_bound: float = 1.0,
-        class_weight: Mapping[float, float] | None = None,
+        class_weight: Mapping[float, float] | str | None = None,
     ) -> None:
         self.loss = get_loss(loss, n_classes)
         self.l2 = _ridge(l2)
@@ -83,8 +84,11 @@ class EmpiricalRisk:
             None if counts is None else Multiplicity(counts),
             weights=_weights_of_records(self.loss, weights, weight_bound, class_weight),
         )
+        #: Whether a fit has to release the frequencies of the classes, and weigh them by these.
+        self.weighs_privately = class_weight == "private"
         self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
+        self._records = (X, y, settings) if self.weighs_privately else None
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
@@ -99,6 +103,12 @@ class EmpiricalRisk:
         self._exact = ExactSums(self.loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
         # Bounds for (clip, radius): an iterative algorithm asks for the same ones at each step.
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
+
+    @property
+    def typical_loss(self) -> Loss:
+        """The loss that default settings reckon with; proofs rest on `loss`, and so on the largest weight."""
+        plain, weights = unweighted(self.loss), self.weights
+        return plain if weights is None or weights.typical == 1.0 else Weighted(plain, weights.typical)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -143,6 +153,20 @@ class EmpiricalRisk:
         if targets[0] != targets[1]:
             raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
         return other
+
+    def weigh_classes(self, class_weight: Mapping[float, float]) -> None:
+        """Weigh classes from now on: once their weights were released, for ``class_weight="private"``.
+
+        The records are read anew. For copies of an objective that belong to one fit.
+        """
+        assert self._records is not None
+        X, y, settings = self._records
+        of_classes = class_weights(class_weight, self.loss)
+        own = settings.weights
+        weights = Weights(1.0, None, of_classes) if own is None else replace(own, of_classes=of_classes)
+        self._rows = rows_of_input(X, y, replace(settings, weights=weights))
+        self.weights, self.weighs_privately = weights, False
+        self._use(self.loss)
 
     def with_ridge(self, l2: float) -> Self:
         """The same records, loss and bounds with another ridge term; nothing is copied."""
@@ -246,20 +270,26 @@ def _ridge(l2: float) -> float:
 
 
 def _weights_of_records(
-    loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | None
+    loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | str | None
 ) -> Weights | None:
     """Weights, checked; None where there are none."""
     bound = _weight("weight_bound", bound)
     if weights is None and class_weight is None:
         return None
+    if class_weight == "private":
+        class_weights({}, loss)  # refuses what has no classes
+        return None if weights is None else Weights.given(weights, bound, {})
     of_classes = {} if class_weight is None else class_weights(class_weight, loss)
     return Weights.given(weights, bound, of_classes)
 
 
-def class_weights(class_weight: Mapping[float, float], loss: Loss) -> dict[float, float]:
+def class_weights(class_weight: Mapping[float, float] | str, loss: Loss) -> dict[float, float]:
     """Weights of the targets of a loss, checked."""
     if not isinstance(class_weight, Mapping):
-        raise TypeError(f"class_weight must be a mapping from targets to weights, got {class_weight!r}")
+        raise ValueError(
+            "class_weight must be public weights of the classes, or 'private' for weights by their noisy "
+            f"frequencies; exact frequencies would be released for nothing. Got {class_weight!r}"
+        )
     if not loss.classification:
         raise ValueError(f"class_weight is for classes: the targets of the {loss.name} loss are none")
     targets = (-1, 1) if loss.n_classes is None else range(loss.n_classes)

@@ -91,8 +91,9 @@ class Objective(WeightedImageSums, Descents):
         after it was multiplied, sampling ignores weights, and sums are divided by ``n_public``.
     weight_bound : float
         Public bound on `weights`.
-    class_weight : mapping, optional
-        Public positive weights of the targets, -1 and +1 or class codes; 1 for those not in it.
+    class_weight : mapping or "private", optional
+        Public positive weights of the targets, -1 and +1 or class codes; 1 for those not in it. "private": a
+        fit releases noisy frequencies of the classes first, and weighs them inversely.
 
     Raises
     ------
