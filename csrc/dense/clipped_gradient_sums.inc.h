@@ -199,9 +199,9 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         NAME(pack_weights)(&layout, pass->w + k * dimension, weights + k * stride);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
-        double weights[ROWS_PER_BLOCK];
+        double row_weights[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        const struct in_models in_models = block_in_models(pass, rows, first, end, weights);
+        const struct in_models in_models = block_in_models(pass, rows, first, end, row_weights);
         /* One half while this block is packed, the other while it meets the first models. */
         struct read_ahead ahead =
             NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);

@@ -253,6 +253,10 @@ class EmpiricalRisk:
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
         return known
 
+    def _refuse_weights(self, what: str) -> None:
+        if self.weights is not None:
+            raise ValueError(f"{what} take no weights of records or classes")
+
     def _check_overflow(self, finest: int) -> None:
         """DataError where sums of clipped contributions could overflow."""
         if (self._n_rows - 1).bit_length() + sum_bits(self.n_public, finest) > OVERFLOW_BITS:

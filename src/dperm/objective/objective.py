@@ -464,6 +464,7 @@ class Objective(WeightedImageSums, Descents):
             Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
             ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
         """
+        self._refuse_weights("changes of losses along the axes")
         weights = self._weights(w, "w")
         stride = number("stride", stride)
         bounds = self._exact.coordinate_losses(stride, number("clip", clip))
