@@ -21,9 +21,6 @@ ESTIMATORS = {
 }
 _NO_COUNT = "sums are divided by the public number of records, in which those of weight 0 count"
 _EQUIVALENCE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
 
 
 def expected_failures(estimator):

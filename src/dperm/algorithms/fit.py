@@ -174,7 +174,7 @@ class Fit:
             own.n_public,
             own.dimension,
             self.mu,
-            own.typical_loss,
+            own.loss,
             own.row_norm,
             own.l2,
             self.neighbors,

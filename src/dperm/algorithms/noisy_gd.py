@@ -118,7 +118,7 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
     step_size = 3.6 / curvature
     return NoisyGDSchedule(
         steps=steps,
-        clip=softmax_clip(signal, row_norm),
+        clip=softmax_clip(signal, loss, row_norm),
         step_size=step_size,
         momentum=1.0 - step_size / reach,
         tail=0.5,

@@ -37,6 +37,7 @@ from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
+from dperm.losses.weighted import largest_weight
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
@@ -202,7 +203,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         )
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
-    typical_clip = schedule.clip * _slope(objective.typical_loss)  # times the norm of a typical whitened row
+    slope = _slope(objective.loss)
+    typical_clip = schedule.clip * slope  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):
         fit.check_gradient_noise(check.clip_norm("clip", typical_clip * length), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
@@ -212,9 +214,11 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
-    clip_there = typical_clip * row_length
+    steeper = _slope(objective.loss) / slope  # where classes were weighed only now
+    clip_there = typical_clip * steeper * row_length
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
-    step = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
+    step = schedule.step_size / steeper
+    step = step if ridge == 0.0 else min(step, 3.0 / ridge)
     reach = step / (1.0 - schedule.momentum)
 
     dual = velocity = np.zeros(objective.dimension)
@@ -330,7 +334,7 @@ def _slope(loss: Loss) -> float:
     slope = loss.lipschitz(1.0)
     if slope < math.inf:
         return slope
-    return loss.target_bound if loss.target_bound < math.inf else 1.0
+    return largest_weight(loss) * (loss.target_bound if loss.target_bound < math.inf else 1.0)
 
 
 def _smoothness(loss: Loss) -> float:

@@ -237,11 +237,18 @@ class Frame:
         objective = fit.objective
         if not (noise.columns or noise.norms):
             start = np.zeros(objective.shape)
-            return cls(_from_labels(fit, release, noise.labels) if noise.labels else start, problem)
+            start = _from_labels(fit, release, noise.labels) if noise.labels else start
+            return cls(start, replace(problem, loss=objective.loss))
         found = learned_coordinates(fit, release, noise)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
         typical = float(np.median(rounded.factors[: objective.n_columns]))
-        there = replace(problem, row_norm=found.scaling.row_norm, l2=problem.l2 * typical**2, attained=True)
+        there = replace(
+            problem,
+            loss=objective.loss,
+            row_norm=found.scaling.row_norm,
+            l2=problem.l2 * typical**2,
+            attained=True,
+        )
         return cls(found.start, there, rounded.factors, rounded)
 
     def step_size(self, step_size: float, momentum: float, l2: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -49,12 +48,6 @@ class Weights:
     def largest(self) -> float:
         """Public bound on a record's weight."""
         return self.bound * max(self.of_classes.values(), default=1.0)
-
-    @property
-    def typical(self) -> float:
-        """A weight that default settings reckon with: between those of common and of rare classes."""
-        weights = list(self.of_classes.values()) or [1.0]
-        return self.bound * math.sqrt(min(weights) * max(weights))
 
     def of(self, targets: NDArray[Any]) -> Array:
         """The weights of records with these targets."""

@@ -94,3 +94,8 @@ class Weighted(Loss):
 def unweighted(loss: Loss) -> Loss:
     """The loss without the weights of the records."""
     return loss.loss if isinstance(loss, Weighted) else loss
+
+
+def largest_weight(loss: Loss) -> float:
+    """By which a slope of 1 grows."""
+    return loss.largest if isinstance(loss, Weighted) else 1.0

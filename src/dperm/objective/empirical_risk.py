@@ -105,12 +105,6 @@ class EmpiricalRisk:
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
 
     @property
-    def typical_loss(self) -> Loss:
-        """The loss that default settings reckon with; proofs rest on `loss`, and so on the largest weight."""
-        plain, weights = unweighted(self.loss), self.weights
-        return plain if weights is None or weights.typical == 1.0 else Weighted(plain, weights.typical)
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         """Of the matrix's entries in arithmetic, float32 or float64: it decides on the grid of releases."""
         return self._rows.dtype
