@@ -342,7 +342,9 @@ def _smoothness(loss: Loss) -> float:
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
-    return 0.25 if loss.target_bound == math.inf else 3.0 * _slope(loss) / loss.target_bound
+    if loss.target_bound == math.inf:
+        return 0.25 * largest_weight(loss)
+    return 3.0 * _slope(loss) / loss.target_bound
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:
