@@ -433,7 +433,8 @@ def public_facts(objective: Objective) -> dict[str, Any]:
 
 
 def _weight_facts(objective: Objective) -> dict[str, Any]:
-    weights, facts = objective.weights, {}
+    weights = objective.weights
+    facts: dict[str, Any] = {}
     if weights is not None and weights.each is not None:
         facts["weight_bound"] = weights.bound
     if weights is not None and weights.of_classes:
