@@ -62,7 +62,7 @@ def test_the_statement_names_what_is_public():
         1.0, 1e-6, classes=["usual", "rare"], class_weight={"rare": 5.0}, weight_bound=2.0, ledger=ledger
     ).fit(X, y, sample_weight=np.ones(500))
     assert model.privacy_.public["weight_bound"] == 2.0
-    assert model.privacy_.public["class_weight"] == {"-1": 1.0, "1": 5.0}
+    assert model.privacy_.public["class_weight"] == {"usual": 1.0, "rare": 5.0}
     assert len(ledger.history()) == 1
 
 

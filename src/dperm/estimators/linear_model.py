@@ -181,7 +181,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self._set_weights(coef, np.zeros(coef.shape[1:]))
         self._keep_inference(result)
         self.n_iter_ = result.n_iter
-        public = {**result.privacy.public, **schema_facts(self.schema)}
+        public = self._by_label(result.privacy.public) | schema_facts(self.schema)
         self.privacy_ = replace(result.privacy, public=public)
         return self
 
@@ -231,6 +231,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _weights_of_targets(self) -> Mapping[float, float] | str | None:
         """Weights of classes by targets as the loss wants them."""
         return None
+
+    def _by_label(self, public: Mapping[str, Any]) -> dict[str, Any]:
+        """Public facts, those of targets by the labels that stand for them."""
+        return dict(public)
 
     def _options_of_solver(self) -> Mapping[str, Any] | None:
         """Keyword arguments of the solver."""
@@ -289,6 +293,13 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         targets = self._targets(self.classes_)
         pairs = zip(targets, self.classes_, strict=True)
         return {float(target): given[label] for target, label in pairs if label in given}
+
+    def _by_label(self, public: Mapping[str, Any]) -> dict[str, Any]:
+        if "class_weight" not in public:
+            return dict(public)
+        pairs = zip(self._targets(self.classes_), self.classes_, strict=True)
+        named = {str(label): public["class_weight"][f"{target:g}"] for target, label in pairs}
+        return {**public, "class_weight": named}
 
     def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coef.T))
