@@ -16,6 +16,9 @@
  * A row whose norm or target is not finite contributes exactly 0 to every sum, and
  * so does a row whose prediction is NaN.
  *
+ * With `weights` the loss of row i is weights[i] loss(p_i), and so are its derivatives weighted:
+ * before a clip. coordinate_loss_sums and what sees rows through a matrix do not look there.
+ *
  * What a row adds to an exact sum depends on that row and on the arguments
  * alone, bit for bit: not on its position, its neighbours, the range or the
  * thread.
@@ -139,6 +142,7 @@ struct dense_rows {
      * multiplicity[i] times, and sums of integers are those of a matrix with as many equal rows.
      * The other kernels do not look here. */
     const int64_t *multiplicity;
+    const double *weights;    /* n_rows numbers from 0, see below; or NULL: every weight is 1 */
     const double *clip_norms; /* n_rows lengths that stand for norms when clipping, or NULL */
     double *predictions; /* n_rows: clipped_gradient_sum leaves its p_i here, and clipped_loss_sums
                           * at the same weights takes them from here; or NULL */

@@ -5,12 +5,15 @@
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
-/* s_i = loss'(p_i) * scale_i; on return s_i (x_i, 1) is the record's gradient. */
-ALWAYS_INLINE void NAME(gradient_factors)(int n, const struct NAME(block) * block, struct loss loss,
-                                          const double *p, double *s) {
+/* s_i = weight_i * loss'(p_i) * scale_i for the n rows from `first` on; on return s_i (x_i, 1) is
+ * the record's gradient. */
+ALWAYS_INLINE void NAME(gradient_factors)(const struct dense_rows *rows, int n, int64_t first,
+                                          int64_t end, const struct NAME(block) * block,
+                                          struct loss loss, const double *p, double *s) {
     loss_derivatives(loss, n, p, block->y, s);
     for (int i = 0; i < n; i++)
         s[i] *= block->scale[i];
+    weigh(rows, first, end, n, s);
 }
 
 /* cap[i] = inner_clip / norm_i. */
@@ -172,7 +175,7 @@ ALWAYS_INLINE void NAME(clip_predictions)(const struct dense_rows *rows, int n, 
     double s[ROWS_PER_BLOCK];
     for (int i = 0; i < n && rows->predictions && first + i < end; i++)
         rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(n, block, pass->loss, p, s);
+    NAME(gradient_factors)(rows, n, first, end, block, pass->loss, p, s);
     if (rows->clip_norms)
         NAME(read_clip_norms)(rows, first, n, block);
     NAME(clip_factors)(n, s, block->norm, pass->inner_clip, clipped);
@@ -243,15 +246,17 @@ ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t firs
     double s[ROWS_IN_FLIGHT], value[ROWS_PER_BLOCK];
     int64_t counts[ROWS_IN_FLIGHT];
     const int64_t *count = NAME(read_multiplicity)(rows, first, end, ROWS_IN_FLIGHT, counts);
-    NAME(gradient_factors)(ROWS_IN_FLIGHT, block, pass->loss, p, s);
+    NAME(gradient_factors)(rows, ROWS_IN_FLIGHT, first, end, block, pass->loss, p, s);
     for (int i = 0; i < ROWS_IN_FLIGHT && count; i++)
         s[i] *= (double)count[i];
     for (int i = 0; i < ROWS_IN_FLIGHT; i++) {
         factor[i] = fabs(s[i]) <= (double)REAL_MAX ? (REAL)s[i] : (REAL)0;
         sums[0] += (double)factor[i];
     }
-    if (pass->with_loss)
+    if (pass->with_loss) {
         loss_values_f64(pass->loss, p, block->y, 1, value);
+        weigh(rows, first, end, ROWS_IN_FLIGHT, value);
+    }
     for (int i = 0; i < ROWS_IN_FLIGHT && pass->with_loss && first + i < end; i++) {
         value[i] *= count ? (double)count[i] : 1.0;
         sums[1] += value[i] <= DBL_MAX ? value[i] : 0.0;

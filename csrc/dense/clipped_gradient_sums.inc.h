@@ -133,7 +133,7 @@ ALWAYS_INLINE void NAME(add_packed_rows)(const REAL *x, int64_t stride, const RE
  * products of rows and weights. */
 static void NAME(models_factors)(const struct dense_rows *rows, const struct NAME(block) * block,
                                  const struct pass *models, int64_t tile, int64_t n,
-                                 const struct folds folds, double (*p)[ROWS_PER_BLOCK],
+                                 const struct in_models here, double (*p)[ROWS_PER_BLOCK],
                                  REAL (*clipped)[ROWS_PER_BLOCK]) {
     const int64_t dimension = rows->n_columns + rows->intercept;
     double s[MODELS_PER_TILE][ROWS_PER_BLOCK], y[MODELS_PER_TILE][ROWS_PER_BLOCK];
@@ -150,11 +150,13 @@ static void NAME(models_factors)(const struct dense_rows *rows, const struct NAM
         const double *inner_clip = models->inner_clips + tile + k;
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             s[k][i] *= block->scale[i];
+        for (int i = 0; i < ROWS_PER_BLOCK && here.weight; i++)
+            s[k][i] *= here.weight[i];
         if (k == 0 || inner_clip[0] != inner_clip[-1])
             NAME(find_caps)(ROWS_PER_BLOCK, block->norm, *inner_clip, cap);
         NAME(clamp_factors)(ROWS_PER_BLOCK, s[k], cap, clipped[k]);
-        for (int i = 0; i < folds.count; i++)
-            clipped[k][i] = folds.of_row[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
+        for (int i = 0; i < here.n_folds; i++)
+            clipped[k][i] = here.fold[i] == models->left_out[tile + k] ? (REAL)0 : clipped[k][i];
     }
 }
 
@@ -197,7 +199,9 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
         NAME(pack_weights)(&layout, pass->w + k * dimension, weights + k * stride);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
+        double row_weights[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
+        const struct in_models in_models = block_in_models(pass, rows, first, end, row_weights);
         /* One half while this block is packed, the other while it meets the first models. */
         struct read_ahead ahead =
             NAME(rows_ahead)(rows, first + ROWS_PER_BLOCK, ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
@@ -213,8 +217,7 @@ static void NAME(clipped_gradient_sums)(const struct dense_rows *rows, int64_t b
             const int64_t n = left < MODELS_PER_TILE ? left : MODELS_PER_TILE;
             NAME(tile_dots)(packed, weights + tile * stride, stride, n, &layout, &ahead, p);
             ahead.lines_per_call = 0;
-            NAME(models_factors)(rows, &block, pass, tile, n, folds_of_block(pass, first, end), p,
-                                 clipped);
+            NAME(models_factors)(rows, &block, pass, tile, n, in_models, p, clipped);
             for (int64_t k = tile; k < tile + n; k++)
                 NAME(add_to_model)(&here, clipped[k - tile], ROUNDING_SHIFT * (REAL)pass->grids[k],
                                    accumulators + k * stride, sum_out + k * dimension);

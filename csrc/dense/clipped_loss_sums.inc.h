@@ -40,6 +40,8 @@ ALWAYS_INLINE void NAME(add_losses)(const struct pass *pass, const struct on_lin
                 at[b * ROWS_PER_BLOCK + i] = (REAL)(block->p[i] - step * block->q[i]);
         }
         NAME(loss_values)(pass->loss, at, y, STEPS_PER_BATCH, value);
+        for (int k = 0; k < STEPS_PER_BATCH * ROWS_PER_BLOCK && block->weight; k++)
+            value[k] *= (REAL)block->weight[k % ROWS_PER_BLOCK];
         for (int b = 0; b < STEPS_PER_BATCH && j + b < n_steps; b++)
             sum_out[j + b] += NAME(rounded_loss_sum)(value + b * ROWS_PER_BLOCK, block->count,
                                                      pass->clip, pass->grid);
@@ -56,6 +58,7 @@ static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, cons
             value[i] = line->fits[i]
                            ? 0
                            : NAME(loss_value)(pass->loss, LOSS_LOGISTIC, at, (REAL)block->y[i]);
+            value[i] *= block->weight ? (REAL)block->weight[i] : 1;
         }
         sum_out[j] += NAME(rounded_loss_sum)(value, block->count, pass->clip, pass->grid);
     }
@@ -86,6 +89,21 @@ static void NAME(line_pass_close)(struct NAME(line_pass) * line_pass, const stru
         NAME(logistic_line_flush)(line_pass->sums, pass->n_steps, sum_out);
 }
 
+/* Rows with weights, each of which counts once if `count` is NULL. */
+static __attribute__((noinline)) void
+NAME(weighted_line_add)(const struct NAME(logistic_line) * line,
+                        const struct NAME(line_steps) * steps, const double *weight,
+                        const int64_t *count, int64_t *sum_out) {
+    _Alignas(64) REAL weights[ROWS_PER_BLOCK];
+    const struct read_ahead nothing = {0, 0};
+    int64_t once[ROWS_PER_BLOCK];
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        weights[i] = (REAL)weight[i];
+        once[i] = 1;
+    }
+    NAME(logistic_line_add)(line, steps, nothing, NULL, weights, count ? count : once, sum_out);
+}
+
 static void NAME(line_pass_add)(struct NAME(line_pass) * line_pass, const struct pass *pass,
                                 const struct on_line *block, struct read_ahead next,
                                 int64_t *sum_out) {
@@ -94,10 +112,12 @@ static void NAME(line_pass_add)(struct NAME(line_pass) * line_pass, const struct
     NAME(logistic_line_open)(&line, block->p, block->q, block->y, pass->steps, pass->n_steps);
     const struct NAME(line_steps)
         steps = {line_pass->steps, pass->n_steps, (REAL)pass->clip, shift};
-    if (block->count)
-        NAME(logistic_line_add)(&line, &steps, next, NULL, block->count, sum_out);
+    if (block->weight)
+        NAME(weighted_line_add)(&line, &steps, block->weight, block->count, sum_out);
+    else if (block->count)
+        NAME(logistic_line_add)(&line, &steps, next, NULL, NULL, block->count, sum_out);
     else
-        NAME(logistic_line_add)(&line, &steps, next, line_pass->sums, NULL, NULL);
+        NAME(logistic_line_add)(&line, &steps, next, line_pass->sums, NULL, NULL, NULL);
     if (!line.all_fit)
         NAME(add_unfit_losses)(&line, pass, block, sum_out);
     if (++line_pass->blocks == LINE_BLOCKS_PER_FLUSH) {
@@ -158,10 +178,12 @@ static void NAME(clipped_loss_sums)(const struct dense_rows *rows, int64_t begin
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
+        double weights[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
         NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
         const struct on_line on_line = {
-            p, q, block.y, NAME(read_multiplicity)(rows, first, end, ROWS_PER_BLOCK, counts)};
+            p, q, block.y, NAME(read_multiplicity)(rows, first, end, ROWS_PER_BLOCK, counts),
+            read_weights(rows, first, end, ROWS_PER_BLOCK, weights)};
         if (rows->predictions)
             NAME(predict_from)(rows, first, end, &block, &scratch, &layout, p, q);
         else

@@ -218,7 +218,8 @@ ALWAYS_INLINE int64_t NAME(tile_factors)(const struct NAME(columns_pass) * colum
                        block.scale, p);
     for (int i = 0; i < ROWS_PER_BLOCK && columns->rows->predictions && i < count; i++)
         columns->rows->predictions[first + i] = p[i];
-    NAME(gradient_factors)(ROWS_PER_BLOCK, &block, columns->pass->loss, p, s);
+    NAME(gradient_factors)(columns->rows, ROWS_PER_BLOCK, first, first + count, &block,
+                           columns->pass->loss, p, s);
     if (columns->rows->clip_norms)
         NAME(read_clip_norms)(columns->rows, first, ROWS_PER_BLOCK, &block);
     NAME(clip_factors)(ROWS_PER_BLOCK, s, block.norm, columns->pass->inner_clip, factors);

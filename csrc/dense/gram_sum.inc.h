@@ -67,6 +67,7 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             NAME(predict_block)(rows, first + done + ROWS_PER_BLOCK, &block, scratch->weights,
                                 intercept, layout, p);
             loss_curvatures(pass->loss, pass->upper, p, block.y, curvature);
+            weigh(rows, first + done, end, ROWS_PER_BLOCK, curvature);
         }
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double factor = sqrt(curvature[i]) * per_unit,

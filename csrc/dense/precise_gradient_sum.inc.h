@@ -26,6 +26,7 @@ static void precise_gradient_sum_f32(const struct dense_rows *rows, int64_t begi
             y[i] = (double)((const float *)rows->y)[first + i];
         converted.norms = rows->norms + first;
         converted.multiplicity = rows->multiplicity ? rows->multiplicity + first : NULL;
+        converted.weights = rows->weights ? rows->weights + first : NULL;
         converted.n_rows = count;
         gradient_sum_f64(&converted, 0, count, pass, out, (char *)workspace + converted_bytes(d));
     }

@@ -22,7 +22,7 @@ static int64_t rows_per_block(enum real_type type, const struct dense_rows *rows
 /* A block's own rows, and what belongs to each of them. */
 struct block_scratch {
     void *x, *y;
-    double *norms, *clip_norms, *carried;
+    double *norms, *weights, *clip_norms, *carried;
     int64_t *places, *order, *batch_ends;
     int64_t bytes;
 };
@@ -41,6 +41,7 @@ static struct block_scratch scratch_at(char *start, enum real_type type,
     scratch.x = cut(start, &scratch, count * rows->n_columns * real_bytes(type));
     scratch.y = cut(start, &scratch, count * real_bytes(type));
     scratch.norms = cut(start, &scratch, count * (int64_t)sizeof(double));
+    scratch.weights = cut(start, &scratch, count * (int64_t)sizeof(double));
     scratch.clip_norms = cut(start, &scratch, count * (int64_t)sizeof(double));
     scratch.carried = cut(start, &scratch, dimension * (int64_t)sizeof(double));
     scratch.places = cut(start, &scratch, count * (int64_t)sizeof(int64_t));
@@ -70,12 +71,15 @@ static void gather(const struct dense_rows *all, enum real_type type, const int6
             ((double *)scratch->y)[k] = ((const double *)all->y)[places[k]];
         if (all->norms)
             scratch->norms[k] = all->norms[places[k]];
+        if (all->weights)
+            scratch->weights[k] = all->weights[places[k]];
         if (all->clip_norms)
             scratch->clip_norms[k] = all->clip_norms[places[k]];
     }
     rows->batch = NULL;
     rows->y = scratch->y;
     rows->norms = scratch->norms;
+    rows->weights = all->weights ? scratch->weights : NULL;
     rows->clip_norms = all->clip_norms ? scratch->clip_norms : NULL;
 }
 
@@ -85,6 +89,7 @@ static void shift(const struct dense_rows *all, enum real_type type, int64_t fir
     rows->y = (const char *)all->y + first * real_bytes(type);
     rows->norms = all->norms ? all->norms + first : NULL;
     rows->multiplicity = all->multiplicity ? all->multiplicity + first : NULL;
+    rows->weights = all->weights ? all->weights + first : NULL;
     rows->clip_norms = all->clip_norms ? all->clip_norms + first : NULL;
 }
 

@@ -115,11 +115,13 @@ struct NAME(line_steps) {
 };
 
 /* sums[j] += bits of round(min(loss at steps[j], clip) / grid), lane by lane, for the rows that
- * fit; or, with `count`, sum_out[j] += their sum, row i counting count[i] times. */
+ * fit; or, with `count`, sum_out[j] += their sum, row i counting count[i] times. `weight`: what
+ * multiplies their losses, or the constant NULL. */
 ALWAYS_INLINE void NAME(logistic_line_add)(const struct NAME(logistic_line) * line,
                                            const struct NAME(line_steps) * line_steps,
                                            struct read_ahead next, UNSIGNED_WIDE *sums,
-                                           const int64_t *count, int64_t *sum_out) {
+                                           const REAL *weight, const int64_t *count,
+                                           int64_t *sum_out) {
     const REAL *steps = line_steps->steps, shift = line_steps->shift;
     const int64_t n_steps = line_steps->n_steps;
     const UNSIGNED_WIDE shift_bits = (UNSIGNED_WIDE)(shift - (WIDE){0});
@@ -140,7 +142,9 @@ ALWAYS_INLINE void NAME(logistic_line_add)(const struct NAME(logistic_line) * li
             const WIDE linear = (WIDE)((UNSIGNED_WIDE)-m & negative); /* max(0, -m) */
             const UNSIGNED_WIDE less = (UNSIGNED_WIDE)(minus < plus);
             const WIDE t = (WIDE)(((UNSIGNED_WIDE)minus & less) | ((UNSIGNED_WIDE)plus & ~less));
-            const WIDE loss = linear + NAME(log1p_for_line)(t);
+            WIDE loss = linear + NAME(log1p_for_line)(t);
+            if (weight)
+                loss *= *(const WIDE *)(weight + at);
             const UNSIGNED_WIDE high = (UNSIGNED_WIDE)(loss > clips);
             const WIDE clipped =
                 (WIDE)(((UNSIGNED_WIDE)clips & high) | ((UNSIGNED_WIDE)loss & ~high));

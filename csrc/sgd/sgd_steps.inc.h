@@ -83,6 +83,7 @@ ALWAYS_INLINE void NAME(add_sgd_gradients)(const struct dense_rows *rows,
     loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
+    weigh_sgd_records(rows, order, count, s);
     clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->inner_clip, clipped);
     for (int i = 0; i < count; i++) {
         const double factor = clipped[i];
@@ -112,7 +113,8 @@ ALWAYS_INLINE double NAME(single_factor)(const struct dense_rows *rows,
         return 0.0;
     const double scale = norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
     const double p = scale * dot_f64(row, scratch->w, &scratch->layout);
-    const double s = single_loss_derivative(settings->loss, p, y) * scale;
+    double s = single_loss_derivative(settings->loss, p, y) * scale;
+    weigh_sgd_records(rows, &index, 1, &s);
     return single_clip(s, norm, settings->inner_clip);
 }
 

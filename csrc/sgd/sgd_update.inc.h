@@ -107,6 +107,14 @@ ALWAYS_INLINE void take_single_step(const struct sgd_settings *settings,
     project_sgd(settings, iterate->layout, w);
 }
 
+/* s[i] *= weight of record order[i]. */
+ALWAYS_INLINE void weigh_sgd_records(const struct dense_rows *rows, const int64_t *order, int count,
+                                     double *s) {
+    for (int i = 0; i < count && rows->weights; i++)
+        if ((uint64_t)order[i] < (uint64_t)rows->n_rows)
+            s[i] *= rows->weights[order[i]];
+}
+
 /* loss_derivatives for one prediction: the same bits. */
 static double single_loss_derivative(struct loss loss, double p, double y) {
     double derivative = 0.0;

@@ -58,6 +58,8 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
         NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
                           &layout, n_classes, scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, NULL);
+        if (group.weighted)
+            weigh_group(n_classes, group.weight, scratch.scores);
         softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, pass->inner_clip,
                              factor);
         NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
@@ -97,6 +99,10 @@ static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t be
         NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
                           &layout, n_classes, scratch.scores);
         softmax_residuals(n_classes, group.y, scratch.scores, pass->with_loss ? value : NULL);
+        if (group.weighted)
+            weigh_group(n_classes, group.weight, scratch.scores);
+        if (group.weighted && pass->with_loss)
+            weigh_group(1, group.weight, value);
         NAME(write_factors)(scratch.scores, group.scale, n_classes, scratch.factors);
         for (int i = 0; i < ROWS_PER_GROUP && group.counted; i++)
             for (int64_t k = 0; k < n_classes; k++)
@@ -137,6 +143,8 @@ static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64
         for (int64_t j = 0; j < pass->n_steps; j++) {
             softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, pass->steps[j],
                            value);
+            if (group.weighted)
+                weigh_group(1, group.weight, value);
             for (int b = 0; b < ROWS_PER_GROUP; b += ROWS_PER_BLOCK)
                 sum_out[j] += rounded_loss_sum_f64(
                     value + b, group.counted ? group.count + b : NULL, pass->clip, pass->grid);

@@ -10,6 +10,8 @@ struct NAME(group) {
     double y[ROWS_PER_GROUP], norm[ROWS_PER_GROUP], scale[ROWS_PER_GROUP]; /* see struct block */
     int64_t count[ROWS_PER_GROUP]; /* how often each row counts; ignored unless `counted` */
     int counted;                   /* whether some row does not count once */
+    double weight[ROWS_PER_GROUP]; /* ignored unless `weighted` */
+    int weighted;
 };
 
 /* The caller's workspace, see softmax_workspace_bytes() in kernel_instances.c. */
@@ -51,12 +53,14 @@ ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first
                                     const struct NAME(softmax_scratch) * scratch,
                                     struct NAME(group) * group) {
     group->counted = 0;
+    group->weighted = rows->weights != NULL;
     for (int b = 0; b < 2; b++) {
         const int at = b * ROWS_PER_BLOCK;
         struct NAME(block) block;
         group->counted |= NAME(read_multiplicity)(rows, first + at, end, ROWS_PER_BLOCK,
                                                   group->count + at) != NULL;
         NAME(read_block)(rows, first + at, end - first - at, layout, &scratch->block[b], &block);
+        read_weights(rows, first + at, end, ROWS_PER_BLOCK, group->weight + at);
         memcpy(group->row + at, block.row, sizeof block.row);
         memcpy(group->y + at, block.y, sizeof block.y);
         memcpy(group->norm + at, block.norm, sizeof block.norm);

@@ -95,6 +95,12 @@ static void softmax_losses(int64_t n_classes, const double *restrict y, const do
     FOR_EACH_ROW(i) value[i] = (largest[i] - score_of_target[i]) + log_of_sum(total[i]);
 }
 
+/* of[k, i] *= weight[i]: what a group's rows weigh, for each class or another count of numbers. */
+static void weigh_group(int64_t n_classes, const double *restrict weight, double *restrict of) {
+    for (int64_t k = 0; k < n_classes; k++)
+        FOR_EACH_ROW(i) of[k * ROWS_PER_GROUP + i] *= weight[i];
+}
+
 /* factor[i] such that the gradient factor[i] * residuals_i (x_i, 1)^T of row i, as long as
  * factor[i] * |residuals_i| * norm[i], is clipped to inner_clip: at most scale[i]. The tiny number
  * under the root covers squares lost to underflow. Only a true comparison lets a row pass: NaN or 0

@@ -18,7 +18,7 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
         const int64_t *count =
             NAME(read_multiplicity)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_block)(sparse, first, end, NULL, &map, row, &block, p);
-        NAME(gradient_factors)(ROWS_PER_BLOCK, &block, pass->loss, p, s);
+        NAME(gradient_factors)(&sparse->rows, ROWS_PER_BLOCK, first, end, &block, pass->loss, p, s);
         for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
             s[i] *= (double)count[i];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
@@ -29,6 +29,7 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
         }
         if (pass->with_loss) {
             loss_values_f64(pass->loss, p, block.y, 1, value);
+            weigh(&sparse->rows, first, end, ROWS_PER_BLOCK, value);
             for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
                 value[i] *= (double)count[i];
             for (int i = 0; i < ROWS_PER_BLOCK; i++)

@@ -100,6 +100,7 @@ ALWAYS_INLINE void SPARSE(add_sgd_gradients)(const struct sparse_rows *sparse,
     loss_derivatives(settings->loss, ROWS_PER_BLOCK, p, y, s);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         s[i] *= scale[i];
+    weigh_sgd_records(rows, order, count, s);
     clip_factors_f64(ROWS_PER_BLOCK, s, norm, settings->inner_clip, clipped);
     for (int i = 0; i < count; i++)
         if (clipped[i] != 0.0)
@@ -118,7 +119,8 @@ ALWAYS_INLINE void SPARSE(single_step)(const struct sparse_rows *sparse,
     double product, y, norm, factor = 0.0;
     if (SPARSE(read_sgd_row)(sparse, scratch, index, &row, &product, &y, &norm)) {
         const double scale = norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
-        const double s = single_loss_derivative(settings->loss, scale * product, y) * scale;
+        double s = single_loss_derivative(settings->loss, scale * product, y) * scale;
+        weigh_sgd_records(rows, &index, 1, &s);
         factor = single_clip(s, norm, settings->inner_clip);
     }
     for (int64_t k = 0; k < row.count; k++)

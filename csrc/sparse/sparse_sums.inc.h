@@ -121,7 +121,9 @@ static void SPARSE(clipped_loss_sums)(const struct sparse_rows *sparse, int64_t 
         const int64_t *count =
             NAME(read_multiplicity)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_line)(sparse, first, end, &map, &block, p, q);
-        const struct on_line on_line = {p, q, block.y, count};
+        double weights[ROWS_PER_BLOCK];
+        const struct on_line on_line = {
+            p, q, block.y, count, read_weights(&sparse->rows, first, end, ROWS_PER_BLOCK, weights)};
         NAME(add_block_on_line)(&line_pass, pass, &on_line, nothing, out);
     }
     NAME(line_pass_close)(&line_pass, pass, out);

@@ -155,7 +155,7 @@ static void multiply_group(const struct tabular_matrix *table, const struct tabl
 
 /* From products of rows and weights to what rows are multiplied with in the sums. */
 static void group_factors(const struct block_f64 *block, struct loss loss,
-                          const struct model_group *group, struct folds folds, group_reals p,
+                          const struct model_group *group, struct in_models here, group_reals p,
                           group_reals s) {
     group_reals y, cap;
     double shared_cap[ROWS_PER_BLOCK];
@@ -175,14 +175,17 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
             *(wide_f64 *)&s[i][v] *= block->scale[i];
+    for (int i = 0; i < ROWS_PER_BLOCK && here.weight; i++)
+        for (int lane = 0; lane < GROUP; lane++)
+            s[i][lane] *= here.weight[i];
     for (int at = 0; at < ROWS_PER_BLOCK * GROUP; at += ROWS_PER_BLOCK) {
         double clamped[ROWS_PER_BLOCK];
         clamp_factors_f64(ROWS_PER_BLOCK, s[0] + at, cap[0] + at, clamped);
         memcpy(s[0] + at, clamped, sizeof clamped);
     }
-    for (int i = 0; i < folds.count; i++)
+    for (int i = 0; i < here.n_folds; i++)
         for (int lane = 0; lane < group->count; lane++)
-            s[i][lane] = folds.of_row[i] == group->left_out[lane] ? 0.0 : s[i][lane];
+            s[i][lane] = here.fold[i] == group->left_out[lane] ? 0.0 : s[i][lane];
 }
 
 /* Adds the rows of a block to the sums of a group. */
@@ -264,12 +267,13 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         struct read_ahead ahead = table_ahead(rows, first + ROWS_PER_BLOCK, end, ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch.rows, &block, &ahead);
         const int64_t *count = read_multiplicity_f64(rows, first, end, ROWS_PER_BLOCK, counts);
-        const struct folds folds = folds_of_block(pass, first, end);
+        double weights[ROWS_PER_BLOCK];
+        const struct in_models here = block_in_models(pass, rows, first, end, weights);
         for (int64_t g = 0; g < scratch.n_groups; g++) {
             struct model_group *group = &scratch.groups[g];
             group_reals p, s;
             multiply_group(table, &scratch.rows, group, scratch.slots, p);
-            group_factors(&block, pass->loss, group, folds, p, s);
+            group_factors(&block, pass->loss, group, here, p, s);
             add_block_to_group(table, &scratch.rows, count, s, group);
         }
     }

@@ -147,12 +147,14 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;
         double p[ROWS_PER_BLOCK], q[ROWS_PER_BLOCK];
+        double weights[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
         struct read_ahead ahead =
             table_ahead(rows, first + ROWS_PER_BLOCK, end, 2 * ROWS_PER_BLOCK);
         read_table_block(rows, first, end - first, &scratch, &block, &ahead);
         const struct on_line on_line = {p, q, block.y,
-                                        read_table_multiplicity(rows, first, end, counts)};
+                                        read_table_multiplicity(rows, first, end, counts),
+                                        read_weights(rows, first, end, ROWS_PER_BLOCK, weights)};
         if (rows->predictions)
             for (int i = 0; i < ROWS_PER_BLOCK; i++)
                 p[i] = first + i < end ? rows->predictions[first + i] : NAN;

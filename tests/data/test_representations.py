@@ -39,6 +39,19 @@ PROBLEMS = {
         {"non_finite": "zero"},
     ),
     "rows that stand for several": ("logistic", TABLE, LABELS, {"counts": RNG.integers(0, 4, N)}),
+    "weights": (
+        "logistic",
+        TABLE,
+        LABELS,
+        {"weights": RNG.uniform(-1.0, 4.0, N), "weight_bound": 3.0, "counts": RNG.integers(0, 4, N)},
+    ),
+    "classes with weights": (
+        "softmax",
+        TABLE,
+        RNG.integers(0, 3, N).astype(float),
+        {"n_classes": 3, "class_weight": {2: 5.0}},
+    ),
+    "labels with weights": ("logistic", TABLE, LABELS, {"class_weight": {-1: 0.5, 1: 4.0}}),
     "squared error": (SquaredError(target_bound=1.0), TABLE, LABELS, {}),
 }
 
@@ -162,8 +175,14 @@ OF_LABELS = OF_ONE_PREDICTION | {
     "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),
     "labels": lambda o, w: o.label_sum(),
 }
+OF_WEIGHTS = {
+    name: make for name, make in OF_LABELS.items() if name not in OF_IMAGES and name != "coordinates"
+}
 SUMS = {
     "labels": OF_LABELS,
+    "weights": OF_WEIGHTS,
+    "labels with weights": OF_WEIGHTS,
+    "classes with weights": OF_EVERY_LOSS,
     "real targets": OF_ONE_PREDICTION,
     "classes": OF_EVERY_LOSS | {"classes": lambda o, w: o.class_counts()},
     "records that are not finite": OF_LABELS,
@@ -194,7 +213,7 @@ def test_every_sum_is_that_of_the_matrix(made, name, dtype, problem):
     expected, got = (np.asarray(each._rows.run(Predictions(w), 1)) for each in (here, there))
     np.testing.assert_array_equal(got, expected)
     assert there.value(w) == pytest.approx(here.value(w), rel=1e-6)
-    in_floats = problem == "classes" and dtype == np.float32  # else computed in doubles
+    in_floats = problem.startswith("classes") and dtype == np.float32  # else computed in doubles
     tolerance = {"rtol": 1e-4, "atol": 1e-7} if in_floats else {"rtol": 1e-11, "atol": 1e-14}
     np.testing.assert_allclose(there.gradient(w), here.gradient(w), **tolerance)
 

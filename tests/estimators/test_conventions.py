@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from algorithms.problems import separable
@@ -19,8 +19,20 @@ ESTIMATORS = {
     LogisticRegression: {"classes": [-1, 1]},
     QuantileRegressor: {"target_bound": 1.0},
 }
-# No check of scikit-learn is expected to fail.
-EXPECTED_FAILURES: dict[str, str] = {}
+_NO_COUNT = "sums are divided by the public number of records, in which those of weight 0 count"
+_EQUIVALENCE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+
+
+def expected_failures(estimator):
+    """Checks of scikit-learn that cannot hold, and why.
+
+    Without noise and a ridge term there is no scale that the divisor could change.
+    """
+    exact_regression = estimator.solver == "nonprivate" and isinstance(estimator, RegressorMixin)
+    return {
+        "check_all_zero_sample_weights_error": "an error would tell that all private weights are 0",
+        **({} if exact_regression else dict.fromkeys(_EQUIVALENCE, _NO_COUNT)),
+    }
 
 
 @pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning", "ignore::dperm.errors.CopyWarning")
@@ -39,9 +51,11 @@ EXPECTED_FAILURES: dict[str, str] = {}
         QuantileRegressor(target_bound=100.0, n_threads=1),
         QuantileRegressor(curvature=10.0, solver="nonprivate", row_norm=1e3, n_threads=1),
     ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+    expected_failed_checks=expected_failures,
 )
 def test_sklearn_conventions(estimator, check):
+    if check.func.__name__ == "check_class_weight_classifiers":
+        estimator.set_params(epsilon=1e4)  # its 100 records are lost in noise else
     check(estimator)
 
 

@@ -48,6 +48,7 @@ cdef extern from "kernel_table.h" nogil:
         double row_norm
         const int64_t *batch
         const int64_t *multiplicity
+        const double *weights
         const double *clip_norms
         double *predictions
         const row_source *source

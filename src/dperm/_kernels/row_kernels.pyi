@@ -66,6 +66,7 @@ class DenseRows:
     y: NDArray[np.float32] | NDArray[np.float64]
     norms: NDArray[np.float64]
     counts: NDArray[np.int64] | None
+    weights: NDArray[np.float64] | None
     def __init__(
         self,
         x: NDArray[np.float32] | NDArray[np.float64] | MatrixSource,
@@ -75,6 +76,7 @@ class DenseRows:
         n_threads: int,
         counts: NDArray[np.int64] | None = None,
         keep_norms: bool = True,
+        weights: NDArray[np.float64] | None = None,
     ) -> None: ...
     def call(self, pass_: Any, n_threads: int) -> Any: ...
     def descend(self, steps: Any) -> None: ...

@@ -79,19 +79,23 @@ cdef class DenseRows:
 
     cdef dense_rows rows
     cdef real_type type
-    cdef readonly object x, y, norms, counts
+    cdef readonly object x, y, norms, counts, weights
     cdef tuple kept  # weights and predictions of the last pass that was asked to keep them
 
     def __init__(self, x, y, bint intercept, double row_norm, int n_threads,
-                 const int64_t[::1] counts=None, bint keep_norms=True):
+                 const int64_t[::1] counts=None, bint keep_norms=True, const double[::1] weights=None):
         """counts: how many records each row stands for, at least 1.
 
+        weights: what multiplies the loss of each, at least 0.
         keep_norms: else a `MatrixSource` finds them anew in every pass.
         """
         self.x, self.y = x, y
         if counts is not None:
             self.counts = np.asarray(counts)
             self.rows.multiplicity = &counts[0]
+        if weights is not None:
+            self.weights = np.asarray(weights)
+            self.rows.weights = &weights[0]
         if x.dtype == np.float32:
             self.bind[float](x, y)
             self.type = REAL_F32

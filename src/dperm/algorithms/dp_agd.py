@@ -33,6 +33,7 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
+from dperm.losses.weighted import largest_weight
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array
 from dperm.private_values.bounded import Bounded
@@ -117,7 +118,8 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     bound = loss.target_bound
     longest = longest_gradient(loss, row_norm, noisy=problem.private)
     if loss.n_classes is not None:
-        clip, loss_clip = softmax_clip(signal, row_norm), 1.5 * math.log2(loss.n_classes)
+        clip = softmax_clip(signal, loss, row_norm)
+        loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
     else:
         clip = longest * clip_share(problem, longest, 0.05)
         loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
@@ -156,7 +158,7 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
     accountant: str | None = None
 
 
-@algorithm(DPAGDArguments)
+@algorithm(DPAGDArguments, weighs_privately=True)
 def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 

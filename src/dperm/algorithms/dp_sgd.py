@@ -29,7 +29,7 @@ class DPSGDArguments(LearnedScales, MinibatchArguments):
     optimizer: Setting[str] = Setting(check.one_of(*OPTIMIZERS), "momentum")
 
 
-@algorithm(DPSGDArguments)
+@algorithm(DPSGDArguments, weighs_privately=True)
 def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
     """Minimise by stochastic gradient descent on secret batches, with Gaussian noise on each gradient.
 
@@ -70,6 +70,8 @@ def _scales_to_learn(fit: Fit, given: DPSGDArguments) -> ScaleShares:
         return scales_to_learn(fit, given)
     if given.learn_scales is True:
         raise ValueError(f"learn_scales=True needs accountant='pld', got {given.accountant!r}")
+    if fit.objective.weighs_privately:
+        raise ValueError(f"class_weight='private' needs accountant='pld', got {given.accountant!r}")
     return no_scales()
 
 

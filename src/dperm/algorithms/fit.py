@@ -7,6 +7,7 @@ what was released. The ledger's entry and the statement come from the same facts
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,7 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, closed_after, one_of, positive_or_infinite
 from dperm.errors import PrivacyWarning, warn_caller
 from dperm.losses import Loss
+from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
@@ -155,6 +157,12 @@ class Fit:
         self.ledger = terms.ledger
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
+        if self.objective.weighs_privately:
+            self.objective = copy.copy(self.objective)  # whose classes this fit will weigh
+            if self.epsilon == math.inf or self.as_published:
+                raise ValueError(
+                    "class_weight='private' needs a finite epsilon and calibration='tight': pass the weights"
+                )
         self.neighbors = relation_of(terms.neighbors, self.ledger)
         self.callback: Callback | None = check_callback(terms.callback)
         self._source: Source = random_source(terms.random_state)
@@ -185,6 +193,7 @@ class Fit:
             own.l2,
             self.neighbors,
             own.fit_intercept,
+            weighs_privately=own.weighs_privately,
         )
 
     def spawn_source(self) -> Source:
@@ -422,7 +431,7 @@ class Fit:
             mu=self.mu if accountant == "gdp" else None,
             rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
             ledger=charge_note(self.ledger, self.epsilon, self.delta),
-            public=self._public,
+            public=self._public | _weight_facts(self.objective),
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
@@ -449,12 +458,23 @@ def public_facts(objective: Objective) -> dict[str, Any]:
         "n": objective.n_public,
         "dimension": objective.dimension,
         "dtype": str(objective.dtype),
-        "loss": objective.loss.name,
-        **_loss_parameters(objective.loss),
+        "loss": unweighted(objective.loss).name,
+        **_loss_parameters(unweighted(objective.loss)),
+        **_weight_facts(objective),
         "l2": objective.l2,
         "fit_intercept": objective.fit_intercept,
         **({"partitions": objective.n_partitions} if objective.n_partitions else {}),
     }
+
+
+def _weight_facts(objective: Objective) -> dict[str, Any]:
+    weights = objective.weights
+    facts: dict[str, Any] = {}
+    if weights is not None and weights.each is not None:
+        facts["weight_bound"] = weights.bound
+    if weights is not None and weights.of_classes:
+        facts["class_weight"] = {f"{label:g}": weight for label, weight in weights.of_classes.items()}
+    return facts
 
 
 def _loss_parameters(loss: Loss) -> dict[str, Any]:

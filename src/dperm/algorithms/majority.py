@@ -21,7 +21,7 @@ class MajorityArguments(Terms):
     delta: float = 1e-6
 
 
-@algorithm(MajorityArguments, labels=True, intercept=True)
+@algorithm(MajorityArguments, labels=True, intercept=True, unweighted=True)
 def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     """Predict the most frequent class, from noisy counts.
 

@@ -119,7 +119,7 @@ def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> 
     step_size = 3.6 / curvature
     return NoisyGDSchedule(
         steps=steps,
-        clip=softmax_clip(signal, row_norm),
+        clip=softmax_clip(signal, loss, row_norm),
         step_size=step_size,
         momentum=1.0 - step_size / reach,
         tail=0.5,
@@ -143,7 +143,7 @@ class NoisyGDArguments(NoisyGDSchedule, LearnedScales, PublishedTerms):
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
 
 
-@algorithm(NoisyGDArguments)
+@algorithm(NoisyGDArguments, weighs_privately=True)
 def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
 
@@ -301,6 +301,8 @@ def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int 
     if given.learn_scales is True:
         raise ValueError("learn_scales=True would part fits in lockstep, each in coordinates of its own")
     given.learn_scales = False
+    if objective.weighs_privately:
+        raise ValueError("class_weight='private' is of one fit: fits in lockstep have one objective")
     return (yield from _descent(Fit(given, facts), given))
 
 

@@ -108,7 +108,9 @@ class NoisyNewtonArguments(NoisyNewtonSchedule, Terms):
     """Arguments of :func:`noisy_newton`."""
 
 
-@algorithm(NoisyNewtonArguments, losses=("logistic", "huber"), no_ridge=True, whole_rows=True)
+@algorithm(
+    NoisyNewtonArguments, losses=("logistic", "huber"), no_ridge=True, whole_rows=True, unweighted=True
+)
 def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     """Minimise by Newton steps on noisy sums, with standard errors and confidence intervals.
 

@@ -37,6 +37,7 @@ from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
+from dperm.losses.weighted import largest_weight
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
@@ -168,7 +169,7 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
 
 
-@algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True)
+@algorithm(PreconditionedGDArguments, linear_prediction=True, whole_rows=True, weighs_privately=True)
 def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     """Minimise by noisy gradient descent in coordinates whitened by noisy second moments.
 
@@ -204,13 +205,16 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
     objective = fit.objective
     schedule = given.completed(preconditioned_gd_schedule(fit.problem, given.learn_scales))
-    if schedule.label_share > 0.0 and not can_start_from_labels(fit.problem):
+    if objective.weighs_privately and not schedule.label_share > 0.0:
+        raise ValueError("label_share must be above 0 for class_weight='private'")
+    if schedule.label_share > 0.0 and not (objective.weighs_privately or can_start_from_labels(fit.problem)):
         raise ValueError(
             "label_share must be 0 without an intercept, or for a loss that is not the logistic one"
         )
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
-    typical_clip = schedule.clip * _slope(objective.loss)  # times the norm of a typical whitened row
+    slope = _slope(objective.loss)
+    typical_clip = schedule.clip * slope  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):
         fit.check_gradient_noise(check.clip_norm("clip", typical_clip * length), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
@@ -220,9 +224,11 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
-    clip_there = typical_clip * row_length
+    steeper = _slope(objective.loss) / slope  # where classes were weighed only now
+    clip_there = typical_clip * steeper * row_length
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
-    step = schedule.step_size if ridge == 0.0 else min(schedule.step_size, 3.0 / ridge)
+    step = schedule.step_size / steeper
+    step = step if ridge == 0.0 else min(step, 3.0 / ridge)
     reach = step / (1.0 - schedule.momentum)
 
     dual = velocity = np.zeros(objective.dimension)
@@ -338,7 +344,7 @@ def _slope(loss: Loss) -> float:
     slope = loss.lipschitz(1.0)
     if slope < math.inf:
         return slope
-    return loss.target_bound if loss.target_bound < math.inf else 1.0
+    return largest_weight(loss) * (loss.target_bound if loss.target_bound < math.inf else 1.0)
 
 
 def _smoothness(loss: Loss) -> float:
@@ -346,7 +352,9 @@ def _smoothness(loss: Loss) -> float:
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
-    return 0.25 if loss.target_bound == math.inf else 3.0 * _slope(loss) / loss.target_bound
+    if loss.target_bound == math.inf:
+        return 0.25 * largest_weight(loss)
+    return 3.0 * _slope(loss) / loss.target_bound
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:

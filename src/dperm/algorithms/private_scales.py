@@ -18,6 +18,7 @@ from dperm.algorithms.fit import Fit
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.losses.weighted import unweighted
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
@@ -38,7 +39,8 @@ class ScaleShares(Schedule):
         For a histogram of the norms of the rows, intercept left out: longer rows are scaled onto the norm
         that most keep to, and the intercept becomes half as long.
     label_share : float
-        For the mean of the labels, from whose log-odds the descent starts.
+        For the mean of the labels, from whose log-odds the descent starts, or for the frequencies of the
+        classes where these are to be weighed by them.
     """
 
     column_share: Setting[float] = Setting(check.portion)
@@ -52,7 +54,8 @@ class ScaleShares(Schedule):
 
     def facts(self) -> dict[str, Any]:
         """What ledger and statement name; None for what of a schedule follows from what is learned."""
-        return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if self.together else {})
+        learned = self.column_share + self.norm_share > 0.0
+        return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if learned else {})
 
 
 _IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap")
@@ -148,8 +151,9 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     takes one histogram, the share of which falls with the signal. The mean label is worth its share where
     there is some signal, and weights have a long way to go for a constant.
     """
+    label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:
-        return no_scales()
+        return ScaleShares(column_share=0.0, norm_share=0.0, label_share=label_share)
     signal, loss = problem.n * problem.mu, problem.loss
     smooth = loss.smoothness(1.0) < math.inf
     stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
@@ -158,16 +162,18 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     return ScaleShares(
         column_share=_COLUMN_SHARE if columns or learn is True else 0.0,
         norm_share=min(max((20.0 / signal) ** 2, 0.02), 0.15),
-        label_share=0.01 if (labels or learn is True) and can_start_from_labels(problem) else 0.0,
+        label_share=_LABEL_SHARE
+        if (labels or learn is True) and can_start_from_labels(problem)
+        else label_share,
     )
 
 
 def can_start_from_labels(problem: PublicProblem) -> bool:
     """Whether the log-odds of the labels are weights to start from."""
-    return problem.intercept and problem.loss.name == "logistic"
+    return problem.intercept and unweighted(problem.loss).name == "logistic"
 
 
-_COLUMN_SHARE = 0.04
+_COLUMN_SHARE, _LABEL_SHARE = 0.04, 0.01
 
 
 @dataclass(frozen=True)
@@ -201,9 +207,7 @@ def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coord
     if noise.norms:
         row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge)
     if noise.labels:
-        mean = release.gaussian_sum(objective.label_sum(), noise.labels)[0] / fit.n
-        mean = min(max(mean, -0.99), 0.99)
-        start[-1] = math.log((1.0 + mean) / (1.0 - mean))
+        start[:] = _from_labels(fit, release, noise.labels)
     return Coordinates(RowScaling(scales, row_norm), start)
 
 
@@ -231,12 +235,20 @@ class Frame:
     def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
         """The coordinates of the data, or what is better by :func:`learned_coordinates`."""
         objective = fit.objective
-        if noise == ScaleNoise():
-            return cls(np.zeros(objective.shape), problem)
+        if not (noise.columns or noise.norms):
+            start = np.zeros(objective.shape)
+            start = _from_labels(fit, release, noise.labels) if noise.labels else start
+            return cls(start, replace(problem, loss=objective.loss))
         found = learned_coordinates(fit, release, noise)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
         typical = float(np.median(rounded.factors[: objective.n_columns]))
-        there = replace(problem, row_norm=found.scaling.row_norm, l2=problem.l2 * typical**2, attained=True)
+        there = replace(
+            problem,
+            loss=objective.loss,
+            row_norm=found.scaling.row_norm,
+            l2=problem.l2 * typical**2,
+            attained=True,
+        )
         return cls(found.start, there, rounded.factors, rounded)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
@@ -251,6 +263,33 @@ class Frame:
         if self.linear_map is None:
             return mechanism
         return f"Gaussian noise on counts that tell the scales of columns and rows; then {mechanism}"
+
+
+# Public bounds of weights by noisy frequencies, which tell little of a class of few records.
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 0.1, 10.0
+
+
+def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
+    """Release the frequencies of the classes; weigh these by them, if so asked, and say where to start.
+
+    The classes then weigh the same, on average 1 a record. The intercept starts from their log-odds,
+    weights included, where the loss makes something of them.
+    """
+    objective, start = fit.objective, np.zeros(fit.objective.shape)
+    if objective.loss.n_classes is None:
+        mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
+        shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
+    else:
+        shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
+    if objective.weighs_privately:
+        largest, least = 1.0 / (len(shares) * _LARGEST_WEIGHT), 1.0 / (len(shares) * _LEAST_WEIGHT)
+        objective.weigh_classes(
+            {label: 1.0 / (len(shares) * min(max(share, largest), least)) for label, share in shares.items()}
+        )
+    if can_start_from_labels(fit.problem):
+        weights = {} if objective.weights is None else objective.weights.of_classes
+        start[-1] = math.log(shares[1] * weights.get(1, 1.0) / (shares[-1] * weights.get(-1, 1.0)))
+    return start
 
 
 def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:

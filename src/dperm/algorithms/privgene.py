@@ -96,7 +96,7 @@ class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
     accountant: str | None = None
 
 
-@algorithm(PrivGeneArguments, lipschitz=True, linear_prediction=True, whole_rows=True)
+@algorithm(PrivGeneArguments, lipschitz=True, linear_prediction=True, whole_rows=True, unweighted=True)
 def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     """Move along one axis at a time, chosen among all by the exponential mechanism.
 

@@ -34,6 +34,8 @@ class PublicProblem:
         Whether one of the weights is an intercept.
     attained : bool
         Whether many rows are known to be about as long as the bound says.
+    weighs_privately : bool
+        Whether classes are weighed by their frequencies, which are released before.
     """
 
     n: int
@@ -45,6 +47,7 @@ class PublicProblem:
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
     intercept: bool = False
     attained: bool = False
+    weighs_privately: bool = False
 
     @property
     def signal(self) -> float:

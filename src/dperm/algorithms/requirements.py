@@ -47,6 +47,10 @@ class Needs:
         Single records are read in random order.
     whole_rows : bool
         Sums that make rows dense can be had: of outer products, or along every axis.
+    unweighted : bool
+        Records have no weights.
+    weighs_privately : bool
+        Not a need: it can release the frequencies of the classes, and weigh them by these.
     losses : tuple of str
         Names of the only losses that will do; empty for all that have the properties.
     """
@@ -62,11 +66,20 @@ class Needs:
     intercept: bool = False
     random_access: bool = False
     whole_rows: bool = False
+    unweighted: bool = False
+    weighs_privately: bool = False
     losses: tuple[str, ...] = ()
 
     def refusal(self, objective: Objective) -> str | None:
         """Why the objective will not do, as the end of a sentence; None where it will."""
         loss, row_norm = objective.loss, objective.row_norm
+        if objective.weighs_privately and not self.weighs_privately:
+            return (
+                "does not release the frequencies of the classes: for class_weight='private' take noisy_gd, "
+                "preconditioned_gd, dp_sgd or dp_agd"
+            )
+        if self.unweighted and objective.weights is not None:
+            return "takes no weights of records or classes: take noisy_gd, preconditioned_gd or dp_sgd"
         if self.losses and loss.name not in self.losses:
             return f"works with the {_listed(self.losses)} loss only, got {loss.name}"
         if self.linear_prediction and len(objective.shape) != 1:

@@ -6,6 +6,7 @@ import math
 
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Loss
+from dperm.losses.weighted import largest_weight
 
 
 def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
@@ -17,7 +18,7 @@ def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
     if slope < math.inf:
         return slope
     if noisy:
-        return row_norm
+        return row_norm * largest_weight(loss)
     at_zero = loss.slope_at_zero(row_norm)
     return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
 
@@ -34,17 +35,18 @@ def typical_curvature(loss: Loss, row_norm: float) -> float:
         return smoothness
     slope = loss.lipschitz(row_norm)
     bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
-    kink = (slope if slope < math.inf else row_norm) * row_norm / bends_within
+    weight = largest_weight(loss)
+    kink = (slope if slope < math.inf else weight * row_norm) * row_norm / bends_within
     if loss.holder_exponent == 0.0:
         return kink
-    rise = 1.0 if loss.classification else 2.0
+    rise = weight * (1.0 if loss.classification else 2.0)
     width = math.pow(rise / loss.holder_slope, 1.0 / loss.holder_exponent)
     return max(kink, row_norm**2 * rise / width)
 
 
-def softmax_clip(signal: float, row_norm: float) -> float:
+def softmax_clip(signal: float, loss: Loss, row_norm: float) -> float:
     """Default clip of softmax gradients at the signal-to-noise number ``n mu / sqrt(dimension)``."""
-    return row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
+    return largest_weight(loss) * row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
 
 
 def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf, l2: float = 0.0) -> float:
@@ -98,7 +100,7 @@ def exact_clip(loss: Loss, row_norm: float) -> float:
 def usual_gradient(loss: Loss, row_norm: float) -> float:
     """Norm of a record's gradient at ``w = 0``; with real targets without bound that of a slope of 1."""
     at_zero = loss.slope_at_zero(row_norm)
-    return at_zero if at_zero < math.inf else row_norm
+    return at_zero if at_zero < math.inf else row_norm * largest_weight(loss)
 
 
 def affordable_noise(problem: PublicProblem) -> float:

@@ -46,7 +46,13 @@ class SufficientStatisticsArguments(Schedule, PublishedTerms):
     ridge: Setting[float] = Setting(check.non_negative)
 
 
-@algorithm(SufficientStatisticsArguments, losses=("squared_error",), linear_prediction=True, whole_rows=True)
+@algorithm(
+    SufficientStatisticsArguments,
+    losses=("squared_error",),
+    linear_prediction=True,
+    whole_rows=True,
+    unweighted=True,
+)
 def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     """Minimise the squared error by one noisy release of its sufficient statistics.
 

@@ -51,7 +51,8 @@ class ColumnsMatrix:
         settings.targets.check(targets, settings.non_finite, settings.first_row)
         kind = ColumnsRows if settings.targets.n_classes is None else SoftmaxColumnsRows
         source, intercept = ColumnsSource(self.columns), settings.fit_intercept
-        return kind(source, targets, intercept, settings.row_norm, 1, keep_norms=False)
+        weights = settings.weights_of(targets)
+        return kind(source, targets, intercept, settings.row_norm, 1, keep_norms=False, weights=weights)
 
 
 class _NormsOnDemand:

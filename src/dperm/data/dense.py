@@ -117,7 +117,8 @@ def matrix_rows(
     kind = kinds[settings.targets.n_classes is not None]
     threads = threads_for(settings.n_threads, matrix.size)
     counts = None if multiplicity is None else multiplicity.each
-    rows = kind(matrix, targets, settings.fit_intercept, settings.row_norm, threads, counts)
+    weights = settings.weights_of(targets)
+    rows = kind(matrix, targets, settings.fit_intercept, settings.row_norm, threads, counts, True, weights)
     if settings.non_finite == "raise":
         _raise_non_finite(dense_row, targets, rows.norms, settings.first_row)
     settings.targets.check(targets, settings.non_finite, settings.first_row)

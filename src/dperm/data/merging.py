@@ -66,12 +66,33 @@ class MergedRows:
     def _merged(self) -> RowsInMemory | None:
         n = len(self._y)
         sample = np.arange(0, n, n // _LOOKED_AT)
-        different = len(aggregate(self._matrix[sample], self._y[sample], n_threads=1)[1]) / sample.size
+        different = len(aggregate(self._matrix[sample], self._keys[sample], n_threads=1)[1]) / sample.size
         if different > 1.0 - _WORTH_WHILE or different * self._n_entries > _MOST_NUMBERS:
             return None
         try:
-            X, y, counts = aggregate(self._matrix, self._y, n_threads=self._settings.n_threads)
-            rows = rows_of(X, y, replace(self._settings, multiplicity=Multiplicity(counts)))
+            X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
+            rows = rows_of(X, *self._apart(keys, Multiplicity(counts)))
         except MemoryError:  # the fit has been paid for, and can do without
             return None
         return cast(RowsInMemory, rows)
+
+    @property
+    def _keys(self) -> NDArray[Any]:
+        """What must be the same of records beside their rows: targets, and weights of their own."""
+        weights = self._settings.weights
+        if weights is None or weights.each is None:
+            return self._y
+        keys = np.empty(len(self._y), dtype=[("target", self._y.dtype), ("weight", np.float64)])
+        keys["target"], keys["weight"] = self._y, weights.each
+        return keys
+
+    def _apart(self, keys: NDArray[Any], multiplicity: Multiplicity) -> tuple[NDArray[Any], RowSettings]:
+        """Targets and settings of merged records."""
+        settings = replace(self._settings, multiplicity=multiplicity)
+        if keys.dtype.names is None:
+            return keys, settings
+        assert settings.weights is not None
+        each = np.ascontiguousarray(keys["weight"])
+        return np.ascontiguousarray(keys["target"]), replace(
+            settings, weights=replace(settings.weights, each=each)
+        )

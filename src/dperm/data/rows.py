@@ -13,6 +13,7 @@ from dperm._kernels.row_kernels import DenseRows, NoisyBatchSums
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import Array, DescentSteps, Integers, NoisyBatches, Pass
 from dperm.data.targets import Targets
+from dperm.data.weights import Weights
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
 
@@ -37,6 +38,8 @@ class RowSettings:
         none out before a representation sees them.
     first_row : int
         Number of the first record, for messages: these rows may be a part of a data set.
+    weights : Weights or None
+        What multiplies the losses of records; None: 1.
     """
 
     fit_intercept: bool
@@ -46,6 +49,7 @@ class RowSettings:
     targets: Targets
     multiplicity: Multiplicity | None = None
     first_row: int = 0
+    weights: Weights | None = None
 
     def __post_init__(self) -> None:
         if self.non_finite not in NON_FINITE_POLICIES:
@@ -61,6 +65,10 @@ class RowSettings:
                 f"counts must have one number per row of X, shape ({n_rows},), got shape {each.shape}"
             )
         return None if (each == 1).all() else self.multiplicity
+
+    def weights_of(self, targets: NDArray[Any]) -> Array | None:
+        """The weights of records with these targets; None where there are none."""
+        return None if self.weights is None else self.weights.of(targets)
 
 
 class Rows(Protocol):

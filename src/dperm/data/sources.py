@@ -29,6 +29,12 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
         raise DataError(f"counts are for rows in memory: X of type {type(X).__name__} takes none")
     if counts is not None and not counts.each.all():
         X, y, settings = _without_empty_rows(X, y, settings, counts)
+    own = settings.weights is not None and settings.weights.each is not None
+    if own and is_source(X) and not hasattr(X, "__getitem__"):
+        raise DataError(
+            f"weights of records are for rows in memory: X of type {type(X).__name__} takes none (weights of "
+            "classes work with it)"
+        )
     rows: Rows
     if is_sparse(X):
         rows = sparse_rows(X, in_memory(y), settings)
@@ -61,7 +67,8 @@ def _without_empty_rows(
             f"{targets.shape} for y"
         )
     present = np.flatnonzero(counts.each)
-    settings = replace(settings, multiplicity=Multiplicity(counts.each[present]))
+    weights = None if settings.weights is None else settings.weights.among(present)
+    settings = replace(settings, multiplicity=Multiplicity(counts.each[present]), weights=weights)
     targets = targets[present]
     mapped = mapped_array(matrix)
     if mapped is None:

@@ -35,6 +35,8 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "curvature": _NUMBER,
     "target_bound": _NUMBER_OR_NONE,
     "solver_options": ((Mapping, NoneType), "a mapping of keyword arguments or None"),
+    "weight_bound": _NUMBER,
+    "class_weight": ((Mapping, str, NoneType), "a mapping of labels to weights, 'private' or None"),
     "ledger": ((PrivacyLedger, NoneType), "a ledger of dperm.accounting or None"),
     "verbose": ((numbers.Integral, np.bool_), "an integer"),
 }

@@ -76,6 +76,7 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
     n_threads: int | None
     random_state: RandomState
     non_finite: str
+    weight_bound: float
     n_public: int | None
     verbose: int
 
@@ -100,7 +101,12 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         """Set ``coef_`` and ``intercept_`` from an array of a row per column, and the row of the 1."""
 
     def fit(
-        self, X: ArrayLike | RecordFiles, y: ArrayLike | None = None, counts: ArrayLike | None = None
+        self,
+        X: ArrayLike | RecordFiles,
+        y: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit to records ``X`` with labels or real targets ``y``.
 
@@ -113,6 +119,11 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         counts : (n_samples,) array_like of int, optional
             How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
             not for files or Dask collections. Neighbouring data differ in one record, not in one row.
+        sample_weight : (n_samples,) array_like, optional
+            What multiplies the loss of each record, before gradients are clipped; not for files or Dask
+            collections. Private, like the record: a weight outside ``[0, weight_bound]`` is moved there,
+            silently, and NaN counts 0. The risk is the sum divided by the public number of records, not by
+            the sum of the weights.
 
         Returns
         -------
@@ -136,9 +147,11 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         >>> model.coef_.shape, model.privacy_.epsilon, ledger.spent
         ((1, 2), 1.0, 1.0)
         """
-        return self._solve(self._objective(X, y, counts))
+        return self._solve(self._objective(X, y, counts, sample_weight))
 
-    def _objective(self, X: Any, y: Any, counts: ArrayLike | None) -> Objective:
+    def _objective(
+        self, X: Any, y: Any, counts: ArrayLike | None, sample_weight: ArrayLike | None = None
+    ) -> Objective:
         """What `fit` minimises, everything about it checked; sets what it learns from `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
@@ -154,6 +167,9 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
             non_finite=self.non_finite,
             n_public=self.n_public,
             counts=counts,
+            weights=sample_weight,
+            weight_bound=self.weight_bound,
+            class_weight=self._weights_of_targets(),
         )
 
     def _check_parameters(self) -> None:
@@ -191,7 +207,7 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
             self._set_weights(coef, np.zeros(coef.shape[1:]))
         self._keep_inference(result)
         self.n_iter_ = result.n_iter
-        public = {**result.privacy.public, **schema_facts(self.schema)}
+        public = self._by_label(result.privacy.public) | schema_facts(self.schema)
         self.privacy_ = replace(result.privacy, public=public)
         return self
 
@@ -312,6 +328,14 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
     def _row_norm(self) -> float:
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
 
+    def _weights_of_targets(self) -> Mapping[float, float] | str | None:
+        """Weights of classes by targets as the loss wants them."""
+        return None
+
+    def _by_label(self, public: Mapping[str, Any]) -> dict[str, Any]:
+        """Public facts, those of targets by the labels that stand for them."""
+        return dict(public)
+
     def _options_of_solver(self) -> Mapping[str, Any] | None:
         """Keyword arguments of the solver."""
         return self.solver_options
@@ -339,6 +363,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     classes: Sequence[Any] | None
     classes_: NDArray[Any]
+    class_weight: Mapping[Any, float] | str | None
 
     _max_classes: int | None = None
 
@@ -357,6 +382,24 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         """Labels as the loss wants them: -1 and +1, or codes."""
         codes = class_codes(y, self.classes_)
         return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
+
+    def _weights_of_targets(self) -> Mapping[float, float] | str | None:
+        given = self.class_weight
+        if given is None or isinstance(given, str):
+            return given
+        unknown = [label for label in given if label not in self.classes_]
+        if unknown:
+            raise ValueError(f"class_weight has a weight of {unknown[0]!r}, which is not among the classes")
+        targets = self._targets(self.classes_)
+        pairs = zip(targets, self.classes_, strict=True)
+        return {float(target): given[label] for target, label in pairs if label in given}
+
+    def _by_label(self, public: Mapping[str, Any]) -> dict[str, Any]:
+        if "class_weight" not in public:
+            return dict(public)
+        pairs = zip(self._targets(self.classes_), self.classes_, strict=True)
+        named = {str(label): public["class_weight"][f"{target:g}"] for target, label in pairs}
+        return {**public, "class_weight": named}
 
     def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
         self.coef_ = np.ascontiguousarray(np.atleast_2d(coef.T))

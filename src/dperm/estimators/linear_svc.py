@@ -31,6 +31,7 @@ class LinearSVC(PrivateLinearClassifier):
     classes : sequence of two labels, optional
         The public labels, negative first. When not given they are read from the data, with a
         PrivacyWarning.
+    $class_weight
     $run
 
     Attributes
@@ -81,6 +82,8 @@ class LinearSVC(PrivateLinearClassifier):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        class_weight: Mapping[Any, float] | str | None = None,
+        weight_bound: float = 1.0,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:

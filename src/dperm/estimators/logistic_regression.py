@@ -33,6 +33,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     classes : sequence of two or more labels, optional
         The public labels; of two, the negative first. When not given they are read from the data, with a
         PrivacyWarning.
+    $class_weight
     $run
 
     Attributes
@@ -79,6 +80,8 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        class_weight: Mapping[Any, float] | str | None = None,
+        weight_bound: float = 1.0,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:

@@ -79,6 +79,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
+        weight_bound: float = 1.0,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:

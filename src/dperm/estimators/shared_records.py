@@ -49,7 +49,8 @@ class SharedRecords:
         for model, own in zip(models, settings, strict=True):
             objective = self._objective(model, own)
             call = model._call(objective)
-            if call.name == "noisy_gd" and call.arguments["learn_scales"] is not True:
+            alone = call.name != "noisy_gd" or call.arguments["learn_scales"] is True
+            if not (alone or objective.weighs_privately):
                 steps = noisy_gd_steps(objective, call.arguments)
                 together.setdefault(id(objective._rows), []).append((model, objective, steps))
             else:

@@ -29,6 +29,11 @@ row_norm : float, optional
 schema : Schema, optional
     Public description of the table. With it, ``X`` is a data frame of records as they are, here and in
     prediction, and every record is encoded by itself (or a `TabularMatrix` that it was encoded into).""",
+    "class_weight": """\
+class_weight : dict or "private", optional
+    Public positive weights of the labels, which multiply the losses of their records; 1 for a label that is
+    not in it. "private": inverse to the frequencies of the classes, of which a small part of the budget
+    tells noisy ones.""",
     "target_bound": """\
 target_bound : float, optional
     Public bound on ``|y|``, in the unit of the targets; a target beyond it is moved onto it. Choose it
@@ -55,6 +60,8 @@ random_state : None, int, Generator or RandomState, default=None
     refuses seeds.
 non_finite : {"raise", "zero"}, default="raise"
     A record with NaN or infinity is an error, or counts for nothing.
+weight_bound : float, default=1.0
+    Public bound on the `sample_weight` of `fit`, chosen without a look at the weights.
 n_public : int, optional
     Public number of records, which sums are divided by. By default that of the data, which is thereby
     declared public; for a part of a split ledger ``share * n``, since how many records it has is secret.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +17,10 @@ from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import GradientSum, Pass
 from dperm.data.rows import RowSettings, RowsInMemory, RowSource
 from dperm.data.targets import Targets
+from dperm.data.weights import Weights
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
+from dperm.losses.weighted import Weighted, unweighted
 from dperm.objective.arguments import (
     MAX_ROW_NORM,
     MIN_ROW_NORM,
@@ -54,6 +58,9 @@ class EmpiricalRisk:
         n_public: int | None = None,
         n_classes: int | None = None,
         counts: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        weight_bound: float = 1.0,
+        class_weight: Mapping[float, float] | str | None = None,
     ) -> None:
         self.loss = get_loss(loss, n_classes)
         self.l2 = _ridge(l2)
@@ -75,8 +82,13 @@ class EmpiricalRisk:
             n_threads,
             Targets(self.loss.target_bound, self.loss.classification, self.loss.n_classes),
             None if counts is None else Multiplicity(counts),
+            weights=_weights_of_records(self.loss, weights, weight_bound, class_weight),
         )
+        #: Whether a fit has to release the frequencies of the classes, and weigh them by these.
+        self.weighs_privately = class_weight == "private"
+        self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
+        self._records = (X, y, settings) if self.weighs_privately else None
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
@@ -86,7 +98,9 @@ class EmpiricalRisk:
     def _use(self, loss: Loss) -> None:
         """Forget what was computed for another loss."""
         self.loss = loss
-        self._exact = ExactSums(loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
+        if self.weights is not None:
+            self.loss = Weighted(unweighted(loss), self.weights.largest)
+        self._exact = ExactSums(self.loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
         # Bounds for (clip, radius): an iterative algorithm asks for the same ones at each step.
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
 
@@ -140,6 +154,20 @@ class EmpiricalRisk:
         if targets[0] != targets[1]:
             raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
         return other
+
+    def weigh_classes(self, class_weight: Mapping[float, float]) -> None:
+        """Weigh classes from now on: once their weights were released, for ``class_weight="private"``.
+
+        The records are read anew. For copies of an objective that belong to one fit.
+        """
+        assert self._records is not None
+        X, y, settings = self._records
+        of_classes = class_weights(class_weight, self.loss)
+        own = settings.weights
+        weights = Weights(1.0, None, of_classes) if own is None else replace(own, of_classes=of_classes)
+        self._rows = rows_of_input(X, y, replace(settings, weights=weights))
+        self.weights, self.weighs_privately = weights, False
+        self._use(self.loss)
 
     def with_ridge(self, l2: float) -> Self:
         """The same records, loss and bounds with another ridge term; nothing is copied.
@@ -276,6 +304,10 @@ class EmpiricalRisk:
             raise ValueError(f"w must be in the ball of the public radius {radius!r}")
         return known
 
+    def _refuse_weights(self, what: str) -> None:
+        if self.weights is not None:
+            raise ValueError(f"{what} take no weights of records or classes")
+
     def _check_overflow(self, finest: int) -> None:
         """DataError where sums of clipped contributions could overflow."""
         if (self._n_rows - 1).bit_length() + sum_bits(self.n_public, finest) > OVERFLOW_BITS:
@@ -290,3 +322,38 @@ class EmpiricalRisk:
 
 def _ridge(l2: float) -> float:
     return number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")
+
+
+def _weights_of_records(
+    loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | str | None
+) -> Weights | None:
+    """Weights, checked; None where there are none."""
+    bound = _weight("weight_bound", bound)
+    if weights is None and class_weight is None:
+        return None
+    if class_weight == "private":
+        class_weights({}, loss)  # refuses what has no classes
+        return None if weights is None else Weights.given(weights, bound, {})
+    of_classes = {} if class_weight is None else class_weights(class_weight, loss)
+    return Weights.given(weights, bound, of_classes)
+
+
+def class_weights(class_weight: Mapping[float, float] | str, loss: Loss) -> dict[float, float]:
+    """Weights of the targets of a loss, checked."""
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be public weights of the classes, or 'private' for weights by their noisy "
+            f"frequencies; exact frequencies would be released for nothing. Got {class_weight!r}"
+        )
+    if not loss.classification:
+        raise ValueError(f"class_weight is for classes: the targets of the {loss.name} loss are none")
+    targets = (-1, 1) if loss.n_classes is None else range(loss.n_classes)
+    unknown = [target for target in class_weight if target not in targets]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is no target of the {loss.name} loss")
+    given = {float(target): class_weight.get(target, 1.0) for target in targets}
+    return {target: _weight(f"class_weight[{target:g}]", weight) for target, weight in given.items()}
+
+
+def _weight(name: str, value: Any) -> float:
+    return number_from(name, value, 2.0**-32, 2.0**32, "positive, from 2^-32 to 2^32")

@@ -20,7 +20,15 @@ from dperm.data.passes import (
 )
 from dperm.errors import DataError
 from dperm.losses import Loss
-from dperm.objective.arguments import check_memory, clip_bound, number, real_array, upper_bound
+from dperm.objective.arguments import (
+    check_memory,
+    clip_bound,
+    folds_left_out,
+    number,
+    one_each,
+    real_array,
+    upper_bound,
+)
 from dperm.objective.descents import Descents
 from dperm.objective.empirical_risk import INSIDE_BALL
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
@@ -76,7 +84,16 @@ class Objective(WeightedImageSums, Descents):
         How many identical records each row of `X` and `y` stands for, as :func:`dperm.data.aggregate`
         returns them; a row of count 0 stands for none. Sums, samples, sensitivities and the number of
         records are those of the data with every row repeated as often: neighbouring data differ in one
-        record, not in one row. Counts are private data, unlike weights, for which no guarantee is made.
+        record, not in one row.
+    weights : (n_samples,) array_like, optional
+        What multiplies the loss of each record, for rows in memory; private data. A weight outside
+        ``[0, weight_bound]`` is moved there, silently, and NaN counts 0. A gradient, or a loss, is clipped
+        after it was multiplied, sampling ignores weights, and sums are divided by ``n_public``.
+    weight_bound : float
+        Public bound on `weights`.
+    class_weight : mapping or "private", optional
+        Public positive weights of the targets, -1 and +1 or class codes; 1 for those not in it. "private": a
+        fit releases noisy frequencies of the classes first, and weighs them inversely.
 
     Raises
     ------
@@ -314,7 +331,7 @@ class Objective(WeightedImageSums, Descents):
             )
         if not np.isfinite(models).all():
             raise ValueError("weights must be finite")
-        clips, radii = _one_each(clip, len(models), "clip"), _one_each(radius, len(models), "radius")
+        clips, radii = one_each(clip, len(models), "clip"), one_each(radius, len(models), "radius")
         bounds = [self._bounds(*own) for own in zip(clips, radii, models, strict=True)]
         sums = ClippedGradientSums(
             self.loss.kernel,
@@ -322,7 +339,7 @@ class Objective(WeightedImageSums, Descents):
             np.array([own.inner_clip for own in bounds]),
             np.array([own.grid for own in bounds]),
             None if folds is None else self.public_folds(folds),
-            _left_out(left_out, folds is not None, len(models)),
+            folds_left_out(left_out, folds is not None, len(models)),
         )
         integers = self._run(sums, len(models))
         return [_bounded(*own) for own in zip(integers, bounds, strict=True)]
@@ -448,6 +465,7 @@ class Objective(WeightedImageSums, Descents):
             Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
             ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
         """
+        self._refuse_weights("changes of losses along the axes")
         weights = self._weights(w, "w")
         stride = number("stride", stride)
         bounds = self._exact.coordinate_losses(stride, number("clip", clip))
@@ -473,28 +491,3 @@ def _bounded(integers: NDArray[np.int64], bounds: SumBounds, *, scores: bool = F
     return Bounded(
         integers, grid=bounds.grid, add_or_remove=bounds.clip, replace_one=bounds.replace_one, scores=scores
     )
-
-
-def _one_each(value: ArrayLike, count: int, name: str) -> list[float]:
-    values = np.asarray(value)
-    if values.shape not in ((), (count,)) or values.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{name} must be a number or {count} of them, one for each row of weights, got {value!r}"
-        )
-    return [float(each) for each in np.broadcast_to(values, (count,))]
-
-
-def _left_out(left_out: ArrayLike | None, folds: bool, count: int) -> NDArray[np.int32]:
-    """The fold that each of several models does not see; -2 for a model that sees all records."""
-    if left_out is None:
-        return np.arange(count, dtype=np.int32)
-    numbers = np.asarray(left_out)
-    if not folds:
-        raise ValueError("left_out names folds: give folds, an integer for each record, too")
-    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
-        raise ValueError(
-            f"left_out must hold the number of a fold for each of {count} rows of weights, got shape "
-            f"{numbers.shape} of {numbers.dtype}"
-        )
-    known = np.clip(numbers, -1, 2**31 - 1)
-    return np.where(known < 0, -2, known).astype(np.int32)

@@ -107,6 +107,8 @@ class DistributedRows(NotCopied):
     def __init__(self, blocks: Blocks, settings: RowSettings) -> None:
         if settings.multiplicity is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")
+        if settings.weights is not None and settings.weights.each is not None:
+            raise DataError("weights of records cannot be given with Dask collections: weigh classes")
         self._client = _client()
         self._check_versions()
         self._threads = WorkerThreads(settings.n_threads)
