@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dperm import algorithms
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit import Callback, FitResult
+from dperm.algorithms.fit import MANY_WEIGHTS, Callback, FitResult
 from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
 from dperm.estimators.input_checks import check_options
@@ -35,7 +35,7 @@ PUBLISHED = tuple(
 )
 
 #: Most weights that ``solver="auto"`` whitens.
-MAX_WHITENED = 1000
+MAX_WHITENED = MANY_WEIGHTS
 
 #: Signal-to-noise number above which ``solver="auto"`` whitens for a regression loss of bounded slope.
 MIN_SIGNAL = 250.0
