@@ -33,6 +33,10 @@ class InferenceWarning(UserWarning):
     """Intervals are of something else than the call suggests."""
 
 
+class SlowFitWarning(UserWarning):
+    """A fit is about to take long for its number of weights; nothing is wrong with its result."""
+
+
 class DataError(ValueError):
     """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
 

@@ -1,13 +1,16 @@
 """Algorithms refuse objectives that their theorems do not cover."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from algorithms.every_algorithm import PRIVATE
-from dperm import Objective
+from dperm import Objective, algorithms
 from dperm.accounting import Ledger
 from dperm.algorithms.requirements import Needs, needs
-from dperm.losses import Hinge, Huber
+from dperm.errors import BudgetExceededError, SlowFitWarning
+from dperm.losses import Hinge, Huber, SquaredError
 
 X, LABELS = np.eye(3), np.array([1.0, -1.0, 1.0])
 
@@ -102,3 +105,14 @@ def test_what_is_there_is_let_through():
     assert some_descent(objective, 1.0, steps=3) == (1.0, 3)
     assert some_descent.needs == Needs(**required)
     assert some_descent.__doc__ == "Descend."
+
+
+@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
+def test_square_matrices_of_many_weights_are_warned_of_before_the_charge(name):
+    loss = SquaredError(target_bound=1.0) if name == "sufficient_statistics" else "logistic"
+    few, many = (Objective(loss, np.eye(3, d), LABELS, row_norm=2.0, n_public=10**7) for d in (3, 1001))
+    empty = {"ledger": Ledger(0.01, 1e-6)}
+    with pytest.warns(SlowFitWarning, match="1001 x 1001"), pytest.raises(BudgetExceededError):
+        getattr(algorithms, name)(many, 1.0, 1e-6, **empty)
+    with warnings.catch_warnings(action="error", category=SlowFitWarning), pytest.raises(BudgetExceededError):
+        getattr(algorithms, name)(few, 1.0, 1e-6, **empty)

@@ -129,7 +129,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
     return DPAGDSchedule(
-        splits=round(min(max(signal, 40), 1000)),
+        splits=round(min(max(40.0, min(signal, 400.0), 0.25 * signal), 1000.0)),
         selection_share=0.1,
         clip=clip,
         loss_clip=loss_clip,

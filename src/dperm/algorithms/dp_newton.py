@@ -150,6 +150,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     fit.check_gradient_noise(schedule.clip, costs.gradient)
     objective.check_sums(hessian_clip=math.inf)
     facts = {"shift": "by a noisy trace"} if by_trace else {}
+    fit.warn_if_slow("dp_newton", "noisy_gd")
     release = fit.open("dp_newton", costs.budget, schedule, **facts)
 
     upper = schedule.hessian == "upper_bound"

@@ -31,7 +31,7 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, closed_after, one_of, positive_or_infinite
-from dperm.errors import PrivacyWarning, warn_caller
+from dperm.errors import PrivacyWarning, SlowFitWarning, warn_caller
 from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
@@ -40,6 +40,9 @@ from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
+
+#: Weights beyond which a square matrix of them costs more than a descent without one.
+MANY_WEIGHTS = 1000
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
 #: algorithm documents. Its return value is ignored.
@@ -247,6 +250,16 @@ class Fit:
             f"calibration='paper' of {name}: {reason}; the tight accountant confirms the guarantee here",
             PrivacyWarning,
         )
+
+    def warn_if_slow(self, name: str, instead: str) -> None:
+        """Warn of square matrices of many weights, before the charge."""
+        weights = self.objective.dimension
+        if weights > MANY_WEIGHTS:
+            warn_caller(
+                f"{name} computes with {weights} x {weights} matrices, which takes far longer than to read "
+                f"the records; {instead} needs none",
+                SlowFitWarning,
+            )
 
     def claim_pure(self) -> None:
         """Claim and charge (epsilon, 0): the one release to come spends no delta."""

@@ -164,6 +164,7 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     schedule = _schedule(fit, given)
     noise = _Noise.of(fit, schedule)
     _check_feasible(fit, schedule, noise)
+    fit.warn_if_slow("noisy_newton", "noisy_gd, which has no intervals,")
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows

@@ -127,7 +127,7 @@ def preconditioned_gd_schedule(
         **scales.chosen,
         moments=moments,
         share=share_of_moments,
-        steps=round(min(max(60.0, 3.3 * missed, signal / 10.0), 1000.0)),
+        steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
         clip=min(max(0.35, math.sqrt(signal / 1200.0), clip_share(problem, longest, 0.0)), 1e6),
         step_size=step_size,
         momentum=0.9,
@@ -213,6 +213,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         )
     objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
     noise = _Noise.of(fit, schedule)
+    fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope = _slope(objective.loss)
     typical_clip = schedule.clip * slope  # times the norm of a typical whitened row
     for length in (1.0, math.sqrt(objective.dimension)):

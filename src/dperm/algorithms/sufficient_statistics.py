@@ -91,6 +91,7 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     objective.check_sums(gram=True)
     if objective.loss.target_bound == math.inf:
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
+    fit.warn_if_slow("sufficient_statistics", "noisy_gd")
     if not fit.as_published:
         return _one_release(fit, given.chosen.get("target_weight", 0.7), given.chosen.get("ridge"))
     for name in given.chosen:

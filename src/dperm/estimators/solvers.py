@@ -12,7 +12,7 @@ from dperm import algorithms
 from dperm._progress import log, progress
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit import FitResult
+from dperm.algorithms.fit import MANY_WEIGHTS, FitResult
 from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import closed_after
@@ -37,7 +37,7 @@ PUBLISHED = tuple(
 )
 
 #: Most weights that ``solver="auto"`` whitens.
-MAX_WHITENED = 1000
+MAX_WHITENED = MANY_WEIGHTS
 
 #: Signal-to-noise number above which ``solver="auto"`` whitens for a regression loss of bounded slope.
 MIN_SIGNAL = 250.0
