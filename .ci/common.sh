@@ -31,6 +31,9 @@ need_package() {
     "$python" -m pip install '.[test]'
 }
 
+# The files that have tests with a marker: the others need not be collected.
+marked() { grep -rlE "mark\.$1\b" tests --include='test_*.py'; }
+
 # Tools beside the package, in an environment of their own: need_tools PACKAGE...
 tools=$CI_WORK/tools/bin
 need_tools() {
