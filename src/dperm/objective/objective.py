@@ -332,6 +332,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
 
         Examples
         --------
+        >>> import numpy as np
         >>> from dperm.mechanisms import release_without_privacy
         >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
         >>> sums = objective.separate_gradient_sums(np.zeros((2, 2)), clip=0.3, folds=[0, 1])
