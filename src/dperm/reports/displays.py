@@ -224,7 +224,9 @@ class PrivacyUtilityDisplay:
     >>> import matplotlib.pyplot as plt
     >>> import numpy as np
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))  # made up: exact scores protect nothing
-    >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[False, True])
+    >>> model = dperm.LogisticRegression(
+    ...     row_norm=1.3, classes=[False, True], solver="objective_perturbation"
+    ... )
     >>> display = PrivacyUtilityDisplay.from_estimator(model, X, X[:, 0] > 0, epsilons=[1.0, 10.0], repeats=2)
     >>> display.scores.shape
     (2, 2)
