@@ -110,6 +110,12 @@ def test_exact_evaluations_are_refused_by_a_finite_ledger():
         dperm.config(require_ledger=False)
 
 
+def test_an_exact_evaluation_needs_no_delta():
+    found, other = (evaluate(MODEL, X, Y, math.inf, delta) for delta in (0.0, 1e-6))
+    assert found.to_dict() == other.to_dict()
+    assert not found.privacy.private
+
+
 BAD = [
     ({"epsilon": 0.0}, ValueError, "epsilon"),
     ({"epsilon": math.nan}, ValueError, "epsilon"),
