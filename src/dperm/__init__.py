@@ -16,8 +16,8 @@ Fit as with scikit-learn; say what is public, and what may be spent::
     >>> print(model.privacy_.headline)
     Differentially private (epsilon = 0.5, delta = 1e-07).
 
-``print(model.privacy_)`` says all that is guaranteed, and ``dperm.report(model).save("model.html")`` writes it
-up. `score` is exact, and nothing pays for it: for records that are private there is `evaluate`.
+``print(model.privacy_)`` says what is guaranteed; ``dperm.report(model).save("model.html")`` writes it up.
+`score` is exact, and nothing pays for it: for records that are private there is `evaluate`.
 
 Models:
     LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor

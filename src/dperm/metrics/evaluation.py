@@ -98,9 +98,9 @@ class Evaluation:
         >>> from sklearn.dummy import DummyClassifier
         >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
         >>> path = tempfile.mkdtemp() + "/evaluation.json"
-        >>> evaluate(DummyClassifier().fit(X, y), X, y, 1.0, 1e-6, metrics=["accuracy", "mcc"]).save(path)
+        >>> evaluate(DummyClassifier().fit(X, y), X, y, 1.0, 1e-6, metrics=["accuracy", "f1"]).save(path)
         >>> list(Evaluation.load(path))
-        ['accuracy', 'mcc']
+        ['accuracy', 'f1']
         """
         write_whole(Path(path), self.to_text())
 
