@@ -1,6 +1,25 @@
 """Differentially private empirical risk minimisation of linear models.
 
-Models, with scikit-learn's interface:
+Fit as with scikit-learn; say what is public, and what may be spent::
+
+    >>> import dperm
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform([18, 0], [90, 5000], (20_000, 2))  # age and income, made up
+    >>> y = np.where(X[:, 0] > 50, "yes", "no")
+    >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Numeric("income", 0, 10_000)])
+    >>> ledger = dperm.accounting.Ledger(epsilon=1.0, delta=1e-6)  # of all fits to these people together
+    >>> model = dperm.LogisticRegression(0.5, 1e-7, schema=schema, classes=["no", "yes"], ledger=ledger)
+    >>> model = model.fit(X[:15_000], y[:15_000])
+    >>> found = dperm.metrics.evaluate(model, X[15_000:], y[15_000:], 0.4, 1e-7, ledger=ledger)
+    >>> found["accuracy"].value > 0.9, round(ledger.remaining, 2)
+    (True, 0.78)
+    >>> print(model.privacy_.headline)
+    Differentially private (epsilon = 0.5, delta = 1e-07).
+
+``print(model.privacy_)`` says what is guaranteed; ``dperm.report(model).save("model.html")`` writes it up.
+`score` is exact, and nothing pays for it: for records that are private there is `evaluate`.
+
+Models:
     LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor
     PrivateSearch                choose settings and train a model within one budget
     load                         read a model that ``model.save`` or ``dperm fit`` wrote
@@ -24,8 +43,8 @@ Settings:
     config, build_info
     progress                     a bar for the steps of a long fit
 
-``help(dperm.LogisticRegression)`` and so on say more. Names are imported when first used, so that
-``import dperm`` stays light.
+``help(dperm.LogisticRegression)`` and so on say more; ``dperm --help`` is the shell. Names are imported when
+first used, so that ``import dperm`` stays light.
 """
 
 import importlib

@@ -135,8 +135,9 @@ def test_share_divides_what_remains():
     assert budget.share(3, 0.5) == 100
 
 
-def test_no_privacy_is_unlimited_and_needs_no_noise():
-    budget = Budget.from_epsilon(math.inf, 1e-6)
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_no_privacy_is_unlimited_and_needs_no_noise(delta):
+    budget = Budget.from_epsilon(math.inf, delta)
     budget.spend(GaussianRelease(0.0), count=3)
     units = budget.share(10)
     assert budget.remaining_units == math.inf
@@ -185,6 +186,7 @@ def test_threads_never_overspend():
     ("call", "error", "words"),
     [
         (lambda: Budget.from_epsilon(1.0, 0.0), ValueError, "delta must be > 0"),
+        (lambda: Budget.from_epsilon(math.inf, 1.0), ValueError, "delta must be"),
         (lambda: Budget.from_epsilon(0.0, 1e-6), ValueError, "epsilon must be > 0"),
         (lambda: Budget.from_epsilon(1e-12, 1e-300), ValueError, "too small to count"),
         (

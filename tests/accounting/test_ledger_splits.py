@@ -194,11 +194,11 @@ class TestSizeCaps:
     def test_it_is_charged_once_and_before_the_first_fit(self, make):
         parts = make(1.0, DELTA).split(SHARES)
         train, validation = parts["train"], parts["validation"]
-        assert not train.is_capped(10**9)
+        assert not train._is_capped(10**9)
         cap = train.size_cap(1000, equal=1, probability=1e-9)
         assert cap == train.size_cap(1000, equal=1, probability=1e-9)
         assert train.charged == Cost(slack=slack_units(1e-9, up=True))
-        assert (train.is_capped(cap), train.is_capped(cap - 1), validation.is_capped(cap)) == (
+        assert (train._is_capped(cap), train._is_capped(cap - 1), validation._is_capped(cap)) == (
             True,
             False,
             False,
@@ -215,7 +215,7 @@ class TestSizeCaps:
         before = part.charged
         assert part.size_cap(1000) == 1000
         assert part.charged == before
-        assert part.is_capped(1000)
+        assert part._is_capped(1000)
 
     def test_a_part_of_a_part_needs_that_of_the_other(self):
         whole = Ledger(1.0, DELTA)
@@ -231,13 +231,13 @@ class TestSizeCaps:
         part = Ledger(1.0, DELTA, neighbors="replace_one").split(SHARES)["train"]
         assert part.size_cap(1000) == part.mask(np.zeros((1000, 1))).sum()
         assert part.charged == Cost()
-        assert part.is_capped(1)
+        assert part._is_capped(1)
 
     def test_a_ledger_without_slack_has_none_for_it(self, make):
         part = make(1.0, DELTA, slack=0.0).split(SHARES)["train"]
         with pytest.raises(BudgetExceededError):
             part.size_cap(1000, equal=1)
-        assert not part.is_capped(10**9)
+        assert not part._is_capped(10**9)
 
 
 #: A column of each kind.

@@ -34,7 +34,7 @@ def pair(kind, loss="logistic", **settings):
     X, y = records(kind)
     y = np.abs(y) if isinstance(loss, Softmax) else y
     merged, plain = (Objective(loss, X, y, row_norm=2.0, fit_intercept=True, **settings) for _ in range(2))
-    merged.expect_passes(1000)
+    merged._expect_passes(1000)
     plain._rows.merged = None
     return merged, plain
 
@@ -94,7 +94,7 @@ def test_records_that_do_not_count_still_do_not():
     y[::5] = np.inf
     objective = Objective("huber", X, y, row_norm=2.0, non_finite="zero")
     before = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
-    objective.expect_passes(1000)
+    objective._expect_passes(1000)
     assert_same(objective, objective, lambda o: o.clipped_gradient_sum(np.ones(WIDTH), CLIP))
     assert is_merged(objective)
     after = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
@@ -130,7 +130,7 @@ def make_passes(objective, count):
 
 def test_merging_waits_for_passes_over_all_records():
     objective = Objective("logistic", *records("float64"), row_norm=2.0)
-    objective.expect_passes(merging._PASSES_AHEAD - 1)
+    objective._expect_passes(merging._PASSES_AHEAD - 1)
     batches = SecretBatches("poisson", random_bits(1), 100, N)
     for _ in range(2 * merging._PASSES_BEFORE):
         objective.clipped_gradient_sum(np.zeros(WIDTH), CLIP, rows=next(batches))
@@ -156,7 +156,7 @@ def test_what_is_not_merged(n, kinds):
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, kinds, (n, 1)).astype(float), rng.choice([-1.0, 1.0], n)
     objective = Objective("logistic", X, y, row_norm=2.0)
-    objective.expect_passes(1000)
+    objective._expect_passes(1000)
     make_passes(objective, 1)
     assert not is_merged(objective)
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
@@ -108,6 +109,12 @@ def test_exact_evaluations_are_refused_by_a_finite_ledger():
             evaluate(MODEL, X, Y, math.inf, 1e-6)
     finally:
         dperm.config(require_ledger=False)
+
+
+def test_an_exact_evaluation_needs_no_delta():
+    found, other = (evaluate(MODEL, X, Y, math.inf, delta) for delta in (0.0, 1e-6))
+    assert found.to_dict() == other.to_dict()
+    assert not found.privacy.private
 
 
 BAD = [
@@ -239,6 +246,17 @@ def test_tables_and_json(model, epsilon):
     assert ("comparable to the noise" in text) == (epsilon == 0.001)
     if epsilon == 0.001 and model is not REGRESSOR:
         assert as_json["metrics"]["roc_auc"]["low"] is None
+
+
+def test_counts_that_the_noise_cancels_have_no_interval():
+    never = DummyClassifier(strategy="constant", constant=0).fit(X, Y)
+    cancels = replace_noise(
+        gaussian=lambda bits, sigma, exponent, shape: np.array([[0, 9], [0, -9]]).reshape(shape)
+    )
+    with cancels, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = evaluate(never, X, Y, 1.0, 1e-6, metrics="precision")["precision"]
+    assert np.isnan([found.value, found.low, found.high]).all()
 
 
 def test_labels_are_escaped():

@@ -182,7 +182,7 @@ def test_weights_of_merged_records():
     weighted = {"weights": given, "weight_bound": BOUND, "class_weight": CLASSES}
     plain, merged = (objective_of(x, y, **weighted) for _ in range(2))
     plain._rows.merged = None
-    merged.expect_passes(1000)
+    merged._expect_passes(1000)
     keys = np.rec.fromarrays([y, given])
     distinct, targets, counts = aggregate(x, keys)
     counted = objective_of(distinct, targets.f0, counts=counts, **weighted | {"weights": targets.f1})

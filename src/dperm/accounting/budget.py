@@ -62,7 +62,8 @@ class Budget:
         Parameters
         ----------
         epsilon, delta : float
-            epsilon > 0 (infinite gives an unlimited budget and no privacy), delta strictly between 0 and 1.
+            epsilon > 0, delta strictly between 0 and 1. An infinite epsilon gives an unlimited budget and no
+            privacy, also for delta = 0.
         accountant : {"gdp", "zcdp"}
             "gdp" is exact where all noise is Gaussian; "zcdp" is better where most of the budget goes
             to selections (exponential mechanism).

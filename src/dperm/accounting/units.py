@@ -89,7 +89,7 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
     Parameters
     ----------
     epsilon, delta : float
-        epsilon > 0 (infinite gives an unlimited budget), delta strictly between 0 and 1.
+        epsilon > 0 (infinite gives an unlimited budget, also for delta = 0), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
         What is counted.
 
@@ -111,10 +111,10 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
     (0.056029, 0.056029)
     """
     kind = Accountant.parse(accountant)
-    epsilon = check_positive_epsilon(epsilon)
-    delta = check_delta(delta)
+    epsilon, delta = check_target(check_positive_epsilon(epsilon), delta)
     if epsilon == math.inf:
-        return math.inf
+        return math.inf  # no privacy, whatever the delta: 0 will do
+    delta = check_delta(delta)
     amount = Fraction(gdp_mu(epsilon, delta)) ** 2 if kind is Accountant.GDP else zcdp_rho(epsilon, delta)
     units = floor_units(amount)
     if units < 1:

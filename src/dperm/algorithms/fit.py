@@ -268,7 +268,7 @@ class Fit:
     def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
         """Raise ValueError unless sums of gradients with that clip and noise can be made and drawn."""
         self.objective.check_sums(clip, radius)
-        contribution, grid = self.objective.batch_sum_bounds(clip, radius)
+        contribution, grid = self.objective._batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 
     def check_growth(self, sizes: Array, momentum: float, clip: float) -> None:
@@ -294,7 +294,7 @@ class Fit:
 
         For algorithms that must not see more than `n_public`, by default.
         """
-        if self.ledger is not None and not self.ledger.is_capped(self.n if n is None else n):
+        if self.ledger is not None and not self.ledger._is_capped(self.n if n is None else n):
             raise ValueError(
                 "the proof needs a bound on the number of records, which is random and secret in a part of a "
                 "split: make the objective with n_public=part.size_cap(n), n being that of all records"
@@ -343,7 +343,7 @@ class Fit:
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
         if sampling == "none" and steps is not None:
-            self.objective.expect_passes(steps)
+            self.objective._expect_passes(steps)
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
         self._release = Releaser(
             self.epsilon,

@@ -276,7 +276,7 @@ def noisy_gd_many(
     >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
     """
     settings = [dict(own) for own in fits]
-    public_folds = None if folds is None else objective.public_folds(folds)
+    public_folds = None if folds is None else objective._public_folds(folds)
     known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
     if public_folds is not None:

@@ -283,7 +283,7 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
         shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
     if objective.weighs_privately:
         largest, least = 1.0 / (len(shares) * _LARGEST_WEIGHT), 1.0 / (len(shares) * _LEAST_WEIGHT)
-        objective.weigh_classes(
+        objective._weigh_classes(
             {label: 1.0 / (len(shares) * min(max(share, largest), least)) for label, share in shares.items()}
         )
     if can_start_from_labels(fit.problem):

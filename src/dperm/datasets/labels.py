@@ -69,7 +69,14 @@ class ClassLabel:
 
 @dataclass(frozen=True)
 class RealLabel:
-    """A number with public bounds, as it stands in the file."""
+    """A number with public bounds, as it stands in the file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RealLabel("quality", low=0, high=10).encode(np.array(["5", "6.5"]))
+    array([5. , 6.5])
+    """
 
     name: str
     low: float

@@ -7,10 +7,73 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.schema.schema import Schema
+from dperm.estimators.design import FittedDesign
 
 INTERCEPT = "(intercept)"
+
+
+class WithCoefficients:
+    """The weights of an estimator, by column and category."""
+
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    _design: FittedDesign
+
+    def coefficients(self) -> Any:
+        """The weights by column and category.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            A row for each weight, the intercept last: "column" of the table, "category" of it (a level, or
+            the interval of a bin; None for a number), and "coefficient", or one column of numbers for each
+            class. Numbers of a schema are scaled to [0, 1] by their public bounds: a weight is of the whole
+            range.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ImportError
+            Where neither pandas nor polars is installed.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+        >>> table = pandas.DataFrame({"age": [20, 40, 60, 80] * 50, "job": ["cook", "clerk"] * 100})
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1])
+        >>> model.fit(table, [-1, -1, 1, 1] * 50).coefficients()[["column", "category"]]
+                column category
+        0          age      NaN
+        1          job     cook
+        2          job    clerk
+        3  (intercept)      NaN
+        """
+        return data_frame(self.coefficient_values())
+
+    def coefficient_values(self) -> dict[str, list[Any]]:
+        """The columns of `coefficients` as lists, by name: they need no library of data frames.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Categorical("job", ["cook", "clerk"])])
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[0, 1])
+        >>> found = model.fit({"job": ["cook", "clerk"] * 50}, [0, 1] * 50).coefficient_values()
+        >>> found["column"], found["category"]
+        (['job', 'job', '(intercept)'], ['cook', 'clerk', None])
+        """
+        check_is_fitted(self)
+        weights = np.atleast_2d(self.coef_).T
+        intercept = np.atleast_1d(self.intercept_) if self._design.fit_intercept else None
+        names = self._design.schema or getattr(self, "feature_names_in_", None)
+        classes = getattr(self, "classes_", [None])
+        return coefficient_values(weights, intercept, names, classes[-weights.shape[1] :])
 
 
 def coefficient_values(

@@ -22,7 +22,7 @@ from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
-from dperm.estimators.coefficient_table import coefficient_values, data_frame
+from dperm.estimators.coefficient_table import WithCoefficients
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
     FittedDesign,
@@ -53,7 +53,7 @@ from dperm.objective.objective import Objective
 from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
     """Weights that minimise the mean of a loss, with a guarantee.
 
     A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
@@ -211,49 +211,6 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         self.privacy_ = replace(result.privacy, public=public)
         return self
 
-    def coefficients(self) -> Any:
-        """The weights by column and category.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            A row for each weight, the intercept last: "column" of the table, "category" of it (a level, or
-            the interval of a bin; None for a number), and "coefficient", or one column of numbers for each
-            class. Numbers of a schema are scaled to [0, 1] by their public bounds: a weight is of the whole
-            range.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ImportError
-            Where neither pandas nor polars is installed.
-
-        Examples
-        --------
-        >>> import pandas
-        >>> import dperm
-        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
-        >>> table = pandas.DataFrame({"age": [20, 40, 60, 80] * 50, "job": ["cook", "clerk"] * 100})
-        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1])
-        >>> model.fit(table, [-1, -1, 1, 1] * 50).coefficients()[["column", "category"]]
-                column category
-        0          age      NaN
-        1          job     cook
-        2          job    clerk
-        3  (intercept)      NaN
-        """
-        check_is_fitted(self)
-        return data_frame(self.coefficient_values())
-
-    def coefficient_values(self) -> dict[str, list[Any]]:
-        """The columns of `coefficients` as lists, by name: they need no library of data frames."""
-        weights = np.atleast_2d(self.coef_).T
-        intercept = np.atleast_1d(self.intercept_) if self._design.fit_intercept else None
-        names = self._design.schema or getattr(self, "feature_names_in_", None)
-        classes = getattr(self, "classes_", [None])
-        return coefficient_values(weights, intercept, names, classes[-weights.shape[1] :])
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to a file that :func:`dperm.load` reads, as JSON.
 
@@ -274,6 +231,16 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         It holds weights (bit for bit), labels, schema, statement and parameters, and what `summary` rests on;
         neither the ledger nor the random state. All of it is public, if the statement holds. The JSON Schema
         of the format is ``model.schema.json`` in ``dperm/estimators/storage``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import dperm
+        >>> model = dperm.LinearSVC(classes=["no", "yes"]).fit([[0.0], [1.0]] * 50, ["no", "yes"] * 50)
+        >>> path = tempfile.mkdtemp() + "/model.json"
+        >>> model.save(path)
+        >>> dperm.load(path).classes_.tolist()
+        ['no', 'yes']
         """
         save_model(self, path)
 
@@ -307,6 +274,14 @@ class PrivateLinearModel(PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  #
         -----
         Rows are encoded and scaled as in training. Where the schema makes an error of a value, the graph
         gives NaN; a text that is no category is unknown, never missing.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import onnx
+        >>> model = dperm.LogisticRegression(classes=[0, 1]).fit([[0.0], [1.0]] * 50, [0, 1] * 50)
+        >>> [each.name for each in model.to_onnx().graph.output]
+        ['label', 'probabilities']
         """
         return to_onnx(self, dtype)
 

@@ -204,7 +204,7 @@ class Releaser:
             If the cost does not fit; nothing is drawn.
         """
         if draws_ahead():
-            contribution, grid = objective.batch_sum_bounds(clip, radius, linear_map)
+            contribution, grid = objective._batch_sum_bounds(clip, radius, linear_map)
             sensitivity = contribution * self.neighbors.sum_factor
             sigma = noise_multiplier * sensitivity
             noise = samplers().gaussian_ahead(self._bits, sigma, _grid_exponent(grid), objective.shape)

@@ -33,8 +33,8 @@ class Released:
         self._pieces = dict(zip(plan.parts, pieces, strict=True))
 
     def estimate(self, name: str) -> Estimate:
-        """A metric; what is divided by zero is NaN."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        """A metric; what is divided by zero is NaN, and its variance infinite."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._estimate(name)
 
     def _estimate(self, name: str) -> Estimate:

@@ -60,7 +60,7 @@ def evaluate(
         Whatever the model predicts: arrays, CSR matrices, tables, data frames, Dask collections; or files
         (`dperm.data.scan_parquet`) with ``y=None``. Scores are computed block by block.
     epsilon, delta : float
-        Of this release. ``epsilon=inf`` evaluates exactly and protects nothing.
+        Of this release. ``epsilon=inf`` evaluates exactly and protects nothing; delta may be 0 then.
     metrics : str or sequence of str, optional
         Of classifiers: accuracy, confusion_matrix, balanced_accuracy, precision, recall, f1, mcc, log_loss,
         brier, roc_auc, average_precision (of more than two classes the mean of each against the others); of

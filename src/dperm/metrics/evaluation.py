@@ -88,11 +88,36 @@ class Evaluation:
         return {"metrics": metrics, "privacy": self.privacy.to_dict()}
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file with everything, which `load` reads; one of this name is replaced."""
+        """Write a JSON file with everything, which `load` reads; one of this name is replaced.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from dperm.metrics import Evaluation, evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> path = tempfile.mkdtemp() + "/evaluation.json"
+        >>> evaluate(DummyClassifier().fit(X, y), X, y, 1.0, 1e-6, metrics=["accuracy", "f1"]).save(path)
+        >>> list(Evaluation.load(path))
+        ['accuracy', 'f1']
+        """
         write_whole(Path(path), self.to_text())
 
     def to_text(self) -> str:
-        """What `save` writes."""
+        """What `save` writes.
+
+        Examples
+        --------
+        >>> import json
+        >>> import numpy as np
+        >>> from dperm.metrics import evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> found = evaluate(DummyClassifier().fit(X, y), X, y, np.inf, 1e-6, metrics="accuracy")
+        >>> json.loads(found.to_text())["metrics"]["accuracy"]["value"]
+        0.75
+        """
         return files.to_text(self.metrics, self.privacy, self.n_records, self.classes)
 
     @classmethod
@@ -104,6 +129,18 @@ class Evaluation:
         FileNotFoundError
         DataError
             For a file that is no evaluation. Nothing in a file is run.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from dperm.metrics import Evaluation, evaluate
+        >>> from sklearn.dummy import DummyClassifier
+        >>> X, y = np.zeros((4000, 1)), np.arange(4000) % 4 == 0
+        >>> path = tempfile.mkdtemp() + "/evaluation.json"
+        >>> evaluate(DummyClassifier().fit(X, y), X, y, np.inf, 1e-6, metrics="accuracy").save(path)
+        >>> Evaluation.load(path)["accuracy"].value
+        0.75
         """
         return cls(**files.read(path))
 
@@ -186,9 +223,9 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """Return tables for notebooks. Everything that came from outside is escaped."""
-        return Document("", [Text(self.title), *self.blocks()]).to_fragment() + self.privacy._repr_html_()
+        return Document("", [Text(self.title), *self._blocks()]).to_fragment() + self.privacy._repr_html_()
 
-    def blocks(self) -> list[Block]:
+    def _blocks(self) -> list[Block]:
         """The numbers and the confusion matrix as tables."""
         rows, found = self.rows(), list[Block]()
         if rows:

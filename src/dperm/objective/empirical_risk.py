@@ -155,7 +155,7 @@ class EmpiricalRisk:
             raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
         return other
 
-    def weigh_classes(self, class_weight: Mapping[float, float]) -> None:
+    def _weigh_classes(self, class_weight: Mapping[float, float]) -> None:
         """Weigh classes from now on: once their weights were released, for ``class_weight="private"``.
 
         The records are read anew. For copies of an objective that belong to one fit.
@@ -264,7 +264,7 @@ class EmpiricalRisk:
 
     # -- passes --------------------------------------------------------------------------------------
 
-    def expect_passes(self, count: int) -> None:
+    def _expect_passes(self, count: int) -> None:
         """Tell that so many passes over all records are to come: it may pay to merge identical ones first."""
         merged = self._rows.merged if isinstance(self._rows, RowsInMemory) else None
         if merged is not None:

@@ -21,9 +21,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.losses import Loss
 from dperm.objective.arguments import clip_bound, number_from
+from dperm.private_values.bounded import Bounded
 
 SINGLE_BITS, DOUBLE_BITS = 22, 32
 SUM_BITS = 51
@@ -77,6 +79,12 @@ class SumBounds(NamedTuple):
     inner_clip: float
     grid: float
     replace_one: float
+
+    def of(self, integers: NDArray[np.int64], *, scores: bool = False) -> Bounded:
+        """The sum that these are the bounds of."""
+        return Bounded(
+            integers, grid=self.grid, add_or_remove=self.clip, replace_one=self.replace_one, scores=scores
+        )
 
 
 @dataclass(frozen=True)

@@ -9,29 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.samplers import GaussianDraw
-from dperm.data.passes import (
-    ClassCounts,
-    ClippedGradientSum,
-    ClippedGradientSums,
-    ClippedLossSums,
-    CoordinateLossSums,
-    LabelSum,
-    NoisyBatches,
-)
+from dperm.data.passes import ClippedGradientSum, ClippedGradientSums, NoisyBatches
 from dperm.errors import DataError
 from dperm.losses import Loss
 from dperm.objective.arguments import (
     check_memory,
     clip_bound,
     folds_left_out,
-    number,
     one_each,
     real_array,
     upper_bound,
 )
 from dperm.objective.descents import Descents
 from dperm.objective.empirical_risk import INSIDE_BALL
-from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
+from dperm.objective.loss_sums import LossSums
 from dperm.objective.mapped_gradients import MappedGradients
 from dperm.objective.weighted_images import WeightedImageSums
 from dperm.private_values.bounded import Bounded
@@ -41,7 +32,7 @@ from dperm.private_values.secret_rows import SecretRows, SecretSamples
 Array = NDArray[np.float64]
 
 
-class Objective(WeightedImageSums, Descents):
+class Objective(WeightedImageSums, LossSums, Descents):
     """``F(w) = (1/N) sum_i loss(<w, z_i>, y_i) + l2/2 ||w||^2`` over records ``(z_i, y_i)``.
 
     ``z_i`` is row ``i`` of ``X``, with a 1 appended when ``fit_intercept`` (never stored), scaled onto
@@ -148,6 +139,15 @@ class Objective(WeightedImageSums, Descents):
             Of `hessian_sum`, `hessian_trace` and `newton_direction`; infinite for none.
         moment_clip : float
             Of `moment_sums`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> wide = Objective("logistic", np.zeros((1, 2000)), [1], n_public=2**46)
+        >>> wide.check_sums(clip=1.0)
+        Traceback (most recent call last):
+            ...
+        ValueError: the grid is too coarse for exact sums of n_public = 70368744177664 records and 2000 ...
         """
         check_memory(8.0 * self.dimension * (4 + self._threads()), f"a gradient of {self.dimension} weights")
         if clip is not None:
@@ -216,11 +216,11 @@ class Objective(WeightedImageSums, Descents):
             self.loss.kernel, weights, bounds.inner_clip, bounds.grid, batch, keep_predictions=keeps
         )
         if rows is None:
-            return _bounded(self._run(sums), bounds)
+            return bounds.of(self._run(sums))
         integers = self._rows.run(sums, self._threads_of_sample(rows.rate))
         return Bounded(integers, grid=bounds.grid, add_or_remove=bounds.clip)
 
-    def batch_sum_bounds(
+    def _batch_sum_bounds(
         self, clip: float, radius: float = math.inf, linear_map: DiagonalMap | None = None
     ) -> tuple[float, float]:
         """Largest norm of a record's part in :meth:`clipped_gradient_sum`, and its grid: public numbers.
@@ -285,6 +285,13 @@ class Objective(WeightedImageSums, Descents):
             ``clipped_gradient_sum(weights[k], clip)``, bit for bit. One record contributes a matrix of
             Frobenius norm at most ``sqrt(sum_k clip_k^2)``, which is ``sqrt(K) clip`` for one clip, and
             ``replace_one`` moves the sum by at most twice that.
+
+        Examples
+        --------
+        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> together = objective.clipped_gradient_sums([[0.0, 0.0], [4.0, 0.0]], clip=0.5)
+        >>> together.shape, round(together.sensitivity("add_or_remove"), 3)  # sqrt(2) clips
+        ((2, 2), 0.707)
         """
         return Bounded.stacked(
             self.separate_gradient_sums(weights, clip, radius=radius, folds=folds, left_out=left_out)
@@ -322,6 +329,15 @@ class Objective(WeightedImageSums, Descents):
         list of Bounded
             The k-th is ``clipped_gradient_sum(weights[k], clip_k)``, bit for bit, over the records that it
             sees, and has its sensitivity. Whoever releases several of them pays for each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+        >>> sums = objective.separate_gradient_sums(np.zeros((2, 2)), clip=0.3, folds=[0, 1])
+        >>> [release_without_privacy(each).round(3).tolist() for each in sums]  # each without one fold
+        [[0.0, -0.3], [-0.25, 0.0]]
         """
         models = real_array("weights", weights)
         if models.shape[1:] != self.shape or models.shape[0] == 0:
@@ -338,13 +354,13 @@ class Objective(WeightedImageSums, Descents):
             models,
             np.array([own.inner_clip for own in bounds]),
             np.array([own.grid for own in bounds]),
-            None if folds is None else self.public_folds(folds),
+            None if folds is None else self._public_folds(folds),
             folds_left_out(left_out, folds is not None, len(models)),
         )
         integers = self._run(sums, len(models))
-        return [_bounded(*own) for own in zip(integers, bounds, strict=True)]
+        return [own.of(each) for own, each in zip(bounds, integers, strict=True)]
 
-    def public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
+    def _public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
         """Folds as `separate_gradient_sums` takes them; ValueError unless each record has one, in memory."""
         numbers = np.asarray(folds)
         if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
@@ -402,92 +418,3 @@ class Objective(WeightedImageSums, Descents):
     def largest_condition(self) -> float:
         """Ratio of singular values up to which `mapped_gradient_sum` loses little to rounding; public."""
         return self._exact.largest_condition
-
-    # -- losses and targets --------------------------------------------------------------------------
-
-    def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
-        """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
-
-        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
-        the result is the same, bit for bit.
-
-        Parameters
-        ----------
-        w, direction : array_like
-            Finite weights and direction, of the objective's shape.
-        steps : (m,) array_like
-            Finite step sizes.
-        clip : float
-            Positive upper bound on the loss of one record.
-
-        Returns
-        -------
-        Bounded
-            Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
-
-        Examples
-        --------
-        >>> from dperm.mechanisms import release_without_privacy
-        >>> objective = Objective("hinge", [[0.5], [-1.0]], [1, -1])
-        >>> release_without_privacy(objective.clipped_loss_sums([0.0], [-1.0], steps=[0.0, 1.0], clip=3.0))
-        NOT PRIVATE ([2. , 0.5])
-        """
-        bounds = self._exact.losses(clip_bound(clip))
-        weights = self._weights(w, "w")
-        towards = self._weights(direction, "direction")
-        candidates = real_array("steps", steps)
-        if candidates.ndim != 1 or candidates.size == 0 or not np.isfinite(candidates).all():
-            raise ValueError(f"steps must be a non-empty list of finite numbers, got {steps!r}")
-        self._check_overflow(self._exact.finest)
-        sums = ClippedLossSums(self.loss.kernel, weights, towards, candidates, bounds.inner_clip, bounds.grid)
-        return _bounded(self._run(sums), bounds, scores=True)
-
-    def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
-        """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
-
-        A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
-        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
-        a selection, and what differs between them has a smaller range than the losses themselves.
-
-        Parameters
-        ----------
-        w : (dimension,) array_like
-            Finite weights.
-        stride : float
-            h, positive.
-        clip : float
-            Positive upper bound on the range of one record's changes; infinite where the loss has a
-            Lipschitz constant.
-
-        Returns
-        -------
-        Bounded
-            Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
-            ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
-        """
-        self._refuse_weights("changes of losses along the axes")
-        weights = self._weights(w, "w")
-        stride = number("stride", stride)
-        bounds = self._exact.coordinate_losses(stride, number("clip", clip))
-        self._check_overflow(DOUBLE_BITS)
-        sums = CoordinateLossSums(self.loss.kernel, weights, stride, bounds.inner_clip, bounds.grid)
-        return _bounded(self._run(sums), bounds, scores=True)
-
-    def label_sum(self) -> Bounded:
-        """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1."""
-        if not self.loss.classification or self.loss.n_classes is not None:
-            raise TypeError(f"the targets of the {self.loss.name} loss are not labels")
-        return Bounded(self._run(LabelSum()), grid=1.0, add_or_remove=1.0)
-
-    def class_counts(self) -> Bounded:
-        """Finite records of each class, shape ``(n_classes,)``; one record counts 1 in one place."""
-        if self.loss.n_classes is None:
-            raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
-        totals = self._run(ClassCounts(self.loss.n_classes))
-        return Bounded(totals, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
-
-
-def _bounded(integers: NDArray[np.int64], bounds: SumBounds, *, scores: bool = False) -> Bounded:
-    return Bounded(
-        integers, grid=bounds.grid, add_or_remove=bounds.clip, replace_one=bounds.replace_one, scores=scores
-    )

@@ -42,6 +42,18 @@ class BudgetDisplay:
     ----------
     figure_, ax_, line_
         Of matplotlib, once drawn.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import matplotlib.pyplot as plt
+    >>> ledger = dperm.accounting.Ledger(2.0, 1e-6, name="survey")
+    >>> for epsilon in (0.5, 1.0):
+    ...     entry = ledger.charge(epsilon=epsilon, delta=1e-8)
+    >>> display = BudgetDisplay.from_ledger(ledger)
+    >>> display.spent.round(2), display.total
+    (array([0.4 , 0.93]), array([2., 2.]))
+    >>> plt.close(display.figure_)
     """
 
     when: list[datetime]
@@ -113,6 +125,17 @@ class CoefficientDisplay:
     ----------
     figure_, ax_
         Of matplotlib, once drawn.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import matplotlib.pyplot as plt
+    >>> schema = dperm.Schema([dperm.Categorical("job", ["cook", "clerk"])])
+    >>> model = dperm.LogisticRegression(schema=schema, classes=[0, 1])
+    >>> display = CoefficientDisplay.from_estimator(model.fit({"job": ["cook", "clerk"] * 50}, [0, 1] * 50))
+    >>> display.names
+    ['job = cook', 'job = clerk', '(intercept)']
+    >>> plt.close(display.figure_)
     """
 
     names: list[str]
@@ -194,6 +217,20 @@ class PrivacyUtilityDisplay:
     ----------
     figure_, ax_, line_
         Of matplotlib, once drawn.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))  # made up: exact scores protect nothing
+    >>> model = dperm.LogisticRegression(
+    ...     row_norm=1.3, classes=[False, True], solver="objective_perturbation"
+    ... )
+    >>> display = PrivacyUtilityDisplay.from_estimator(model, X, X[:, 0] > 0, epsilons=[1.0, 10.0], repeats=2)
+    >>> display.scores.shape
+    (2, 2)
+    >>> plt.close(display.figure_)
     """
 
     epsilons: NDArray[np.float64]

@@ -36,6 +36,15 @@ class Report:
     document : Document
     facts : mapping
         The same as plain JSON types.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import tempfile
+    >>> written = dperm.report(dperm.accounting.Ledger(2.0, 1e-6, name="survey"))
+    >>> written.to_markdown().splitlines()[0]
+    '# Privacy budget survey'
+    >>> written.save(tempfile.mkdtemp() + "/budget.html")
     """
 
     document: Document

@@ -169,7 +169,7 @@ def evaluated(evaluation: Evaluation | None) -> Section:
         )
         return Section("How good it is", [Text(text)])
     tone = "" if evaluation.privacy.private else "warning"
-    blocks: list[Block] = [Text(evaluation.title), *evaluation.blocks()]
+    blocks: list[Block] = [Text(evaluation.title), *evaluation._blocks()]
     drawn = ", ".join(name.replace("_", " ") for name in evaluation if name in CURVES)
     display = EvaluationDisplay(evaluation.metrics, evaluation.classes)
     blocks.append(picture(lambda: display.plot(columns=2), drawn or "the numbers with their intervals"))

@@ -42,9 +42,9 @@ class Allotment(Ledger):
         self._now = replace(self._now, caps=Cost(units))  # all of it: an epsilon is rounded
         self._payer = payer
 
-    def is_capped(self, n: int) -> bool:
+    def _is_capped(self, n: int) -> bool:
         """As of the ledger that paid."""
-        return self._payer is None or self._payer.is_capped(n)
+        return self._payer is None or self._payer._is_capped(n)
 
     def split_by(self, key: bytes, share: float) -> tuple[LedgerPart, LedgerPart]:
         """Split off a share of the records, by coins with that secret key of 32 bytes.

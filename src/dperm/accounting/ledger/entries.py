@@ -56,6 +56,6 @@ class Entries(Promised, ABC):
         """Whether other processes can charge it."""
         return True
 
-    def is_capped(self, n: int) -> bool:
+    def _is_capped(self, n: int) -> bool:
         """Whether there are at most n records for all that a split decides: see `LedgerPart.size_cap`."""
         return True

@@ -96,14 +96,14 @@ class PartRecords(Entries):
         n, equal = check_steps(n, "n"), n if equal is None else check_steps(equal, "equal")
         if self.neighbors is Neighbours.REPLACE_ONE:
             return self._coins.size(n, self._own_name)
-        if not self._whole.is_capped(n):
+        if not self._whole._is_capped(n):
             raise ValueError(f"n = {n} must be a cap on the part that was split: give that part's size_cap.")
         cap = size_cap(n, self.share, equal, check_delta(probability, "probability"))
-        if not self.is_capped(cap):
+        if not self._is_capped(cap):
             self._charge_cap(cap, n, equal, probability if cap < n else 0.0)
         return cap
 
-    def is_capped(self, n: int) -> bool:
+    def _is_capped(self, n: int) -> bool:
         """Whether n is at least a cap that was taken; always under replace_one."""
         own = (each.statement for each in self.history() if each.part == self._part)
         capped = any(facts.get("size_cap", math.inf) <= n for facts in own)

@@ -448,9 +448,9 @@ class _View(PrivacyLedger):
         """As of what it is a view of."""
         return self._whole.serves_processes
 
-    def is_capped(self, n: int) -> bool:
+    def _is_capped(self, n: int) -> bool:
         """As of what it is a view of."""
-        return self._whole.is_capped(n)
+        return self._whole._is_capped(n)
 
     def _account(self) -> Account:
         return self._whole._account()

@@ -112,7 +112,6 @@ class Schema:
 
         Examples
         --------
-        >>> from dperm import Categorical
         >>> Schema([Categorical("colour", ["red", "green"])]).get_feature_names_out()
         array(['colour=red', 'colour=green'], dtype=object)
         """
@@ -153,7 +152,6 @@ class Schema:
 
         Examples
         --------
-        >>> from dperm import Categorical, Numeric
         >>> schema = Schema([Numeric("age", 0, 100), Numeric("height", 0, 250), Categorical("job", ["cook"])])
         >>> schema.row_norm(), round(schema.row_norm(fit_intercept=False), 3)
         (2.0, 1.732)
@@ -183,7 +181,6 @@ class Schema:
 
         Examples
         --------
-        >>> from dperm import Categorical, Numeric
         >>> schema = Schema([Numeric("age", 0, 100), Categorical("smokes", [False, True])])
         >>> X = schema.encode({"age": [25, 50], "smokes": [True, False]})
         >>> X.shape, X.to_dense().tolist()
@@ -397,7 +394,13 @@ class Schema:
         return cls._learned_as(columns, name, tuple(ignored), learned)
 
     def to_entries(self) -> dict[str, Any]:
-        """The description as `from_entries` reads it: JSON types, but null."""
+        """The description as `from_entries` reads it: JSON types, but null.
+
+        Examples
+        --------
+        >>> Schema([Numeric("age", 0, 100)]).to_entries()["columns"]
+        [{'name': 'age', 'type': 'numeric', 'low': 0, 'high': 100}]
+        """
         learned = {} if self._learned is None else {"learned": dict(self._learned)}
         return {**table_of(self._text()), **learned}
 
@@ -407,7 +410,6 @@ class Schema:
         Examples
         --------
         >>> import tempfile
-        >>> from dperm import Numeric
         >>> path = tempfile.mkdtemp() + "/people.toml"
         >>> Schema([Numeric("age", 17, 90)]).to_toml(path)
         >>> Schema.from_toml(path).feature_names
@@ -423,7 +425,6 @@ class Schema:
 
         Examples
         --------
-        >>> from dperm import Numeric
         >>> schema = Schema([Numeric("age", 17, 90)], name="people")
         >>> Schema.from_text(schema.to_text()) == schema
         True

@@ -1,0 +1,126 @@
+"""Sums of clipped losses, and of the targets alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dperm.data.passes import ClassCounts, ClippedLossSums, CoordinateLossSums, LabelSum
+from dperm.objective.arguments import clip_bound, number, real_array
+from dperm.objective.empirical_risk import EmpiricalRisk
+from dperm.objective.exact_sums import DOUBLE_BITS
+from dperm.private_values.bounded import Bounded
+
+
+class LossSums(EmpiricalRisk):
+    """Private sums of an objective's losses and targets."""
+
+    def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
+        """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
+
+        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
+        the result is the same, bit for bit.
+
+        Parameters
+        ----------
+        w, direction : array_like
+            Finite weights and direction, of the objective's shape.
+        steps : (m,) array_like
+            Finite step sizes.
+        clip : float
+            Positive upper bound on the loss of one record.
+
+        Returns
+        -------
+        Bounded
+            Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("hinge", [[0.5], [-1.0]], [1, -1])
+        >>> release_without_privacy(objective.clipped_loss_sums([0.0], [-1.0], steps=[0.0, 1.0], clip=3.0))
+        NOT PRIVATE ([2. , 0.5])
+        """
+        bounds = self._exact.losses(clip_bound(clip))
+        weights = self._weights(w, "w")
+        towards = self._weights(direction, "direction")
+        candidates = real_array("steps", steps)
+        if candidates.ndim != 1 or candidates.size == 0 or not np.isfinite(candidates).all():
+            raise ValueError(f"steps must be a non-empty list of finite numbers, got {steps!r}")
+        self._check_overflow(self._exact.finest)
+        sums = ClippedLossSums(self.loss.kernel, weights, towards, candidates, bounds.inner_clip, bounds.grid)
+        return bounds.of(self._run(sums), scores=True)
+
+    def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
+        """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
+
+        A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
+        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
+        a selection, and what differs between them has a smaller range than the losses themselves.
+
+        Parameters
+        ----------
+        w : (dimension,) array_like
+            Finite weights.
+        stride : float
+            h, positive.
+        clip : float
+            Positive upper bound on the range of one record's changes; infinite where the loss has a
+            Lipschitz constant.
+
+        Returns
+        -------
+        Bounded
+            Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
+            ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("hinge", [[0.5], [-1.0]], [1, -1])
+        >>> release_without_privacy(objective.coordinate_loss_sums([0.0], stride=1.0))  # up is best
+        NOT PRIVATE ([0.5, 3.5, 2. ])
+        """
+        self._refuse_weights("changes of losses along the axes")
+        weights = self._weights(w, "w")
+        stride = number("stride", stride)
+        bounds = self._exact.coordinate_losses(stride, number("clip", clip))
+        self._check_overflow(DOUBLE_BITS)
+        sums = CoordinateLossSums(self.loss.kernel, weights, stride, bounds.inner_clip, bounds.grid)
+        return bounds.of(self._run(sums), scores=True)
+
+    def label_sum(self) -> Bounded:
+        """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1.
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("hinge", [[0.5], [-1.0], [0.2]], [1, -1, 1])
+        >>> release_without_privacy(objective.label_sum())
+        NOT PRIVATE ([1.])
+        """
+        if not self.loss.classification or self.loss.n_classes is not None:
+            raise TypeError(f"the targets of the {self.loss.name} loss are not labels")
+        return Bounded(self._run(LabelSum()), grid=1.0, add_or_remove=1.0)
+
+    def class_counts(self) -> Bounded:
+        """Finite records of each class, shape ``(n_classes,)``; one record counts 1 in one place.
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("softmax", [[0.5], [-1.0], [0.2]], [0, 2, 2], n_classes=3)
+        >>> release_without_privacy(objective.class_counts())
+        NOT PRIVATE ([1., 0., 2.])
+        """
+        if self.loss.n_classes is None:
+            raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
+        totals = self._run(ClassCounts(self.loss.n_classes))
+        return Bounded(totals, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
