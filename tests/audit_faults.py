@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import cached_property, wraps
 
 import numpy as np
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import noisy_descent
+from dperm.audit.neighbours import LinearData
 from dperm.losses import Huber, Loss, SquaredError
+from dperm.losses.weighted import Weighted
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.sampling import permutation
@@ -141,6 +143,12 @@ def understated_result(honest, values, *, add_or_remove, replace_one):
     return honest(values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
 
 
+@fault_in(Weighted, "lipschitz")
+def forgotten_weights(honest, self, *args):
+    """Gradients of records are as long as they are without weights."""
+    return self.loss.lipschitz(*args)
+
+
 @contextmanager
 def dealt_batches():
     """The records are dealt into batches once, which the steps go through in order; accounted as samples."""
@@ -159,6 +167,26 @@ def shuffled_sampling():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(batches._SCHEMES, Sampling.POISSON, batches.shuffled_batches)
         yield
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedData(LinearData):
+    """The last of all records, which may be missing, weighs as much as any may; the others a half."""
+
+    weight_bound: float = 1.0
+
+    @cached_property
+    def objective(self):
+        own = {name: value for name, value in self.__getstate__().items() if name not in ("loss", "X", "y")}
+        others = np.arange(len(self.y)) < self.n_public - 1
+        weights = np.where(others, 0.5, self.weight_bound)
+        return Objective(self.loss, self.X, self.y, weights=weights, n_threads=1, **own)
+
+
+def weighted(pair, bound):
+    """Neighbours with weights of records, up to a bound that the one in which they differ reaches."""
+    first, second = (WeightedData(**each.__getstate__(), weight_bound=bound) for each in pair)
+    return replace(pair, first=first, second=second)
 
 
 @dataclass(frozen=True)
@@ -184,6 +212,7 @@ class Configuration:
     method: str = "gdp"
     replay: dict = field(default_factory=dict)  # settings in which every run shows the whole sensitivity
     loss: str | Loss = "logistic"
+    weight_bound: float | None = None
 
 
 # Claims of (epsilon, delta) that rest on sampling. A large delta lets few trainings tell a fault.
@@ -320,6 +349,25 @@ OTHER_CLAIMS = {
             method="zcdp",
             trainings=600,
             share=0.02,
+        ),
+    ),
+    # By its weight alone the record fills the clip.
+    "weights of records": (
+        "noisy_gd",
+        "add_or_remove",
+        Configuration({"steps": 2, "clip": 0.6}, (halved_noise, skipped_clip), weight_bound=3.0),
+    ),
+    # There is no clip: what is stated follows from the public bound on weights. At 0 the slope is half of
+    # what it may be, and faults must make up for that.
+    "a bound on weights": (
+        "output_perturbation_gd",
+        "replace_one",
+        replace(
+            CONFIGURATIONS["output_perturbation_gd"],
+            settings={"steps": 1, "step_size": 0.5, "mechanism": "gaussian"},
+            faults=(quarter_of_the_noise, forgotten_weights),
+            share=0.5,
+            weight_bound=6.0,
         ),
     ),
     # The slope of this loss is reached by every record: the minimiser moves by all that Lemma 7 allows.

@@ -21,6 +21,7 @@ from audit_faults import (
     PRIVATE,
     PUBLISHED,
     halved_noise,
+    weighted,
 )
 from dperm import algorithms, audit
 from dperm.accounting import gdp_epsilon, gdp_mu, zcdp_rho
@@ -61,6 +62,8 @@ def measure(name, relation="add_or_remove", entry=None, n=50, **changes):
         l2=entry.l2,
         loss=entry.loss,
     )
+    if entry.weight_bound is not None:
+        pair = weighted(pair, entry.weight_bound)
     algorithm = getattr(algorithms, name)
 
     def run(objective, seed):

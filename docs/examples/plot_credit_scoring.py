@@ -66,6 +66,17 @@ careful = FixedThresholdClassifier(FrozenEstimator(model), threshold=1 / 13).fit
 print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics[:4]))
 
 # %%
+# Or weights from costs
+# ---------------------
+# With the costs as public weights of the classes, the model itself decides about like that threshold. Its
+# probabilities are then those of loans among which defaults are twelve times as frequent: keep the threshold
+# where probabilities are needed, and weights for models that have none, such as `LinearSVC`.
+
+weighted = dperm.LogisticRegression(1.0, 1e-6, schema=schema, classes=[0, 1], class_weight={1: 12.0})
+weighted.fit(X, y)
+print(dperm.metrics.evaluate(weighted, X_test, y_test, 1.0, 1e-6, metrics=metrics[:4]))
+
+# %%
 # What privacy costs
 # ------------------
 # Ranking by risk survives small budgets; the calibration of probabilities needs more. Here, on generated

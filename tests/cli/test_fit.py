@@ -1,5 +1,6 @@
 """``dperm fit`` and ``dperm schema``: from a file to a model, and what people read when it fails."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -158,11 +159,44 @@ class TestFit:
         fit(run, "constant.csv", "-o", "model.json")
         assert read_model().privacy_.epsilon == 1.0
 
+    def test_weights_of_classes(self, run):
+        weighing = ["--class-weight", ">50K=2", "--class-weight", "<=50K=1"]
+        fit(run, "people.csv", *weighing, "--epsilon", "inf", "-o", "model.json")
+        frame = people()
+        model = LogisticRegression(
+            np.inf, classes=["<=50K", ">50K"], schema=SCHEMA, class_weight={">50K": 2.0}
+        ).fit(frame.drop(columns="income"), frame["income"])
+        np.testing.assert_array_equal(read_model().coef_, model.coef_)
+        facts = json.loads(fit(run, "people.csv", *weighing, "--json").stdout)
+        assert facts["privacy"]["public"]["class_weight"] == {"<=50K": 1.0, ">50K": 2.0}
+        fit(run, "people.csv", "--class-weight", "private", "-o", "model.json", "--force")
+        assert 0 < read_model().privacy_.public["class_weight"][">50K"] <= 10
+
+    @pytest.mark.parametrize("kind", ["csv", "parquet"])
+    def test_a_column_of_weights(self, run, kind):
+        """Private, no feature whatever the schema says, missing ones 0, and not needed in other files."""
+        frame = people()
+        given = np.random.default_rng(2).uniform(0, 4, len(frame))
+        given[:5] = np.nan
+        weighted = frame.assign(survey=given)
+        weighted.to_csv("weighted.csv", index=False)
+        weighted.to_parquet("weighted.parquet", index=False)
+        Schema([*SCHEMA.columns, Numeric("survey", 0, 9)], name="people").to_toml("weighing.toml")
+        options = ["--weight-column", "survey", "--weight-bound", 3, "--epsilon", "inf", "--test", "test.csv"]
+        people(500, seed=1).assign(survey=1).to_csv("test.csv", index=False)
+        model = LogisticRegression(np.inf, classes=["<=50K", ">50K"], schema=SCHEMA, weight_bound=3.0)
+        model.fit(frame.drop(columns="income"), frame["income"], sample_weight=given)
+        for schema in ("people.toml", "weighing.toml"):
+            fit(run, f"weighted.{kind}", *options, "--schema", schema, "-o", "model.json", "--force")
+            np.testing.assert_array_equal(read_model().coef_, model.coef_)
+            assert read_model().privacy_.public["weight_bound"] == 3.0
+        run("predict", "model.json", "people.csv")
+
     @pytest.mark.parametrize("charged", [False, True])
     def test_ctrl_c_says_what_was_charged(self, run, monkeypatch, charged):
         run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
 
-        def stopped(self, X, y):
+        def stopped(self, X, y, **weights):
             if charged:
                 self.ledger.charge(epsilon=1.0, delta=1e-6, description="noisy_gd")
             raise KeyboardInterrupt
@@ -230,6 +264,38 @@ class TestErrors:
         assert "'magic' is not one of the labels" in self.fails(
             run, "people.csv", "--class", "<=50K", "--class", ">50K", "--positive", "magic"
         )
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--class-weight", "2"], "must be 'private' or LABEL=NUMBER, got '2'"),
+            (["--class-weight", "<=50K"], "must be 'private' or LABEL=NUMBER"),
+            (["--class-weight", "rich=2"], "'rich' is not one of"),
+            (["--class-weight", ">50K=0"], "must be positive"),
+            (["--class-weight", ">50K=nan"], "must be positive"),
+            (["--class-weight", ">50K=2", "--class-weight", "private"], "'private' or LABEL=NUMBER"),
+            (["--class-weight", ">50K=2", "--class-weight", ">50K=3"], "names a label twice"),
+            (["--class-weight", ">50K=2", "--set", "class_weight=private"], "it is --class-weight"),
+            (["--class-weight", ">50K=2", "--solver", "privgene"], "takes no weights"),
+            (["--weight-column", "age"], "go together"),
+            (["--weight-bound", "3"], "go together"),
+            (["--weight-column", "age", "--weight-bound", "-3"], "weight_bound must be positive"),
+            (["--weight-column", "survey", "--weight-bound", "3"], "there is no column 'survey'"),
+            (["--weight-column", "income", "--weight-bound", "3"], "is the column to predict"),
+            (["--weight-column", "job", "--weight-bound", "3"], "'job': expected a number"),
+        ],
+    )
+    def test_weights(self, run, options, message):
+        assert message in " ".join(self.fails(run, "people.csv", *options).split())
+
+    def test_weights_of_numbers(self, run):
+        regression = ["--estimator", "huber", "--label", "age", "--class-weight", "1=2", *BUDGET]
+        assert "--class-weight is for labels" in run(
+            "fit", "people.csv", "--schema", "people.toml", *regression, code=1
+        ).stderr  # fmt: skip
+        people().to_parquet("people.parquet", index=False)
+        texts = ["--weight-column", "job", "--weight-bound", "3"]
+        assert "column 'job' must hold numbers" in self.fails(run, "people.parquet", *texts)
 
     def test_outputs_before_the_charge(self, run, tmp_path):
         assert "No such file" in self.fails(run, "people.csv", "-o", "none/model.json")

@@ -19,7 +19,22 @@ struct passes {
     struct dense_rows rows;
     int64_t dimension;
     double *w, *direction, *steps, *p;
+    double *weights; /* of the records */
 };
+
+/* The weights of records every other time: passes with them and without take turns, over losses,
+ * kinds, variants and widths, so that they cost no more. */
+static const double *weights_in_turn(const struct passes *passes, int64_t turn) {
+    return turn % 2 ? passes->weights : NULL;
+}
+
+/* From 0 to 3; some are 0. */
+static double *random_weights(const struct program *program, int64_t n) {
+    double *weights = random_doubles(program, n);
+    for (int64_t i = 0; i < n; i++)
+        weights[i] = i % 7 == 3 ? 0.0 : 1.5 + 1.5 * weights[i];
+    return weights;
+}
 
 /* Makes a pass, and tells the program what came out. */
 static void *result_of(const struct passes *passes, const struct dense_rows *rows, const char *what,
@@ -91,10 +106,13 @@ static void run_losses(const struct passes *passes) {
         struct loss loss = {(enum loss_kind)kind, parameters[kind], INFINITY};
         if (passes->extent != THOROUGH && kind != LOSS_LOGISTIC && kind != LOSS_HUBER)
             continue;
-        run_sums(passes, passes->rows, loss);
+        struct dense_rows rows = passes->rows;
+        rows.weights = weights_in_turn(passes, kind);
+        run_sums(passes, rows, loss);
         loss.curvature = 3.0;
+        rows.weights = weights_in_turn(passes, kind + 1);
         if (passes->extent == THOROUGH)
-            run_sums(passes, passes->rows, loss);
+            run_sums(passes, rows, loss);
     }
 }
 
@@ -166,8 +184,10 @@ static void run_moments(const struct passes *passes) {
         pass.w = variant & 1 ? passes->w : NULL;
         pass.target_factor = variant & 2 ? 0.5 : 0.0;
         pass.upper = variant >> 2;
+        rows.weights = weights_in_turn(passes, thorough ? variant >> 2 : passes->dimension);
         run_one(passes, &rows, "products", pass);
     }
+    rows.weights = NULL;
     pass.w = NULL;
     pass.target_factor = 0.0;
     pass.kind = PASS_moment_sums;
@@ -215,6 +235,7 @@ static void run_softmax(const struct passes *passes) {
     for (int kind = 0; kind < N_PASSES; kind++)
         if (passes->kernels->routes[SOFTMAX_ROWS][kind].kernel[passes->type]) {
             pass.kind = (enum pass_kind)kind;
+            rows.weights = weights_in_turn(passes, kind + passes->dimension);
             run_one(passes, &rows, "softmax", pass);
         }
 }
@@ -239,9 +260,11 @@ static void run_sgd(const struct passes *passes) {
     *whole = n;
     block.step_sizes = random_doubles(program, n_steps);
     block.noise = random_doubles(program, n_steps * d);
+    struct dense_rows rows = passes->rows;
     for (int variant = 0; variant < 3; variant++) {
         memcpy(w, passes->w, (size_t)d * sizeof *w);
-        stop_if(program->descent(passes->kernels, passes->type, &passes->rows, &settings, &block));
+        rows.weights = weights_in_turn(passes, variant + d);
+        stop_if(program->descent(passes->kernels, passes->type, &rows, &settings, &block));
         program->reals("descent", w, d);
         program->reals("its sum", w_sum, d);
         settings.grid = 0x1p-24;
@@ -272,7 +295,8 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
                             .w = random_doubles(program, d),
                             .direction = random_doubles(program, d),
                             .steps = random_doubles(program, KEPT_STEPS),
-                            .p = random_doubles(program, n)};
+                            .p = random_doubles(program, n),
+                            .weights = random_weights(program, n)};
     struct dense_rows *rows = &passes.rows;
     *rows = (struct dense_rows){.y = y,
                                 .n_rows = n,
@@ -305,10 +329,12 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
     for (int64_t i = 0; i < n; i += 2)
         batch[i / 2] = i;
     some.multiplicity = counts;
+    some.weights = weights_in_turn(&passes, d);
     run_sums(&passes, some, LOGISTIC);
     run_models(&passes, some);
     some.multiplicity = NULL;
     some.batch = batch;
+    some.weights = weights_in_turn(&passes, d + 1);
     some.n_rows = (n + 1) / 2;
     run_sums(&passes, some, LOGISTIC);
     if (some.x)
@@ -337,6 +363,8 @@ static void run_wide_gradients(const struct program *program, const struct kerne
                               .n_columns = WIDE_COLUMNS,
                               .intercept = 1,
                               .row_norm = 1.0,
+                              .weights = kept->type == REAL_F64 ? random_weights(program, WIDE_ROWS)
+                                                                : NULL,
                               .source = &kept->source};
     stop_if(run_pass(kernels, kept->type, &rows, &norm_pass, n_threads, norms));
     rows.predictions = random_doubles(program, WIDE_ROWS);

@@ -55,13 +55,14 @@ def make(name: str, solver: str, settings: Sequence[str], **arguments: Any) -> A
     kind, fixed = estimator_class(name), dict(ESTIMATORS[name][1])
     check_solver(solver)
     own = _types(kind)
+    named = {name: f"--{name.replace('_', '-')}" for name in arguments} | _OPTIONS
     options = dict[str, Any]()
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ValueError(f"--set {setting!r} must have the form key=value")
-        if key in _OPTIONS or key in _NONE or key in fixed:
-            instead = f"it is {_OPTIONS[key]}" if key in _OPTIONS else "it cannot be set"
+        if key in named or key in _NONE or key in fixed:
+            instead = f"it is {named[key]}" if key in named else "it cannot be set"
             raise ValueError(f"--set {key}: {instead}")
         if key in own:
             fixed[key] = typed(key, text, own[key])

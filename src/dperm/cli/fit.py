@@ -54,6 +54,19 @@ Settings = Annotated[
         "of its solver (steps, clip, ...); may be repeated.",
     ),
 ]
+ClassWeight = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="LABEL=NUMBER, public, 1 for labels that are not named; may be repeated. Or 'private': by noisy "
+        "frequencies of the labels."
+    ),
+]
+WeightColumn = Annotated[
+    str | None, typer.Option(help="Weights of the records: private like them, and no feature.")
+]
+WeightBound = Annotated[
+    float | None, typer.Option(help="Public: larger weights in that column count as this.")
+]
 Solver = Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")]
 L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean loss.")]
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
@@ -72,6 +85,9 @@ def fit(
     positive: Positive = None,
     classes: Classes = None,
     target_bound: TargetBound = None,
+    class_weight: ClassWeight = None,
+    weight_column: WeightColumn = None,
+    weight_bound: WeightBound = None,
     solver: Solver = "auto",
     l2: L2 = 0.0,
     settings: Settings = None,
@@ -90,9 +106,11 @@ def fit(
     from dperm.cli.estimators import make
     from dperm.cli.models import check_terms, target_of, write
     from dperm.cli.targets import load_described
+    from dperm.cli.weights import load_weights, weight_arguments, without_weights
 
     # Everything that can fail without the fit does so before it is charged.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    description = without_weights(description, weight_column, weight_bound, target)
     account = None if ledger is None else open_ledger(file, ledger)
     terms = {
         "epsilon": epsilon,
@@ -102,18 +120,20 @@ def fit(
         "l2": l2,
         "verbose": not screen.quiet,
     }
-    fitted = make(estimator, solver, settings or [], schema=description, **terms, **target.arguments)
+    terms |= target.arguments | weight_arguments(target, class_weight, weight_bound)
+    fitted = make(estimator, solver, settings or [], schema=description, **terms)
     if model is not None:
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
         with opened(data, separator, header) as inputs:
             X, y = load_described(inputs, target, screen, description)
+            weights = None if weight_column is None else load_weights(inputs, weight_column)
         other = None
         if test is not None:
             with opened([test], separator, header) as inputs:
                 other = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
-        fitted.fit(X, y)
+        fitted.fit(X, y, sample_weight=weights)
         if model is not None:  # first of all: it was paid for
             write(fitted, target, model)
     screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))

@@ -1,0 +1,74 @@
+"""Weights of records and classes: what the options of ``dperm fit`` say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.cli.inputs import Inputs
+from dperm.cli.targets import Labels, Numbers, Target, features_of
+from dperm.data.files.arrow_tables import pyarrow
+from dperm.data.schema.schema import Schema
+
+
+def weight_arguments(target: Target, of_classes: Sequence[str] | None, bound: float | None) -> dict[str, Any]:
+    """What an estimator is to know of weights.
+
+    Raises
+    ------
+    ValueError
+        For weights of what is no class.
+    """
+    arguments: dict[str, Any] = {} if bound is None else {"weight_bound": bound}
+    if not of_classes:
+        return arguments
+    if not isinstance(target, Labels):
+        raise ValueError("--class-weight is for labels, and the estimator predicts numbers")
+    if list(of_classes) == ["private"]:
+        return arguments | {"class_weight": "private"}
+    weights = dict(_weight_of_class(text, target.classes) for text in of_classes)
+    if len(weights) < len(of_classes):
+        raise ValueError("--class-weight names a label twice")
+    return arguments | {"class_weight": weights}
+
+
+def _weight_of_class(text: str, classes: Sequence[str]) -> tuple[str, float]:
+    label, equals, number = text.rpartition("=")  # the last one: a label may hold others
+    try:
+        weight = float(number if equals else "")
+    except ValueError:
+        raise ValueError(f"--class-weight must be 'private' or LABEL=NUMBER, got {text!r}") from None
+    if label not in classes:
+        raise ValueError(f"--class-weight {text!r}: {label!r} is not one of {list(classes)}")
+    return label, weight
+
+
+def without_weights(schema: Schema, column: str | None, bound: float | None, target: Target) -> Schema:
+    """The schema of the features, in which a column of weights is none.
+
+    Raises
+    ------
+    ValueError
+        Without a bound, or for the column to predict.
+    """
+    if column is None and bound is None:
+        return schema
+    if column is None or bound is None:
+        raise ValueError(
+            "--weight-column and --weight-bound go together: larger weights count as the bound, which is "
+            "public and must not be read from the data"
+        )
+    if column == target.column:
+        raise ValueError(f"--weight-column {column!r} is the column to predict")
+    ignored = [*(each for each in schema.ignored if each != column), column]
+    return replace(features_of(schema, column), ignored=ignored)
+
+
+def load_weights(inputs: Inputs, column: str) -> NDArray[Any]:
+    """The weights of all records; NaN where there is none."""
+    cells = inputs.table({column: pyarrow().float64()}).column(column)
+    return Numbers(column).read(np.asarray(cells.to_numpy()), 0)
