@@ -194,6 +194,8 @@ def number(record: Mapping[str, Any] | None) -> float:
 def agrees(table: Table, row: Row, record: Mapping[str, Any] | None) -> str:
     """The verdict on one row of all rules but "constant"."""
     value = None if record is None else record.get("value")
+    if record is not None and "failed" in record:
+        return ""
     if table.rule == "claim":
         return {True: "holds", False: "fails", None: "not testable"}[value]
     if not row.printed or math.isnan(number(record)):
