@@ -101,13 +101,17 @@ def read(name: str, *, quick: bool = False, repetitions: int | None = None) -> T
         given |= {key: value for key, value in changed.items() if key in given}
         rows += _expand(given, **about)
     if found.get("printed_is", "printed") != "printed":  # a theorem's number, from ``expected(**settings)``
-        rows = [Row(row.settings, f"{_module(name).expected(**row.settings):.6g}", row.reason) for row in rows]
+        rows = [
+            Row(row.settings, f"{_module(name).expected(**row.settings):.6g}", row.reason) for row in rows
+        ]
     table = Table(name=name, rows=tuple(rows), **{k: _frozen(v) for k, v in found.items()})
     if table.rule not in RULES:
         raise ValueError(f"{name}.toml: rule must be one of {RULES}, got {table.rule!r}.")
     silent = [row for row in rows if not (row.printed or row.reason)]
     if silent and not table.reason:
-        raise ValueError(f"{name}.toml: no number was printed for {silent[0].settings}, and no reason is given.")
+        raise ValueError(
+            f"{name}.toml: no number was printed for {silent[0].settings}, and no reason is given."
+        )
     return table
 
 
@@ -164,7 +168,9 @@ def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[
             if "failed" not in record:
                 kept.write(json.dumps(record) + "\n")
                 kept.flush()
-            print(f"{done}/{len(missing)} {record['key']}: {shown(record)} ({record['seconds']} s)", flush=True)
+            print(
+                f"{done}/{len(missing)} {record['key']}: {shown(record)} ({record['seconds']} s)", flush=True
+            )
     return {cell.key: records[cell.key] for cell in cells}
 
 

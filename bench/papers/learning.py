@@ -30,7 +30,14 @@ def objective(name: str, row_norm: float | None = None, l2: float = 0.0, loss: s
     if name == "wine_quality":
         loss, y = Huber(0.25, target_bound=1.0), y / 10.0
     return dperm.Objective(
-        loss, X, y, l2=l2, row_norm=row_norm or longest, fit_intercept=True, penalize_intercept=True, n_threads=1
+        loss,
+        X,
+        y,
+        l2=l2,
+        row_norm=row_norm or longest,
+        fit_intercept=True,
+        penalize_intercept=True,
+        n_threads=1,
     )
 
 

@@ -25,7 +25,9 @@ def _records(table: Table, row: Row, records: Records) -> dict[str, Mapping[str,
 def _varying(table: Table) -> list[str]:
     """Settings that are not the same in all rows."""
     keys = dict.fromkeys(key for row in table.rows for key in row.settings)
-    return [key for key in keys if len({json.dumps(row.settings.get(key)) for row in table.rows}) > 1] or [*keys][:1]
+    return [key for key in keys if len({json.dumps(row.settings.get(key)) for row in table.rows}) > 1] or [
+        *keys
+    ][:1]
 
 
 def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
@@ -51,7 +53,9 @@ def verdicts(table: Table, records: Records) -> list[str]:
     spread = {group: max(values) / min(values) for group, values in ratios.items()}
     said = {True: "yes", False: "no"}
     return [
-        "" if math.isnan(spread[_group(table, row)]) else said[spread[_group(table, row)] <= 1.0 + table.tolerance]
+        ""
+        if math.isnan(spread[_group(table, row)])
+        else said[spread[_group(table, row)] <= 1.0 + table.tolerance]
         for row in table.rows
     ]
 

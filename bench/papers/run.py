@@ -25,7 +25,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(arguments: list[str] | None = None) -> int:
     """Return 1 if a cell failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="+", choices=["all", *framework.names()], metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller settings")
     parser.add_argument("--repetitions", type=int, help="instead of the table's own")

@@ -46,7 +46,8 @@ def descent_sensitivity() -> bool:
 def random_rounds() -> bool:
     """Noise of Theorem 4."""
     return all(
-        compare_with_paper("rrpsgd", epsilon=epsilon, delta=1e-5, n_samples=1000).holds for epsilon in (0.1, 1.0)
+        compare_with_paper("rrpsgd", epsilon=epsilon, delta=1e-5, n_samples=1000).holds
+        for epsilon in (0.1, 1.0)
     )
 
 
@@ -54,7 +55,9 @@ def random_rounds() -> bool:
 def fewer_gradients() -> bool:
     """Against n^2 gradients of SGD, on data of the size of Bank."""
     run = {"n_samples": 45_211, "dimension": 43, "lipschitz": 1.0, "beta": 0.25, "distance": 10.0}
-    return all(smooth_erm_schedule(e, 1e-3, l2=l2, **run).steps < 45_211 for e in (0.1, 2.0) for l2 in (0.0, 0.01))
+    return all(
+        smooth_erm_schedule(e, 1e-3, l2=l2, **run).steps < 45_211 for e in (0.1, 2.0) for l2 in (0.0, 0.01)
+    )
 
 
 @decides
@@ -102,7 +105,12 @@ def gamma_vanishes() -> bool:
 @decides
 def moments_one_step() -> bool:
     """With all moments, a step of SGD at q = 0.0052 and noise multiplier 4 costs 0.5756 at delta = 1e-8."""
-    run = {"batch_size": 0.0052 * 10**9, "n_samples": 10**9, "sampling": "poisson", "neighbors": "add_or_remove"}
+    run = {
+        "batch_size": 0.0052 * 10**9,
+        "n_samples": 10**9,
+        "sampling": "poisson",
+        "neighbors": "add_or_remove",
+    }
     return sgd_epsilon(4.0, 1e-8, steps=1, **run) >= 0.57
 
 

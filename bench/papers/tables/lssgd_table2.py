@@ -10,7 +10,15 @@ LONGEST = 48.91  # norm of a standardised training image with its intercept
 
 
 def measure(
-    mode: str, *, sigma: float, epsilon: float, delta: float, batch: int, epochs: int, step: float, repetitions: int
+    mode: str,
+    *,
+    sigma: float,
+    epsilon: float,
+    delta: float,
+    batch: int,
+    epochs: int,
+    step: float,
+    repetitions: int,
 ) -> tuple[float, float | None]:
     """Plain steps of one size; by default the package's own settings, with momentum and averages."""
     X, y, X_test, y_test = digits()

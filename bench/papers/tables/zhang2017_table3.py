@@ -25,6 +25,8 @@ def measure(
             l2=l2,
         )
         terms |= {"steps": schedule.steps, "step_size": schedule.step_size, "mechanism": "gaussian"}
-    draws = noise_draws(output_perturbation_gd, problem, repetitions, seed=0, epsilon=epsilon, delta=delta, **terms)
+    draws = noise_draws(
+        output_perturbation_gd, problem, repetitions, seed=0, epsilon=epsilon, delta=delta, **terms
+    )
     best = minimum(data, 1.0, l2)
     return mean(problem.value(coef) - best for coef in draws)
