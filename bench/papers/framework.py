@@ -1,8 +1,8 @@
 """Cells of a published table, computed once each, and the page that puts them next to what was printed.
 
-A table is two files in ``tables/``: ``NAME.toml`` says what was printed, for which settings, and why it cannot
-match where it cannot; ``NAME.py`` has ``measure(mode, **settings)``, a pure function. A list among the settings
-of a row stands for a row each, so several lists for every combination, the last list changing fastest.
+A table is two files in ``tables/``: ``NAME.toml`` says what was printed, for which settings, and why it
+cannot match where it cannot; ``NAME.py`` has ``measure(mode, **settings)``, a pure function. A list among the
+settings of a row stands for a row each, so several lists for every combination, the last changing fastest.
 """
 
 from __future__ import annotations

@@ -17,16 +17,17 @@ MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's pixels, as the program of DP-LSSG
 
 @functools.cache
 def records(name: str) -> tuple[Any, np.ndarray, float]:
-    """Rows with columns scaled to [0, 1] by their range, targets, and the norm of a row with its intercept."""
+    """Rows with columns scaled to [0, 1] by their range, targets, norm of a row with its intercept."""
     data = dperm.datasets.load(name, min_max=True)
     X = data.X if isinstance(data.X, np.ndarray) else data.X.to_dense()
     return np.ascontiguousarray(X, dtype=np.float64), data.y, data.row_norm
 
 
 @functools.cache
-def objective(name: str, row_norm: float | None = None, l2: float = 0.0, loss: str = "logistic") -> Any:
-    """Mean loss with an intercept, a ridge term on every weight; grades of wine are in [0, 1], under Huber loss."""
+def objective(name: str, row_norm: float | None = None, l2: float = 0.0) -> Any:
+    """With an intercept, a ridge term on every weight; grades of wine from 0 to 1, under the Huber loss."""
     X, y, longest = records(name)
+    loss: Any = "logistic"
     if name == "wine_quality":
         loss, y = Huber(0.25, target_bound=1.0), y / 10.0
     return dperm.Objective(

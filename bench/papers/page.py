@@ -13,7 +13,7 @@ import matplotlib
 from papers.framework import Cell, Row, Table, agrees, number, shown
 
 matplotlib.use("svg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 Records = Mapping[str, Mapping[str, Any]]
 

@@ -3,9 +3,9 @@
     python bench/papers/run.py all --quick
     python bench/papers/run.py lssgd_table2 zhang2017_table3 --repetitions 20 --jobs 2 --modes paper,tight
 
-Writes ``results/NAME.md`` and ``NAME.svg`` next to this file. Every cell is kept in ``results/NAME.jsonl`` as
-soon as it is known, and not computed again; delete the file after a change of the package. Private methods are
-random: a repetition has a seed of its own, the same in every run.
+Writes ``results/NAME.md`` and ``NAME.svg`` next to this file. Every cell is kept in ``results/NAME.jsonl``
+as soon as it is known, and not computed again; delete the file after a change of the package. Repetitions
+have seeds of their own, the same in every run.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.integrate import quad
 
 from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
 from dperm.accounting.laplacian_smoothing import smoothing_gamma
 from dperm.accounting.paper import compare_with_paper, feasible_beta, feasible_epsilon, smooth_erm_schedule
+from papers.learning import digits
 
 CHECKS: dict[str, Callable[[], bool]] = {}
 
@@ -90,6 +92,22 @@ def smoothed_mnist() -> bool:
 
 
 @decides
+def clipped_mean() -> bool:
+    """At the weights 0, random batches of MNIST of which one record is replaced by random others."""
+    X, y, _, _ = digits()
+    slopes, rng, batch, largest = 0.1 - np.eye(10, dtype=np.float32), np.random.default_rng(0), 128, 0.0
+    for _ in range(5):
+        chosen = rng.integers(len(X), size=batch)
+        total = slopes[y[chosen]].T @ X[chosen]
+        for other in rng.integers(len(X), size=40):
+            changed = total + np.outer(slopes[y[other]], X[other])
+            changed -= np.outer(slopes[y[chosen[0]]], X[chosen[0]])
+            clipped = [mean / max(1.0, np.linalg.norm(mean)) for mean in (total / batch, changed / batch)]
+            largest = max(largest, float(np.linalg.norm(clipped[0] - clipped[1])))
+    return largest <= 2.0 / batch
+
+
+@decides
 def smoothing_same_guarantee() -> bool:
     """Smoothing can be undone, so that it neither adds nor takes privacy: all eigenvalues are positive."""
     eigenvalues = 1.0 + 2.0 * 3.0 * (1.0 - np.cos(2.0 * np.pi * np.arange(7850) / 7850))
@@ -112,6 +130,16 @@ def moments_one_step() -> bool:
         "neighbors": "add_or_remove",
     }
     return sgd_epsilon(4.0, 1e-8, steps=1, **run) >= 0.57
+
+
+@decides
+def subtracted_noise() -> bool:
+    """Of 21 equal losses in units of the noise, one grows by 1: its chance must fall by e at most."""
+
+    def chance(gap: float) -> float:  # of -gap - E_1 above all other -E_i, E exponential
+        return quad(lambda e: math.exp(-e - 20.0 * (e + gap)), 0.0, math.inf)[0]
+
+    return math.log(chance(0.0) / chance(1.0)) <= 1.0 + 1e-9
 
 
 @decides
