@@ -13,6 +13,7 @@ import json
 import math
 import time
 import tomllib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,7 +146,9 @@ class Cell:
         start = time.process_time()
         record: dict[str, Any] = {"key": self.key}
         try:
-            found = self.table.measure(self.mode, self.settings)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of seeds, and of data that were measured
+                found = self.table.measure(self.mode, self.settings)
             value, error = found if isinstance(found, tuple) else (found, None)
             record |= {"value": value, "error": error}
         except Refused as refusal:
