@@ -1,0 +1,218 @@
+"""Cells of a published table, computed once each, and the page that puts them next to what was printed.
+
+A table is two files in ``tables/``: ``NAME.toml`` says what was printed, for which settings, and why it
+cannot match where it cannot; ``NAME.py`` has ``measure(mode, **settings)``, a pure function. A list among the
+settings of a row stands for a row each, so several lists for every combination, the last changing fastest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import math
+import time
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+
+TABLES = Path(__file__).parent / "tables"
+MODES = ("paper", "tight", "default")
+RULES = ("digits", "within", "below", "constant", "claim", "none")
+#: Of a row, next to its settings.
+ABOUT = ("printed", "reason")
+
+Settings = dict[str, Any]
+
+
+class Refused(Exception):
+    """The answer of a mode that has no answer here: the published noise is not private, or none exists."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Settings of a row, what was printed for them (digits count), and why it cannot match."""
+
+    settings: Settings
+    printed: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What ``NAME.toml`` says.
+
+    Attributes
+    ----------
+    rule : str
+        When paper mode agrees with what was printed: "digits" (all that are printed), "within" (`tolerance`),
+        "below" (a bound), "constant" (printed / paper mode varies by at most the factor 1 + `tolerance`
+        among rows that differ in `plot`'s x alone), "claim" (a sentence that holds or fails), "none".
+    reason : str
+        Why nothing is printed, or why it cannot match; needed unless every row has a printed number.
+    modes : tuple of str
+        Those that mean something here.
+    ratio : tuple of str
+        Two of the columns.
+    """
+
+    name: str
+    title: str
+    source: str
+    quantity: str
+    rule: str
+    rows: tuple[Row, ...]
+    reason: str = ""
+    tolerance: float = 0.0
+    modes: tuple[str, ...] = MODES
+    ratio: tuple[str, str] = ("printed", "paper")
+    printed_is: str = "printed"
+    plot: Mapping[str, Any] = field(default_factory=dict)
+
+    def measure(self, mode: str, settings: Settings) -> Any:
+        """Compute one cell."""
+        return _module(self.name).measure(mode, **settings)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"papers.tables.{name}")
+
+
+def names() -> list[str]:
+    """All tables."""
+    return sorted(path.stem for path in TABLES.glob("*.toml"))
+
+
+def read(name: str, *, quick: bool = False, repetitions: int | None = None) -> Table:
+    """Read ``NAME.toml``; `quick` and `repetitions` replace settings of the rows that have them."""
+    found = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+    common, fast = found.pop("settings", {}), found.pop("quick", {})
+    changed = dict(fast) if quick else {}
+    if repetitions is not None:
+        changed["repetitions"] = repetitions
+    rows = []
+    for entry in found.pop("rows"):
+        about = {key: entry.pop(key) for key in ABOUT if key in entry}
+        given = {**common, **entry}
+        given |= {key: value for key, value in changed.items() if key in given}
+        rows += _expand(given, **about)
+    if found.get("printed_is", "printed") != "printed":  # a theorem's number, from ``expected(**settings)``
+        rows = [
+            Row(row.settings, f"{_module(name).expected(**row.settings):.6g}", row.reason) for row in rows
+        ]
+    table = Table(name=name, rows=tuple(rows), **{k: _frozen(v) for k, v in found.items()})
+    if table.rule not in RULES:
+        raise ValueError(f"{name}.toml: rule must be one of {RULES}, got {table.rule!r}.")
+    silent = [row for row in rows if not (row.printed or row.reason)]
+    if silent and not table.reason:
+        raise ValueError(
+            f"{name}.toml: no number was printed for {silent[0].settings}, and no reason is given."
+        )
+    return table
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _expand(given: Settings, printed: Any = "", reason: str = "") -> Iterator[Row]:
+    lists = [[(key, each) for each in value] for key, value in given.items() if isinstance(value, list)]
+    combinations = list(itertools.product(*lists))
+    numbers = printed if isinstance(printed, list) else [printed] * len(combinations)
+    for combination, number in zip(combinations, numbers, strict=True):
+        yield Row({**given, **dict(combination)}, number, reason)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mode of a row."""
+
+    table: Table
+    mode: str
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        """What the file of results knows the cell by."""
+        return json.dumps([self.table.name, self.mode, self.settings], sort_keys=True)
+
+    def run(self) -> dict[str, Any]:
+        """Value, standard error, CPU seconds; or why there is none."""
+        start = time.process_time()
+        record: dict[str, Any] = {"key": self.key}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of seeds, and of data that were measured
+                found = self.table.measure(self.mode, self.settings)
+            value, error = found if isinstance(found, tuple) else (found, None)
+            record |= {"value": value, "error": error}
+        except Refused as refusal:
+            record["refused"] = str(refusal)
+        except Exception as failure:  # one cell that fails must not stop a night of others
+            record["failed"] = f"{type(failure).__name__}: {failure}"
+        return record | {"seconds": round(time.process_time() - start, 3)}
+
+
+def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
+    """Records of the cells by key. Those in `file` are not computed again; failures are not kept there."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    records = {record["key"]: record for record in map(json.loads, lines)}
+    missing = list({cell.key: cell for cell in cells if cell.key not in records}.values())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    runs = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(cell.run)() for cell in missing)
+    with file.open("a", encoding="utf-8") as kept:
+        for done, record in enumerate(runs, 1):
+            records[record["key"]] = record
+            if "failed" not in record:
+                kept.write(json.dumps(record) + "\n")
+                kept.flush()
+            print(
+                f"{done}/{len(missing)} {record['key']}: {shown(record)} ({record['seconds']} s)", flush=True
+            )
+    return {cell.key: records[cell.key] for cell in cells}
+
+
+def cells_of(table: Table, modes: Sequence[str]) -> list[Cell]:
+    """All cells of a table in some of the modes."""
+    return [Cell(table, mode, row.settings) for row in table.rows for mode in table.modes if mode in modes]
+
+
+def shown(record: Mapping[str, Any] | None) -> str:
+    """A cell of the page."""
+    if record is None or record.get("value", "") is None:
+        return "-"
+    if "value" not in record:
+        return "failed" if "failed" in record else "refused"
+    value, error = record["value"], record["error"]
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:.5g}" if error is None else f"{value:.4g} ± {error:.2g}"
+
+
+def number(record: Mapping[str, Any] | None) -> float:
+    """The value of a record, NaN if it has none."""
+    value = (record or {}).get("value")
+    return math.nan if value is None or isinstance(value, str) else float(value)
+
+
+def agrees(table: Table, row: Row, record: Mapping[str, Any] | None) -> str:
+    """The verdict on one row of all rules but "constant"."""
+    value = None if record is None else record.get("value")
+    if record is not None and "failed" in record:
+        return ""
+    if table.rule == "claim":
+        return {True: "holds", False: "fails", None: "not testable"}[value]
+    if not row.printed or math.isnan(number(record)):
+        return ""
+    printed, measured = float(row.printed), number(record)
+    if table.rule == "digits":
+        scale = 10 ** len(row.printed.partition(".")[2])  # digits are rounded or cut off
+        return "yes" if round(printed * scale) in (round(measured * scale), int(measured * scale)) else "no"
+    if table.rule == "within":
+        return "yes" if abs(printed - measured) <= table.tolerance else "no"
+    return {"below": "yes" if measured <= printed else "no"}.get(table.rule, "")

@@ -1,0 +1,175 @@
+"""What can be decided by computing, one function for each claim: does it hold?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.integrate import quad
+
+from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
+from dperm.accounting.laplacian_smoothing import smoothing_gamma
+from dperm.accounting.paper import compare_with_paper, feasible_beta, feasible_epsilon, smooth_erm_schedule
+from papers.learning import digits
+
+CHECKS: dict[str, Callable[[], bool]] = {}
+
+
+def measure(mode: str, *, check: str, **_: str) -> bool | None:
+    """True, False, or None where nothing here can tell."""
+    return None if check == "none" else CHECKS[check]()
+
+
+def decides(function: Callable[[], bool]) -> Callable[[], bool]:
+    """Make a check known by its name."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+@decides
+def gaussian_step() -> bool:
+    """At every epsilon up to 20."""
+    targets = [(epsilon, delta) for epsilon in (0.1, 1.0, 5.0, 10.0, 20.0) for delta in (1e-3, 1e-5, 1e-8)]
+    return all(gaussian_delta(e, math.sqrt(2.0 * math.log(2.0 / d)) / e) <= d for e, d in targets)
+
+
+@decides
+def descent_sensitivity() -> bool:
+    """Noise of Lemmas 2 and 3 for small epsilon, where the Gaussian step is right."""
+    run = {"n_samples": 10_000, "steps": 100, "eta": 1.0, "lipschitz": 1.0, "beta": 0.25}
+    return all(
+        compare_with_paper("output_perturbation_gd", epsilon=0.5, delta=1e-5, l2=l2, **run).holds
+        for l2 in (0.0, 0.01, 0.1)
+    )
+
+
+@decides
+def random_rounds() -> bool:
+    """Noise of Theorem 4."""
+    return all(
+        compare_with_paper("rrpsgd", epsilon=epsilon, delta=1e-5, n_samples=1000).holds
+        for epsilon in (0.1, 1.0)
+    )
+
+
+@decides
+def fewer_gradients() -> bool:
+    """Against n^2 gradients of SGD, on data of the size of Bank."""
+    run = {"n_samples": 45_211, "dimension": 43, "lipschitz": 1.0, "beta": 0.25, "distance": 10.0}
+    return all(
+        smooth_erm_schedule(e, 1e-3, l2=l2, **run).steps < 45_211 for e in (0.1, 2.0) for l2 in (0.0, 0.01)
+    )
+
+
+@decides
+def lecture_noise_added() -> bool:
+    """A record that comes or goes."""
+    run = {"n_samples": 1000, "steps": 100}
+    return all(compare_with_paper("noisy_gd", epsilon=e, delta=1e-5, **run).holds for e in (0.1, 0.9))
+
+
+@decides
+def lecture_noise_replaced() -> bool:
+    """A record that is another one moves a sum of gradients by 2 C."""
+    epsilon, delta, steps = 0.9, 1e-5, 100
+    noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    return gdp_epsilon(math.sqrt(steps - 1) * 2.0 / noise, delta) <= epsilon
+
+
+@decides
+def smoothed_few_steps() -> bool:
+    """One step, within the range that the theorem allows."""
+    run = {"batch_size": 10, "n_samples": 1000, "steps": 1}
+    return compare_with_paper("dp_lssgd", epsilon=0.083, delta=1e-6, **run).holds
+
+
+@decides
+def smoothed_mnist() -> bool:
+    """The experiment on MNIST."""
+    run = {"batch_size": 128, "n_samples": 60_000, "steps": 23_450}
+    return all(compare_with_paper("dp_lssgd", epsilon=e, delta=1e-5, **run).holds for e in (0.1, 0.2, 0.3))
+
+
+@decides
+def clipped_mean() -> bool:
+    """At the weights 0, random batches of MNIST of which one record is replaced by random others."""
+    X, y, _, _ = digits()
+    slopes, rng, batch, largest = 0.1 - np.eye(10, dtype=np.float32), np.random.default_rng(0), 128, 0.0
+    for _ in range(5):
+        chosen = rng.integers(len(X), size=batch)
+        total = slopes[y[chosen]].T @ X[chosen]
+        for other in rng.integers(len(X), size=40):
+            changed = total + np.outer(slopes[y[other]], X[other])
+            changed -= np.outer(slopes[y[chosen[0]]], X[chosen[0]])
+            clipped = [mean / max(1.0, np.linalg.norm(mean)) for mean in (total / batch, changed / batch)]
+            largest = max(largest, float(np.linalg.norm(clipped[0] - clipped[1])))
+    return largest <= 2.0 / batch
+
+
+@decides
+def smoothing_same_guarantee() -> bool:
+    """Smoothing can be undone, so that it neither adds nor takes privacy: all eigenvalues are positive."""
+    eigenvalues = 1.0 + 2.0 * 3.0 * (1.0 - np.cos(2.0 * np.pi * np.arange(7850) / 7850))
+    return bool((eigenvalues > 0.0).all())
+
+
+@decides
+def gamma_vanishes() -> bool:
+    """As the dimension grows."""
+    return smoothing_gamma(1.0, 10**8) < 0.01
+
+
+@decides
+def moments_one_step() -> bool:
+    """With all moments, a step of SGD at q = 0.0052 and noise multiplier 4 costs 0.5756 at delta = 1e-8."""
+    run = {
+        "batch_size": 0.0052 * 10**9,
+        "n_samples": 10**9,
+        "sampling": "poisson",
+        "neighbors": "add_or_remove",
+    }
+    return sgd_epsilon(4.0, 1e-8, steps=1, **run) >= 0.57
+
+
+@decides
+def subtracted_noise() -> bool:
+    """Of 21 equal losses in units of the noise, one grows by 1: its chance must fall by e at most."""
+
+    def chance(gap: float) -> float:  # of -gap - E_1 above all other -E_i, E exponential
+        return quad(lambda e: math.exp(-e - 20.0 * (e + gap)), 0.0, math.inf)[0]
+
+    return math.log(chance(0.0) / chance(1.0)) <= 1.0 + 1e-9
+
+
+@decides
+def noise_of_the_average() -> bool:
+    """Noise of Theorem 8 for the hinge loss."""
+    hinge = {"alpha": 0.0, "holder": 1.0, "gradient_at_zero": 1.0, "radius": 1.0}
+    return compare_with_paper(
+        "dp_sgd_output", epsilon=0.5, delta=1e-6, n_samples=1000, steps=1000, eta=0.03, **hinge
+    ).holds
+
+
+@decides
+def noise_of_gradients() -> bool:
+    """Noise of Theorem 11 with the feasible beta of least noise."""
+    return compare_with_paper("dp_sgd_gradient", epsilon=1.0, delta=1e-6, n_samples=1000, steps=1000).holds
+
+
+@decides
+def beta_exists() -> bool:
+    """From the threshold of Lemma 13 on."""
+    for n in (18, 30, 43, 100):
+        try:
+            feasible_beta(feasible_epsilon(n), n**-2.0, n_samples=n, steps=n)
+        except ValueError:
+            return False
+    return True
+
+
+@decides
+def beta_is_a_constant() -> bool:
+    """With T = n, as n grows: the rate of Theorem 12 counts on it."""
+    found = [feasible_beta(1.0, n**-2.0, n_samples=n, steps=n).beta for n in (10**3, 10**4, 10**5)]
+    return min(found) > 0.1

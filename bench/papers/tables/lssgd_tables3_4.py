@@ -1,0 +1,15 @@
+"""Paper mode: the closed forms of Propositions 1 and 2. Tight: the mean over the eigenvalues themselves."""
+
+import numpy as np
+
+from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+
+POWERS = {"gamma": 1, "beta": 2}
+
+
+def measure(mode: str, *, constant: str, sigma: float, d: int) -> float:
+    """``trace(A^-1)/d``, or ``trace(A^-2)/d`` for beta."""
+    if mode == "paper":
+        return {"gamma": smoothing_gamma, "beta": smoothing_beta}[constant](sigma, d)
+    eigenvalues = 1.0 + 2.0 * sigma * (1.0 - np.cos(2.0 * np.pi * np.arange(d) / d))
+    return float(np.mean(eigenvalues ** -POWERS[constant]))

@@ -1,0 +1,33 @@
+"""Excess risk of projected noisy gradient descent on a ball, next to the theorem's bound."""
+
+from dperm.accounting.paper import projected_gd_schedule
+from dperm.algorithms import noisy_gd
+from papers.learning import minimum, objective, repeated
+
+
+def _schedule(data: str, radius: float, steps: int, epsilon: float, delta: float):
+    problem = objective(data, 1.0)
+    sizes = {"n_samples": problem.n_public, "dimension": problem.dimension}
+    return projected_gd_schedule(epsilon, delta, radius=radius, clip=1.0, steps=steps, **sizes)
+
+
+def measure(
+    mode: str, *, data: str, radius: float, steps: int, epsilon: float, delta: float, repetitions: int
+) -> tuple[float, float | None]:
+    """Logistic loss on rows of norm 1: its gradients are no longer than the clip 1."""
+    problem, best = objective(data, 1.0), minimum(data, 1.0, 0.0, radius)
+    terms = {"radius": radius, "neighbors": "add_or_remove", "learn_scales": False}
+    if mode != "default":
+        step_size = _schedule(data, radius, steps, epsilon, delta).step_size
+        terms |= {"steps": steps, "step_size": step_size, "clip": 1.0, "momentum": 0.0, "tail": 1.0}
+        terms["calibration"] = mode
+
+    def excess(seed: int) -> float:
+        return problem.value(noisy_gd(problem, epsilon, delta, random_state=seed, **terms).coef) - best
+
+    return repeated(excess, repetitions)
+
+
+def expected(*, repetitions: int, **settings: float) -> float:
+    """``R B/sqrt(T)`` with ``B^2 = C^2 + d sigma^2``."""
+    return _schedule(**settings).bound

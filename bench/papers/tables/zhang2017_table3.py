@@ -1,0 +1,32 @@
+"""Excess empirical risk of output perturbation: many draws of the noise of one training."""
+
+from dperm.accounting.paper import smooth_erm_schedule
+from dperm.algorithms import output_perturbation_gd
+from papers.learning import mean, minimum, objective
+from repetitions import noise_draws
+
+
+def measure(
+    mode: str, *, data: str, epsilon: float, delta: float, l2: float, distance: float, repetitions: int
+) -> tuple[float, float | None]:
+    """Steps and step size of the paper's theorems for rows of norm 1; those of the package by default."""
+    problem = objective(data, 1.0, l2)
+    terms = {"neighbors": "replace_one", "calibration": "paper" if mode == "paper" else "tight"}
+    if mode != "default":
+        loss = problem.loss
+        schedule = smooth_erm_schedule(
+            epsilon,
+            delta,
+            n_samples=problem.n_public,
+            dimension=problem.dimension,
+            lipschitz=loss.lipschitz(1.0),
+            beta=loss.smoothness(1.0),
+            distance=distance,
+            l2=l2,
+        )
+        terms |= {"steps": schedule.steps, "step_size": schedule.step_size, "mechanism": "gaussian"}
+    draws = noise_draws(
+        output_perturbation_gd, problem, repetitions, seed=0, epsilon=epsilon, delta=delta, **terms
+    )
+    best = minimum(data, 1.0, l2)
+    return mean(problem.value(coef) - best for coef in draws)

@@ -1,0 +1,136 @@
+"""The programs that compute the papers' tables again, ``bench/papers``."""
+
+import json
+import tomllib
+
+import pytest
+
+from papers import framework, page, run
+from papers.framework import Refused, Row, Table
+
+TOML = """
+title = "t"
+source = "s"
+quantity = "q"
+rule = "digits"
+reason = "some are not printed"
+modes = ["paper", "tight"]
+[settings]
+repetitions = 100
+[quick]
+repetitions = 2
+[plot]
+x = "x"
+[[rows]]
+kind = ["a", "b"]
+x = [1, 2, 3]
+printed = ["1.0", "2.0", "3.1", "", "", ""]
+"""
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """A table whose cells count how often they are computed; "b" fails at 1 and is refused at 2."""
+    (tmp_path / "t.toml").write_text(TOML)
+    calls = []
+
+    class Module:
+        @staticmethod
+        def measure(mode, *, kind, x, repetitions):
+            calls.append((mode, kind, x, repetitions))
+            if (kind, x) == ("b", 1):
+                raise ZeroDivisionError("oh")
+            if (kind, x) == ("b", 2):
+                raise Refused("not private")
+            return x + 0.01 if mode == "paper" else (2.0 * x, 0.5)
+
+    monkeypatch.setattr(framework, "TABLES", tmp_path)
+    monkeypatch.setattr(framework, "_module", lambda name: Module)
+    return calls
+
+
+def test_a_run_resumes_and_shows_what_failed(measured, tmp_path, capsys):
+    arguments = ["t", "--quick", "--results", str(tmp_path)]
+    assert run.main(arguments) == 1
+    assert len(measured) == 12
+    assert {repetitions for *_, repetitions in measured} == {2}
+    text = (tmp_path / "t.md").read_text()
+    assert "| a | 1 | 1.0 | 1.01 | 2 ± 0.5 | 0.99 | yes |" in text
+    assert "| a | 3 | 3.1 | 3.01 | 6 ± 0.5 | 1.03 | no |" in text
+    assert "| b | 1 | - | failed | failed |  |  |" in text
+    assert "- b, 1: paper failed: ZeroDivisionError: oh" in text
+    assert "- b, 2: tight refused: not private" in text
+    assert (tmp_path / "t.svg").read_text().startswith("<?xml")
+    measured.clear()
+    assert run.main(arguments) == 1
+    assert measured == [("paper", "b", 1, 2), ("tight", "b", 1, 2)]  # what failed, and nothing else
+    measured.clear()
+    run.main([*arguments, "--repetitions", "3", "--modes", "tight"])
+    assert {(mode, repetitions) for mode, *_, repetitions in measured} == {("tight", 3)}
+    assert "1/6" in capsys.readouterr().out
+
+
+def test_a_missing_number_needs_a_reason(measured, tmp_path):
+    (tmp_path / "t.toml").write_text(TOML.replace('reason = "some are not printed"\n', ""))
+    with pytest.raises(ValueError, match="no reason is given"):
+        framework.read("t")
+
+
+@pytest.mark.parametrize(
+    ("rule", "printed", "value", "verdict"),
+    [
+        ("digits", "0.2316", 0.23168, "yes"),  # cut off
+        ("digits", "0.2317", 0.23168, "yes"),  # rounded
+        ("digits", "0.2315", 0.23168, "no"),
+        ("within", "73.5", 75.4, "yes"),
+        ("within", "73.5", 75.6, "no"),
+        ("below", "1", 0.9, "yes"),
+        ("below", "1", 1.1, "no"),
+        ("claim", "", True, "holds"),
+        ("claim", "", False, "fails"),
+        ("claim", "", None, "not testable"),
+        ("none", "1", 1.0, ""),
+    ],
+)
+def test_verdicts(rule, printed, value, verdict):
+    row = Row({}, printed)
+    table = Table("t", "", "", "", rule, (row,), tolerance=2.0)
+    assert framework.agrees(table, row, {"value": value, "error": None}) == verdict
+
+
+def test_a_constant_ratio_is_one_along_x():
+    rows = tuple(Row({"data": d, "x": x}, str(float(x))) for d in "ab" for x in (1, 2))
+    table = Table("t", "", "", "", "constant", rows, tolerance=0.25, modes=("paper",), plot={"x": "x"})
+    values = [0.5, 1.2, 0.5, 1.4]  # ratios 2 and 1.67, then 2 and 1.43
+    cells = framework.cells_of(table, ["paper"])
+    records = {c.key: {"value": v, "error": None} for c, v in zip(cells, values, strict=True)}
+    assert page.verdicts(table, records) == ["yes", "yes", "no", "no"]
+
+
+def test_every_table_says_why_a_number_is_missing():
+    for name in framework.names():
+        found = tomllib.loads((framework.TABLES / f"{name}.toml").read_text())
+        assert (framework.TABLES / f"{name}.py").exists()
+        assert {"title", "source", "quantity", "rule", "rows"} <= found.keys()
+        assert found["rule"] in framework.RULES
+        silent = [row for row in found["rows"] if "printed" not in row and "reason" not in row]
+        assert not silent or found.get("reason"), name
+
+
+def test_closed_forms_of_smoothing_and_the_printed_noise(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "figure", lambda *_: None)
+    assert (
+        run.main(["lssgd_tables3_4", "lssgd_noise", "--modes", "paper,tight", "--results", str(tmp_path)])
+        == 0
+    )
+    records = [json.loads(line) for line in (tmp_path / "lssgd_tables3_4.jsonl").read_text().splitlines()]
+    values = {record["key"]: record["value"] for record in records}
+    assert len(values) == 80
+    for key, value in values.items():
+        assert value == pytest.approx(values[key.replace('"tight"', '"paper"')], rel=1e-12)
+    table = framework.read("lssgd_noise")
+    rows = [
+        line for line in (tmp_path / "lssgd_noise.md").read_text().splitlines() if line.startswith("| 0.")
+    ]
+    assert len(rows) == len(table.rows)
+    assert all(row.endswith("| yes |") for row in rows)
