@@ -84,7 +84,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
         # Its constants were found where records are replaced, and mu counts half.
         return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
     lipschitz = longest_gradient(loss, row_norm, noisy=problem.private)
-    enough = max(min(2.0 * signal, 300.0), min(0.5 * signal, 400.0), 0.05 * signal)
+    enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
     steps = round(min(max(enough, 50.0), 1000.0))
     clip = lipschitz * clip_share(problem, lipschitz, 0.02)
     plain = clipped = typical_curvature(loss, row_norm)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import importlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 import numpy as np
+import Sequence
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
@@ -83,7 +84,7 @@ class BudgetDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw it, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax, (7.0, 3.2))
-        from matplotlib import dates
+        dates: Any = importlib.import_module("matplotlib.dates")  # whose functions have no types
 
         (self.line_,) = self.ax_.step(self.when, self.spent, where="post", marker="o", label="spent")
         self.ax_.fill_between(self.when, 0.0, self.spent, step="post", alpha=0.15)
@@ -93,9 +94,9 @@ class BudgetDisplay:
                 self.ax_.axhline(self.total[0], **style)
             else:
                 self.ax_.step(self.when, self.total, where="post", **style)
-        locator = dates.AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+        locator = dates.AutoDateLocator(maxticks=8)
         self.ax_.xaxis.set_major_locator(locator)
-        formatter = dates.ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+        formatter = dates.ConciseDateFormatter(locator)
         self.ax_.xaxis.set_major_formatter(formatter)
         self.ax_.set(xlabel="time (UTC)", ylabel="epsilon", title=f"Budget {self.name}".rstrip())
         self.ax_.set_ylim(bottom=0.0)
