@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 import numpy as np
-import Sequence
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import get_scorer
@@ -84,7 +83,9 @@ class BudgetDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw it, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax, (7.0, 3.2))
-        dates: Any = importlib.import_module("matplotlib.dates")  # whose functions have no types
+        from matplotlib import dates as untyped
+
+        dates: Any = untyped
 
         (self.line_,) = self.ax_.step(self.when, self.spent, where="post", marker="o", label="spent")
         self.ax_.fill_between(self.when, 0.0, self.spent, step="post", alpha=0.15)
