@@ -18,7 +18,8 @@ import numpy as np
 class Problem:
     """Records to train on, and what is public about them.
 
-    `y` is 0 or 1, or a number in [-1, 1] for a regression. No row is longer than `row_norm`.
+    `y` is 0 or 1, or a number in [-1, 1] for a regression. No row is longer than `row_norm`, without the
+    intercept.
     """
 
     X: np.ndarray
