@@ -5,14 +5,28 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 #: "dperm": at INFO what a fit does, charges and takes, at DEBUG its steps. Public values only.
 log = logging.getLogger("dperm")
 log.addHandler(logging.NullHandler())
+_is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
+log.addFilter(lambda record: not _is_silent.get())
 
 _SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Log nothing in this thread meanwhile, at no level: how many fits there are may be secret."""
+    before = _is_silent.set(True)
+    try:
+        yield
+    finally:
+        _is_silent.reset(before)
 
 
 def progress(title: str = "fit") -> Progress:

@@ -19,6 +19,7 @@ from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import units_as_float
 from dperm.algorithms.fit import FitResult
 from dperm.audit import certify_observations, replay_check
+from dperm.estimators.design import FittedDesign
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise, watch_releases
@@ -47,6 +48,7 @@ def known_models(monkeypatch):
         for each in models:
             each.classes_, each.n_features_in_ = np.array([-1, 1]), 2
             each.coef_, each.intercept_ = np.array([DIRECTIONS[each.l2]]), np.zeros(1)
+            each._design = FittedDesign(None, 2.0, True)
 
     monkeypatch.setattr(SharedRecords, "fit_all", fit_all)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from dperm._kernels.samplers import RandomBits, uniform_words
+from dperm._progress import unlogged
 from dperm.accounting import (
     Accountant,
     Budget,
@@ -165,8 +166,8 @@ class SearchRun:
 
     def search(self, release: Releaser) -> tuple[int, Any]:
         """The index of the best candidate, and the model."""
-        with warnings.catch_warnings():  # how many there are may tell the number of trials
-            warnings.simplefilter("ignore")
+        # How many warnings and lines of a log there are would tell the number of trials.
+        with unlogged(), warnings.catch_warnings(action="ignore"):
             index, model = self._best_of_all(release) if self.plan.law is None else self._best_of_trials()
             if self.plan.refit:
                 whole = self._allot(self.plan.refit)[0]
