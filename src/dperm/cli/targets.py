@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +158,10 @@ def labels_of(
     if not classes and schema.classes is not None:
         classes = [str(each) for each in schema.classes]
     if not classes or len(set(classes)) < 2:
+        close = get_close_matches(column, schema.column_names, 1) if described is None else []
         raise ValueError(
             f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "
-            "categorical in the schema"
+            f"categorical in the schema{f', which has {close[0]!r}' if close else ''}"
         )
     if positive is not None and positive not in classes:
         raise ValueError(f"--positive {positive!r} is not one of the labels {list(classes)}")

@@ -79,12 +79,23 @@ def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Account
 
 def advice_on(entry: LedgerEntry, account: Account) -> str:
     """What to do about a fit that takes a whole ledger, where there is none; empty for others."""
-    if entry.cost.within(account.caps) or entry.epsilon == math.inf:
+    accountant = str(account.terms.accountant)
+    alike = entry.accountant == accountant
+    if (
+        entry.cost.within(account.caps)
+        or entry.epsilon == math.inf
+        or (alike and entry.epsilon > account.epsilon)
+    ):
         return ""
+    instead = (
+        "ask for a smaller epsilon or a larger delta"
+        if alike
+        else f"use an algorithm that is accounted with {accountant!r}"
+    )
     return (
         f"A guarantee by accountant {entry.accountant!r} at this size does not add up with others here, so "
         "it takes a whole, unused ledger of at least its own epsilon and delta: give the fit a ledger of its "
-        f"own, or use an algorithm that is accounted with {str(account.terms.accountant)!r}."
+        f"own, or {instead}."
     )
 
 

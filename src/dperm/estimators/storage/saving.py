@@ -17,10 +17,10 @@ from dperm.data.files.whole_files import write_whole
 from dperm.estimators.storage.format import NAME, VERSION
 from dperm.estimators.storage.values import to_json
 
-# Budget and seed are never stored; the schema stands beside the parameters; the rest is how a fit ran.
-# There may be millions of them.
-_IN_ONE_LINE = frozenset({"coef", "intercept", "classes", "feature_names", "inference"})
+#: Budget and seed are never stored; the schema stands beside the parameters; the rest is how a fit ran.
 NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})
+# Of these there may be millions of numbers.
+_IN_ONE_LINE = frozenset({"coef", "intercept", "classes", "feature_names", "inference"})
 
 
 def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] | None = None) -> None:
