@@ -1,4 +1,4 @@
-# Sourced by the steps, which run in $CI_WORK/tree, a copy of the tracked files; what they make beside is in $CI_WORK.
+# Sourced by the steps, each of which runs in a copy of the tracked files; what they make beside is in $CI_WORK.
 set -euo pipefail
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
 if [ -z "${DPERM_DATA:-}" ] && [ -d "$CI_ROOT/../shared/data" ]; then
@@ -21,10 +21,9 @@ need_compilers() {
 # A command of the README as it stands: the block of code after the comment <!-- NAME -->.
 readme_command() { sed -n "/^<!-- $1 -->/,/^\`\`\`\$/p" README.md | sed '1,2d;$d'; }
 
-# The environment of the README, with the package and what its tests need.
-python=$CI_WORK/tree/.venv/bin/python
+# The environment that the README's test command makes, with the package and what its tests need.
+python=$CI_WORK/2-tests/.venv/bin/python
 need_package() {
-    [ -x "$python" ] && (cd / && "$python" -c 'import dperm, pytest, pandas' 2>/dev/null) && return
     part "build the package"
     need_compilers
     python3 -m venv .venv
@@ -34,10 +33,10 @@ need_package() {
 # The files that have tests with a marker: the others need not be collected.
 marked() { grep -rlE "mark\.$1\b" tests --include='test_*.py'; }
 
-# Tools beside the package, in an environment of their own: need_tools PACKAGE...
-tools=$CI_WORK/tools/bin
+# Tools beside the package, in an environment of the step's own: need_tools PACKAGE...
+here=$PWD tools=$PWD.tools/bin
 need_tools() {
-    [ -x "$tools/python" ] || python3 -m venv "$CI_WORK/tools"
+    [ -x "$tools/python" ] || python3 -m venv "$here.tools"
     "$tools/python" -m pip install "$@"
 }
 
