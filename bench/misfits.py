@@ -206,6 +206,8 @@ def measure(name: str, repetition: int, solvers: Sequence[str]) -> tuple[Run, di
         for solver in solver_choice.valid_solvers(problem, train, DELTA):
             if not solvers or solver in solvers or (solver == chosen[epsilon] and "auto" in solvers):
                 coef = solver_choice.fitted(name, train, solver, epsilon, DELTA, repetition)
+                if coef is None:
+                    continue
                 score = (train.value(coef) - best) / unit
                 run[epsilon, solver] = score, accuracy(problem.loss, coef, X_test, y_test)
     return run, chosen
@@ -302,7 +304,8 @@ def main() -> None:
     results = workers(delayed(measure)(name, r, arguments.solvers) for name in names for r in repetitions)
     for name in names:
         measured = [next(results) for _ in repetitions]
-        runs = {key: np.array([run[key] for run, _ in measured]) for key in measured[0][0]}
+        everywhere = set.intersection(*(set(run) for run, _ in measured))
+        runs = {key: np.array([run[key] for run, _ in measured]) for key in everywhere}
         chosen = measured[0][1]
         print(f"\n## {name} [{half(name)}]\n{table(runs, chosen)}")
         for complaint in complaints(runs, chosen):
