@@ -29,6 +29,11 @@ def history(name="people"):
     return open_ledger("sqlite:///dperm-budget.db", name).history()
 
 
+def read_by_arrow(path):
+    with pyarrow.input_stream(path) as stream:
+        return pd.read_csv(stream)
+
+
 def test_six_commands(shell):
     shell("schema", "template", "people.csv", "-o", "draft.toml")
     shell("budget", "create", "people", "--epsilon", "3", "--delta", "1e-5")
@@ -237,6 +242,9 @@ class TestPredict:
         for name, reader in [
             ("a.csv", pd.read_csv),
             ("a.csv.gz", pd.read_csv),
+            ("a.csv.bz2", pd.read_csv),
+            ("a.csv.zst", read_by_arrow),
+            ("a.csv.lz4", read_by_arrow),
             ("a.parquet", pd.read_parquet),
         ]:
             shell("predict", "model.json", "test.csv", "--keep", "age", "--name", "guess", "-o", name)

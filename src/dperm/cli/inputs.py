@@ -24,10 +24,8 @@ from dperm.data.files.arrow_tables import (
     ParquetTables,
     Tables,
     csv_columns,
-    empty_texts_missing,
     parquet_columns,
     pyarrow,
-    trimmed_texts,
 )
 from dperm.data.files.file_kinds import check_is_csv
 from dperm.data.mapped import MappedFiles
@@ -98,21 +96,23 @@ class Inputs:
             yield from self.tables(types).batches(files, threads=True)
 
     def table(self, types: Mapping[str, Any]) -> Any:
-        """All columns in memory; those of CSV files with these types, or without any as their cells look."""
+        """Some columns in memory."""
         arrow = pyarrow()
-        if self.separator is None or types:
-            types = types or dict.fromkeys(self.names)
-            return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
-        parse = arrow.csv.ParseOptions(delimiter=self.separator)
-        convert = arrow.csv.ConvertOptions(strings_can_be_null=False)
-        try:
-            tables = [
-                arrow.csv.read_csv(path, parse_options=parse, convert_options=convert) for path in self.paths
-            ]
-            table = arrow.concat_tables(tables, promote_options="permissive")
-        except arrow.ArrowException as error:
-            raise DataError(f"{self.paths[0]} cannot be read as CSV: {error}") from None
-        return empty_texts_missing(trimmed_texts(table))
+        return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
+
+    def types_by_cells(self) -> dict[str, Any]:
+        """What a first pass over all cells takes each column for: numbers, texts, truth values, dates."""
+        if self.separator is None:
+            return dict.fromkeys(self.names)
+        found: dict[str, set[Any]] = {name: set() for name in self.names}
+        files = MappedFiles(self.paths)
+        with files.unchanged():
+            # Without types, each block of lines comes with what its own cells look like.
+            blocks = CsvTables(self.paths, {}, _BLOCK_BYTES, self.separator, trim=True)
+            for batch in blocks.batches(files, threads=True):
+                for field in batch.schema:
+                    found[field.name].add(field.type)
+        return {name: _common_type(types) for name, types in found.items()}
 
     def check_has(self, names: Mapping[str, Any] | Sequence[str]) -> None:
         """Raise DataError unless there are these columns."""
@@ -157,6 +157,15 @@ def opened(
             for path, name in shown.items():
                 message = message.replace(path, name)
             raise DataError(message.replace(CORRECT, _CORRECT)) from None
+
+
+def _common_type(types: set[Any]) -> Any:
+    """The type that has room for the cells of all blocks."""
+    arrow = pyarrow()
+    seen = types - {arrow.null()}
+    if len(seen) < 2:
+        return seen.pop() if seen else arrow.null()
+    return arrow.float64() if seen == {arrow.int64(), arrow.float64()} else arrow.string()
 
 
 def _files_of(given: str) -> list[Path]:

@@ -17,6 +17,7 @@ from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import schema_in
+from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
@@ -51,10 +52,9 @@ def template(
                 f"a column is called {numbers[0]!r}: has the file a header? If not, --header names them"
             )
         inputs.check_has([] if label is None else [label])
-        table = inputs.table({})
-    if label is not None:
-        table = table.drop_columns([label])
-    schema = Schema.template(table, name=Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
+        types = {column: kind for column, kind in inputs.types_by_cells().items() if column != label}
+        parts = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(types))
+        schema = Schema._drafted(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
     if out is None:
         typer.echo(schema.to_text(), nl=False)
         return
@@ -104,15 +104,15 @@ def learn(
     with opened(data, separator, header) as inputs:
         kinds = kinds_of_options(inputs, {kind: names or [] for kind, names in given.items()}, label)
         screen.note(f"Reading {len(inputs.paths)} file(s), {inputs.n_bytes / 1e6:,.1f} MB")
-        table = inputs.table(types_of_kinds(inputs, kinds))
-    with interrupted_after_charge(account, "schema"):
-        learned = Schema.learn(
-            table, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
-        )
-        if out is None:
-            typer.echo(learned.to_text(), nl=False)
-            return
-        write_whole(out, learned.to_text())
+        tables = inputs.tables(types_of_kinds(inputs, kinds))
+        with interrupted_after_charge(account, "schema"):
+            learned = Schema.learn(
+                tables, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
+            )
+            if out is None:
+                typer.echo(learned.to_text(), nl=False)
+                return
+            write_whole(out, learned.to_text())
     screen.note(f"Schema written to {out}")
     facts = {"report": list(learned.report.columns), "privacy": learned.privacy.to_dict()}
     screen.show(facts, f"{learned.report}\n\n{learned.privacy}")

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -481,7 +481,12 @@ class Schema:
         >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
         (20, 60, ('green', 'red'))
         """
-        columns, ignored = draft_columns(table)
+        return cls._drafted([table], name)
+
+    @classmethod
+    def _drafted(cls, parts: Iterable[Any], name: str) -> Schema:
+        """A `template` of a table that comes in parts."""
+        columns, ignored = draft_columns(parts)
         draft = cls(tuple(columns), name, tuple(ignored))
         object.__setattr__(draft, "_is_draft", True)
         return draft
