@@ -54,7 +54,7 @@ def template(
         inputs.check_has([] if label is None else [label])
         types = {column: kind for column, kind in inputs.types_by_cells().items() if column != label}
         parts = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(types))
-        schema = Schema._drafted(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
+        schema = Schema.template(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
     if out is None:
         typer.echo(schema.to_text(), nl=False)
         return

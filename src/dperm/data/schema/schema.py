@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import importlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -456,7 +456,7 @@ class Schema:
 
         Parameters
         ----------
-        table : data frame, or mapping of str to array_like
+        table : data frame, mapping of str to array_like, or iterator of such parts of a table
         name : str
 
         Returns
@@ -481,12 +481,7 @@ class Schema:
         >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
         (20, 60, ('green', 'red'))
         """
-        return cls._drafted([table], name)
-
-    @classmethod
-    def _drafted(cls, parts: Iterable[Any], name: str) -> Schema:
-        """A `template` of a table that comes in parts."""
-        columns, ignored = draft_columns(parts)
+        columns, ignored = draft_columns(table if isinstance(table, Iterator) else [table])
         draft = cls(tuple(columns), name, tuple(ignored))
         object.__setattr__(draft, "_is_draft", True)
         return draft
