@@ -133,9 +133,9 @@ def _algorithms(statement: Facts, evaluation: Evaluation | None) -> dict[str, st
         "How useful is the result?": _utility(evaluation),
         "Which bias may it add?": (
             "Systemic, as every differentially private result: the fewer records show what a weight stands "
-            "for, the more of it is noise, so small groups bear most of it. Statistical: bounds on records and "
-            "penalties pull weights towards zero. Human: noisy numbers without their intervals are trusted "
-            f"too much, or not at all. {_HOLDER}which groups matter, and how good is the result for each?"
+            "for, the more of it is noise, so small groups bear most of it. Statistical: bounds on records "
+            "and penalties pull weights towards zero. Human: noisy numbers without their intervals are "
+            f"trusted too much, or not at all. {_HOLDER}which groups matter, and how good is it for each?"
         ),
         "Were settings tuned on the data?": _tuning(statement.public),
     }
