@@ -122,7 +122,7 @@ def learn(
 @command
 def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")]) -> None:
     """Check a schema and list its columns."""
-    schema, _ = schema_in(path)
+    schema = schema_in(path)
     table = Table("column", "values", "features")
     for column in schema.columns:
         if isinstance(column, Numeric):

@@ -367,7 +367,9 @@ class Schema:
         >>> schema.feature_names
         ('pixel0', 'pixel1', 'pixel2')
         """
-        return cls.from_entries(table_of(text))
+        schema = cls.from_entries(table_of(text))
+        object.__setattr__(schema, "_is_draft", text.startswith(DRAFT))
+        return schema
 
     @classmethod
     def from_entries(cls, entries: dict[str, Any]) -> Schema:
