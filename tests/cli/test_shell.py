@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from dperm import HuberRegressor, LinearSVC, QuantileRegressor, Schema, __version__
+from dperm import HuberRegressor, LinearSVC, Numeric, QuantileRegressor, Schema, __version__
 from dperm.accounting import open_ledger
 from dperm.cli.models import read
 from dperm.estimators import LogisticRegression
@@ -80,6 +80,10 @@ class TestInputs:
             self.same(shell, expected, "other.txt")
         frame.to_csv("other.txt", sep=":", index=False)
         self.same(shell, expected, "other.txt", "--separator", ":")
+        frame.astype({"age": float}).to_csv("other.txt", sep=";", decimal=",", index=False)
+        self.same(shell, expected, "other.txt", "--decimal", ",")
+        draft = shell("schema", "template", "other.txt", "--decimal", ",").stdout
+        assert Numeric("age", 0, 100) in Schema.from_text(draft).columns
         Path("other.txt").write_text(text.replace(",", " , "))
         self.same(shell, expected, "other.txt")
         Path("other.txt").write_text(text.partition("\n")[2])
@@ -111,6 +115,8 @@ class TestInputs:
             ("cook,3,>50K\n", [], "--header the columns of a file that does not begin with their names"),
             ("job,age,income,age\ncook,3,>50K,4\n", [], "two columns called 'age'"),
             ("job,age,income,pay\ncook,3,>50K,4\n", [], "does not describe column 'pay'"),
+            ("job;age;income\ncook;3,5;>50K\n", [], "got '3,5'. Correct the file, or say how it is written"),
+            ("job,age,income\ncook,3,>50K\n", ["--decimal", ","], "--decimal must be '.' or ','"),
             ("job,age,income\n", [], "no records"),
             ("job,age,income\ncook,3,50K\n", [], "the label '50K' at row 0"),
         ],

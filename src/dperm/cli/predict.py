@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dperm.cli.fit import Data, Force, Header, Separator
+from dperm.cli.fit import Data, Decimal, Force, Header, Separator
 from dperm.cli.inputs import Inputs, opened
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
@@ -52,6 +52,7 @@ def predict(
     force: Force = False,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Predict every record of a table. Predictions are about these records, and as private as they are."""
     from dperm.cli.models import read
@@ -59,7 +60,7 @@ def predict(
     fitted, target = read(model)
     if probabilities and not hasattr(fitted, "predict_proba"):
         raise ValueError(f"--probabilities: {type(fitted).__name__} has no probabilities")
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         copied = tuple(keep or inputs.names)
         if name in copied:
             raise DataError(f"there is a column {name!r} already: --name another")

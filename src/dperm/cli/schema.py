@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.fit import Data, Header, LedgerName, Separator
+from dperm.cli.fit import Data, Decimal, Header, LedgerName, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -41,11 +41,12 @@ def template(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Draft a schema from a file, to be corrected by hand. NOT private."""
     if out is not None and out.exists():
         raise ValueError(f"{out} exists already; it may hold corrections, so it is not written over")
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         numbers = [name for name in inputs.names if _is_number(name)]
         if numbers and inputs.separator is not None:
             screen.warn(
@@ -92,6 +93,7 @@ def learn(
     file: File = Path("dperm-budget.db"),
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
 ) -> None:
     """Learn bounds and categories from a file, with a differential privacy guarantee."""
@@ -101,7 +103,7 @@ def learn(
     if out is not None:
         check_writable(out, force=False, size=1 << 20)
     given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         kinds = kinds_of_options(inputs, {kind: names or [] for kind, names in given.items()}, label)
         screen.note(f"Reading {len(inputs.paths)} file(s), {inputs.n_bytes / 1e6:,.1f} MB")
         tables = inputs.tables(types_of_kinds(inputs, kinds))
