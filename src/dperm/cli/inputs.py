@@ -163,6 +163,8 @@ def opened(
             yield replace(inputs, decimal=_decimal(decimal, inputs.separator))
         except DataError as error:
             message = re.sub(rf"{re.escape(temporary)}/\w+/", "", str(error))
+            if header is not None:  # which is a line more than the file has
+                message = re.sub(r", line (\d+) \(row", lambda m: f", line {int(m[1]) - 1} (row", message)
             for path, name in shown.items():
                 message = message.replace(path, name)
             raise DataError(message.replace(CORRECT, _CORRECT)) from None

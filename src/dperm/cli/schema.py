@@ -57,7 +57,7 @@ def template(
         parts = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(types))
         schema = Schema.template(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
     if out is None:
-        typer.echo(schema.to_text(), nl=False)
+        screen.show(schema.to_entries(), schema.to_text().removesuffix("\n"))
         return
     out.write_text(schema.to_text(), encoding="utf-8")
     screen.note(f"Draft of {len(schema.columns)} columns written to {out}: check every line of it")
@@ -112,7 +112,7 @@ def learn(
                 tables, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
             )
             if out is None:
-                typer.echo(learned.to_text(), nl=False)
+                screen.show(learned.to_entries(), learned.to_text().removesuffix("\n"))
                 return
             write_whole(out, learned.to_text())
     screen.note(f"Schema written to {out}")
