@@ -9,9 +9,6 @@ import numpy as np
 
 from dperm import Objective
 from dperm.accounting import gdp_mu
-from dperm.accounting.zcdp import zcdp_rho
-from dperm.algorithms.dp_agd import dp_agd_schedule
-from dperm.algorithms.problem import PublicProblem
 from measuring import Call
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -66,6 +63,11 @@ def dp_agd_twin(
     obj: Objective, X: np.ndarray, y: np.ndarray, epsilon: float, delta: float
 ) -> Callable[[], int]:
     """DP-AGD under zCDP in numpy, on the rows that `obj` means; returns its random number of updates."""
+    # Not public: what else is here serves earlier versions of the package as well.
+    from dperm.accounting.zcdp import zcdp_rho
+    from dperm.algorithms.dp_agd import dp_agd_schedule
+    from dperm.algorithms.problem import PublicProblem
+
     rows = twin.scaled_rows(X, obj.row_norm, True)
     mu, rho = gdp_mu(epsilon, delta), zcdp_rho(epsilon, delta)
     schedule = dp_agd_schedule(PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm))

@@ -1,5 +1,6 @@
 """What a long fit shows and logs: steps of how many, the charge, what an interrupt leaves."""
 
+import io
 import logging
 import sys
 
@@ -26,6 +27,15 @@ def test_lines_where_there_is_no_terminal(capsys):
     for _ in range(2):  # one fit after the other
         fit(callback)
         assert capsys.readouterr().err.startswith("my model: step 4 of 4, ")
+
+
+def test_a_reader_who_leaves_costs_no_model(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    assert fit(dperm.progress(), ledger=Ledger(3.0, 1e-6)).n_iter_ == 4
 
 
 @pytest.mark.parametrize("library", ["rich", "tqdm", None])

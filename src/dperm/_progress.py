@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -152,4 +152,5 @@ class _Lines:
             of = f" of {self._steps}"
             if self._step < self._steps:
                 left = f", about {taken / max(self._step, 1) * (self._steps - self._step):.0f} s left"
-        print(f"{self._title}: step {self._step}{of}, {taken:.1f} s{left}", file=sys.stderr)
+        with suppress(OSError):  # whoever read this has gone; the fit was paid for
+            print(f"{self._title}: step {self._step}{of}, {taken:.1f} s{left}", file=sys.stderr, flush=True)

@@ -341,6 +341,32 @@ class TestSchema:
             "not written over" in run("schema", "template", "people.csv", "-o", "draft.toml", code=1).stderr
         )
 
+    def test_a_template_of_many_blocks_is_that_of_the_table(self, run, monkeypatch):
+        n = 400
+        table = pd.DataFrame(
+            {
+                "whole": np.arange(n),
+                "real": [*range(n - 1), 0.5],
+                "text": [*range(n - 1), "none"],
+                "mixed": [*["7"] * (n - 3), "?", "", "true"],
+                "truth": np.arange(n) % 2 == 0,
+                "empty": None,
+                "gap": [*range(n - 1), None],
+            }
+        )
+        table.to_csv("wide.csv", index=False)
+        whole = run("schema", "template", "wide.csv").stdout
+        monkeypatch.setattr("dperm.cli.inputs._BLOCK_BYTES", 500)
+        assert run("schema", "template", "wide.csv").stdout == whole
+        mixed = Categorical("mixed", ["7", "?", "true"], missing="zero")
+        assert Schema.from_text(whole) == Schema(
+            [Numeric("whole", 0, 400), Numeric("real", 0.0, 400.0), mixed,
+             Categorical("truth", [False, True]), Numeric("gap", 0, 400, missing="column")],
+            "wide", ["text", "empty"],
+        )  # fmt: skip
+        Path("header.csv").write_text("a,b\n")
+        assert "no records to draft" in run("schema", "template", "header.csv", code=1).stderr
+
     def test_show(self, run):
         shown = run("schema", "show", "people.toml").stdout
         assert "0 to 100" in shown

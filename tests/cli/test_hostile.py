@@ -92,6 +92,9 @@ def hostile_tables():
         "html": b"<html><table><tr><td>cook</td></tr></table></html>\n",
         "one huge line": b"x" * (1 << 20),
         "many columns": b",".join(b"c%d" % k for k in range(5000)) + b"\n",
+        "line in a cell": GOOD + b'"cook\nnurse",3,>50K\n',
+        "old ends of lines": GOOD.replace(b"\n", b"\r").replace(b"cook", b"poet"),
+        "markdown": b"| job | age | income |\n|---|---|---|\n| cook | 3 | >50K |\n",
         "quote never ends": head + b'"' + body * 50,
         "tabs": GOOD.replace(b",", b"\t").replace(b"age", b"years"),
     }.items()
@@ -119,7 +122,8 @@ def hostile_schemas():
                   "missing = []", "missing = true", "bins = 1", "bins = 0", "bins = -3", "bins = 1000000000", "bins = 'a'",
                   "bins = [200]", "bins = [3, 2]", "bins = [nan]", "bins = []", "repeat = 0", "repeat = -1",
                   "repeat = 99999999999", "repeat = 'a'", "repeat = 1.5", "repeat = true", "type = 'text'", "type = 3",
-                  "type = []", "type = 'categorical'", "colour = 'red'", "categories = ['a']", "low = 1979-05-27"):  # fmt: skip
+                  "type = []", "type = 'categorical'", "colour = 'red'", "categories = ['a']", "low = 1979-05-27", "low = {}",
+                  "low = 200", "transform = true", "bins = true", "bins = [1e400]", "unknown = 'zero'"):  # fmt: skip
         lines = {"name": "name = 'age'", "low": "low = 0", "high": "high = 100"}
         lines |= {line.partition(" ")[0]: line for line in entry.splitlines()}
         yield (
@@ -130,6 +134,7 @@ def hostile_schemas():
                   "categories = ['cook', 'cook']", "categories = [[]]", "categories = [nan]", "categories = {}",
                   "categories = ['']", "unknown = 'ignore'", "unknown = 3", "unknown = 'poet'", "missing = 'column'",
                   "missing = 3", "type = 'numeric'", "name = ''", "low = 3", "repeat = 'x'", "colour = 1",
+                  "categories = [true, 1]", "unknown = []", "missing = 'poet'", "bins = 3", "transform = 'log1p'",
                   f"categories = {[str(each) for each in range(70_000)]}"):  # fmt: skip
         lines = {"name": "name = 'job'", "categories": "categories = ['cook', 'nurse']"}
         lines |= {entry.partition(" ")[0]: entry}
@@ -160,7 +165,7 @@ def refused(shell):
 def test_tables(refused):
     Path("good.toml").write_text(COLUMNS + '[[columns]]\nname = "income"\ncategories = ["<=50K", ">50K"]\n')
     cases = list(hostile_tables())
-    assert len(cases) >= 90
+    assert len(cases) >= 100
     for number, (what, content) in enumerate(cases):
         Path(f"case{number}.csv").write_bytes(content)
         print(what)
@@ -171,7 +176,7 @@ def test_schemas(refused):
     head, *rows = GOOD.splitlines(keepends=True)
     Path("good.csv").write_bytes(head + b"".join(rows) * 50)
     cases = list(hostile_schemas())
-    assert len(cases) >= 85
+    assert len(cases) >= 100
     for what, text in cases:
         Path("case.toml").write_text(text)
         print(what)

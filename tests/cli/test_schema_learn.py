@@ -68,8 +68,11 @@ def test_the_schema_serves_a_fit_from_the_same_budget(run, data, clerk):
     assert "2 categories" in shown.stdout
     assert "Differentially private" in shown.stdout
     fit = ["--schema", "people.toml", "--label", "income", "--ledger", "people"]
-    run("fit", data, *fit, "--epsilon", "0.9", "--delta", "1e-6", "-o", "model.json")
-    assert read(Path("model.json"))[0].classes_.tolist() == ["<=50K", ">50K"]
+    weights = ["--weight-column", "pixel1", "--weight-bound", "1"]
+    run("fit", data, *fit, *weights, "--epsilon", "0.9", "--delta", "1e-6", "-o", "model.json")
+    model = read(Path("model.json"))[0]
+    assert model.classes_.tolist() == ["<=50K", ">50K"]
+    assert ", learned with epsilon = " in model.privacy_.public["schema"]
     learned, fitted = history()
     assert learned.description == "Schema.learn"
     assert learned.cost.slack > fitted.cost.slack == 0

@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from dperm import HuberRegressor, LinearSVC, QuantileRegressor, Schema, __version__
+from dperm import HuberRegressor, LinearSVC, Numeric, QuantileRegressor, Schema, __version__
 from dperm.accounting import open_ledger
 from dperm.cli.models import read
 from dperm.estimators import LogisticRegression
@@ -29,12 +29,18 @@ def history(name="people"):
     return open_ledger("sqlite:///dperm-budget.db", name).history()
 
 
+def read_by_arrow(path):
+    with pyarrow.input_stream(path) as stream:
+        return pd.read_csv(stream)
+
+
 def test_six_commands(shell):
     shell("schema", "template", "people.csv", "-o", "draft.toml")
     shell("budget", "create", "people", "--epsilon", "3", "--delta", "1e-5")
     ledger = ["--ledger", "people"]
     fitted = shell("fit", "people.csv", *FIT, "--schema", "draft.toml", *ledger, "-o", "model.json")
     assert "draft.toml is still a draft" in fitted.stderr
+    assert ", a DRAFT that was read from data" in model().privacy_.public["schema"]
     shell("predict", "model.json", "test.csv", "-o", "scored.csv", "--probabilities")
     options = ["--epsilon", "0.5", "--delta", "1e-6", *ledger, "-o", "evaluation.json"]
     shown = shell("evaluate", "model.json", "test.csv", *options).stdout
@@ -74,6 +80,10 @@ class TestInputs:
             self.same(shell, expected, "other.txt")
         frame.to_csv("other.txt", sep=":", index=False)
         self.same(shell, expected, "other.txt", "--separator", ":")
+        frame.astype({"age": float}).to_csv("other.txt", sep=";", decimal=",", index=False)
+        self.same(shell, expected, "other.txt", "--decimal", ",")
+        draft = shell("schema", "template", "other.txt", "--decimal", ",").stdout
+        assert Numeric("age", 0, 100) in Schema.from_text(draft).columns
         Path("other.txt").write_text(text.replace(",", " , "))
         self.same(shell, expected, "other.txt")
         Path("other.txt").write_text(text.partition("\n")[2])
@@ -105,6 +115,13 @@ class TestInputs:
             ("cook,3,>50K\n", [], "--header the columns of a file that does not begin with their names"),
             ("job,age,income,age\ncook,3,>50K,4\n", [], "two columns called 'age'"),
             ("job,age,income,pay\ncook,3,>50K,4\n", [], "does not describe column 'pay'"),
+            ("job;age;income\ncook;3,5;>50K\n", [], "got '3,5'. Correct the file, or say how it is written"),
+            ("job,age,income\ncook,3,>50K\n", ["--decimal", ","], "--decimal must be '.' or ','"),
+            (
+                "cook,3,>50K\ncook,x,>50K\n",
+                ["--header", "job,age,income"],
+                "line 2 (row 1), column 'age'",
+            ),
             ("job,age,income\n", [], "no records"),
             ("job,age,income\ncook,3,50K\n", [], "the label '50K' at row 0"),
         ],
@@ -237,6 +254,9 @@ class TestPredict:
         for name, reader in [
             ("a.csv", pd.read_csv),
             ("a.csv.gz", pd.read_csv),
+            ("a.csv.bz2", pd.read_csv),
+            ("a.csv.zst", read_by_arrow),
+            ("a.csv.lz4", read_by_arrow),
             ("a.parquet", pd.read_parquet),
         ]:
             shell("predict", "model.json", "test.csv", "--keep", "age", "--name", "guess", "-o", name)
@@ -342,6 +362,8 @@ class TestAllCommands:
             ["fit", "people.csv", *FIT],
             ["inspect", "model.json"],
             ["schema", "show", "all.toml"],
+            ["schema", "template", "people.csv"],
+            ["demo", "--repetitions", "1"],
             ["budget", "create", "people", "--epsilon", "3", "--delta", "1e-5"],
             ["budget", "show"],
             ["budget", "history", "people"],

@@ -3,7 +3,6 @@
 import re
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
@@ -25,7 +24,13 @@ def check_sdist(path):
     """The sdist builds and tests itself: it holds every tracked file."""
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for folder, pattern in [("csrc", "**/*"), ("src/dperm", "**/*"), ("tests", "**/*"), ("bench", "**/*")]:
+    for folder, pattern in [
+        ("csrc", "**/*"),
+        ("src/dperm", "**/*"),
+        ("tests", "**/*"),
+        ("bench", "**/*"),
+        ("recipe", "*"),
+    ]:
         here = {file for file in (ROOT / folder).glob(pattern) if file.is_file()}
         here = {file.relative_to(ROOT).as_posix() for file in here if "__pycache__" not in file.parts}
         check(here, f"nothing in {folder}")
@@ -60,8 +65,8 @@ def check_wheel(path):
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        version = tomllib.load(file)["project"]["version"]
+    package = (ROOT / "src" / "dperm" / "__init__.py").read_text()
+    version = re.search(r'^__version__ = "(.*)"', package, flags=re.MULTILINE).group(1)
     check_sdist(only(folder, f"dperm-{version}.tar.gz"))
     check_wheel(only(folder, f"dperm-{version}-*.whl"))
     print("distributions: all files are there")

@@ -1,13 +1,14 @@
 """Pages for people name files that exist."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-FOLDERS = ("src/", "csrc/", "tests/", "bench/", "docs/", ".ci/")
+FOLDERS = ("src/", "csrc/", "tests/", "bench/", "docs/", "recipe/", ".ci/")
 
 
 def named_paths(text):
@@ -41,17 +42,33 @@ def test_every_algorithm_has_a_page():
 
 def test_the_version_is_the_same_everywhere():
     patterns = {
-        "pyproject.toml": r'^version = "(.*)"',
-        "meson.build": r"^  version: '(.*)'",
         "src/dperm/__init__.py": r'^__version__ = "(.*)"',
         "CITATION.cff": r"^version: (.*)",
         "CHANGELOG.md": r"^## (\S+)",
+        "recipe/recipe.yaml": r'^  version: "(.*)"',
     }
     found = {
         path: re.search(pattern, (ROOT / path).read_text(), flags=re.MULTILINE).group(1)
         for path, pattern in patterns.items()
     }
     assert len(set(found.values())) == 1, found
+
+
+def test_the_recipe_requires_what_the_package_does():
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, extras = settings["project"], settings["project"]["optional-dependencies"]
+    wanted = {
+        "host": settings["build-system"]["requires"],
+        "run": [*project["dependencies"], *extras["cli"], *extras["data"]],
+    }
+    for part, packages in wanted.items():
+        listed = re.search(rf"^  {part}:\n((    .*\n)*)", recipe, flags=re.MULTILINE).group(1)
+        found = re.findall(r"^    - (\S+) >=(\S+)$", listed, flags=re.MULTILINE)
+        assert sorted(map(">=".join, found)) == sorted(packages)
+    assert f'match(python, "<{project["requires-python"].removeprefix(">=")}")' in recipe
+    assert f"license: {project['license']}" in recipe
+    assert f"summary: {project['description']}" in recipe
 
 
 def test_the_paths_of_a_page_are_found():

@@ -51,6 +51,6 @@ def _kind_of(name: str, patterns: Mapping[str, Sequence[str]]) -> str | None:
 def types_of_kinds(inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Arrow types of the columns of CSV files; Parquet files know their own."""
     if inputs.separator is None:
-        return {}
+        return dict.fromkeys(inputs.names)
     arrow = pyarrow()
     return {name: arrow.float64() if kind == "numeric" else arrow.string() for name, kind in kinds.items()}

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dperm import __version__
@@ -45,7 +44,9 @@ def _commands(
 
 
 @app.command()
+@command
 def demo(
+    screen: Screen,
     plot: Annotated[Path, typer.Option(help="Where to save the plot.")] = Path("dperm-demo.png"),
     repetitions: Annotated[int, typer.Option(min=1, help="Random train/test splits.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits; the noise is cryptographic.")] = 0,
@@ -53,7 +54,7 @@ def demo(
     """Fit logistic regression at several epsilons on bundled data and compare."""
     from dperm.cli.demo import run_demo
 
-    run_demo(Console(), plot, repetitions, seed)
+    run_demo(screen, plot, repetitions, seed)
 
 
 @app.command()

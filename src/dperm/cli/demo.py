@@ -15,6 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from dperm import datasets
 from dperm.algorithms import FitResult, dp_agd, majority, noisy_gd, nonprivate, preconditioned_gd
+from dperm.cli.screen import Screen
 from dperm.objective.objective import Objective
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -37,32 +38,31 @@ class Scores:
     majority: list[float]
 
 
-def run_demo(console: Console, plot: Path, repetitions: int, seed: int) -> None:
+def run_demo(screen: Screen, plot: Path, repetitions: int, seed: int) -> None:
     """Fit, print the table and one privacy statement, save the plot."""
     data = datasets.load("breast_cancer")
-    console.print(
+    screen.note(
         f"Breast cancer (Wisconsin): {data.X.shape[0]} records, {data.X.shape[1]} columns, scaled by "
         f"public bounds.\nLogistic regression, delta = {DELTA:g}; neighbours differ by one record added or "
-        f"removed.\nTest accuracy over {repetitions} random splits.\n",
-        soft_wrap=True,
+        f"removed.\nTest accuracy over {repetitions} random splits.\n"
     )
-    scores, example = _measure(console, data, repetitions, seed)
-    console.print(_table(scores))
-    console.print(f"\nThe statement of one fit ({EXAMPLE[0]}, epsilon = {EXAMPLE[1]:g}):\n")
-    console.print(str(example.privacy), highlight=False, soft_wrap=True)
-    if _save_plot(scores, plot):
-        console.print(f"\nPlot saved to {plot}")
-    else:
-        console.print("\nNo plot: pip install 'dperm[plot]'")
+    scores, example = _measure(screen, data, repetitions, seed)
+    accuracy = {
+        name: {f"{epsilon:g}": np.mean(scores.private[name, epsilon]) for epsilon in EPSILONS}
+        for name in PRIVATE_SOLVERS
+    }
+    facts = {"accuracy": accuracy, "exact": np.mean(scores.nonprivate), "privacy": example.privacy.to_dict()}
+    statement = f"\nThe statement of one fit ({EXAMPLE[0]}, epsilon = {EXAMPLE[1]:g}):\n\n{example.privacy}"
+    screen.show(facts, _table(scores), statement)
+    saved = _save_plot(scores, plot)
+    screen.note(f"\nPlot saved to {plot}" if saved else "\nNo plot: pip install 'dperm[plot]'")
 
 
-def _measure(
-    console: Console, data: datasets.Dataset, repetitions: int, seed: int
-) -> tuple[Scores, FitResult]:
+def _measure(screen: Screen, data: datasets.Dataset, repetitions: int, seed: int) -> tuple[Scores, FitResult]:
     scores = Scores({}, [], [])
     example = None
     fits_per_split = 2 + len(EPSILONS) * len(PRIVATE_SOLVERS)
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=Console(stderr=True), transient=True, disable=screen.quiet) as progress:
         task = progress.add_task("fitting", total=repetitions * fits_per_split)
         for repetition in range(repetitions):
             X, X_test, y, y_test = train_test_split(

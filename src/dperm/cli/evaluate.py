@@ -10,7 +10,7 @@ import typer
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.fit import Data, Force, Header, LedgerName, Neighbors, Separator
+from dperm.cli.fit import Data, Decimal, Force, Header, LedgerName, Neighbors, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -44,6 +44,7 @@ def evaluate(
     force: Force = False,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
     ledger: LedgerName = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
@@ -63,7 +64,7 @@ def evaluate(
     if out is not None:
         check_writable(out, force=force, size=1 << 16)
     with interrupted_after_charge(account, "evaluation"):
-        with opened(data, separator, header) as inputs:
+        with opened(data, separator, header, decimal) as inputs:
             others = [name for name in inputs.names if name != target.column]
             X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema)
             y = in_classes(fitted, y)

@@ -29,6 +29,7 @@ Separator = Annotated[
 Header = Annotated[
     str | None, typer.Option(help="Names of the columns, a,b,c: for CSV files that begin with a record.")
 ]
+Decimal = Annotated[str, typer.Option(help="In the numbers of CSV files: '.' or ','.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget, of this command alone.")]
 Delta = Annotated[float, typer.Option(help="Well below one over the number of records.")]
 Neighbors = Annotated[str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")]
@@ -99,6 +100,7 @@ def fit(
     force: Force = False,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
     ledger: LedgerName = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
@@ -125,12 +127,12 @@ def fit(
     if model is not None:
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
-        with opened(data, separator, header) as inputs:
+        with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)
             weights = None if weight_column is None else load_weights(inputs, weight_column)
         other = None
         if test is not None:
-            with opened([test], separator, header) as inputs:
+            with opened([test], separator, header, decimal) as inputs:
                 other = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
         fitted.fit(X, y, sample_weight=weights)

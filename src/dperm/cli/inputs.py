@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import IO, Any
@@ -24,10 +24,8 @@ from dperm.data.files.arrow_tables import (
     ParquetTables,
     Tables,
     csv_columns,
-    empty_texts_missing,
     parquet_columns,
     pyarrow,
-    trimmed_texts,
 )
 from dperm.data.files.file_kinds import check_is_csv
 from dperm.data.mapped import MappedFiles
@@ -38,7 +36,7 @@ _TABLES = (*_PARQUET, ".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t|"
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 24, 1 << 17
 _HEADER_BYTES = 1 << 20
-_CORRECT = "Correct the file, or name what separates its cells: --separator."
+_CORRECT = "Correct the file, or say how it is written: --separator, --decimal."
 
 
 def _by_arrow(codec: str) -> Callable[[Path], Any]:
@@ -66,11 +64,14 @@ class Inputs:
         Columns, in the order of the first file.
     separator : str or None
         None of Parquet files.
+    decimal : str
+        Of numbers in CSV files.
     """
 
     paths: tuple[Path, ...]
     names: tuple[str, ...]
     separator: str | None
+    decimal: str = "."
 
     @property
     def n_bytes(self) -> int:
@@ -89,7 +90,7 @@ class Inputs:
         self.check_has(types)
         if self.separator is None:
             return ParquetTables(self.paths, tuple(types), _BLOCK_ROWS)
-        return CsvTables(self.paths, types, _BLOCK_BYTES, self.separator, trim=True)
+        return CsvTables(self.paths, types, _BLOCK_BYTES, self.separator, True, self.decimal)
 
     def batches(self, types: Mapping[str, Any]) -> Iterator[Any]:
         """Record batches of some columns."""
@@ -98,21 +99,23 @@ class Inputs:
             yield from self.tables(types).batches(files, threads=True)
 
     def table(self, types: Mapping[str, Any]) -> Any:
-        """All columns in memory; those of CSV files with these types, or without any as their cells look."""
+        """Some columns in memory."""
         arrow = pyarrow()
-        if self.separator is None or types:
-            types = types or dict.fromkeys(self.names)
-            return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
-        parse = arrow.csv.ParseOptions(delimiter=self.separator)
-        convert = arrow.csv.ConvertOptions(strings_can_be_null=False)
-        try:
-            tables = [
-                arrow.csv.read_csv(path, parse_options=parse, convert_options=convert) for path in self.paths
-            ]
-            table = arrow.concat_tables(tables, promote_options="permissive")
-        except arrow.ArrowException as error:
-            raise DataError(f"{self.paths[0]} cannot be read as CSV: {error}") from None
-        return empty_texts_missing(trimmed_texts(table))
+        return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
+
+    def types_by_cells(self) -> dict[str, Any]:
+        """What a first pass over all cells takes each column for: numbers, texts, truth values, dates."""
+        if self.separator is None:
+            return dict.fromkeys(self.names)
+        found: dict[str, set[Any]] = {name: set() for name in self.names}
+        files = MappedFiles(self.paths)
+        with files.unchanged():
+            # Without types, each block of lines comes with what its own cells look like.
+            blocks = CsvTables(self.paths, {}, _BLOCK_BYTES, self.separator, True, self.decimal)
+            for batch in blocks.batches(files, threads=True):
+                for field in batch.schema:
+                    found[field.name].add(field.type)
+        return {name: _common_type(types) for name, types in found.items()}
 
     def check_has(self, names: Mapping[str, Any] | Sequence[str]) -> None:
         """Raise DataError unless there are these columns."""
@@ -127,7 +130,10 @@ class Inputs:
 
 @contextmanager
 def opened(
-    given: Sequence[str | Path], separator: str | None = None, header: str | None = None
+    given: Sequence[str | Path],
+    separator: str | None = None,
+    header: str | None = None,
+    decimal: str = ".",
 ) -> Iterator[Inputs]:
     """Files that a person names, ready to be read several times; what is unpacked for that is deleted then.
 
@@ -139,6 +145,8 @@ def opened(
         Of cells in CSV files; by default what the header looks like.
     header : str, optional
         Names of the columns with commas between them, for CSV files whose first line is a record.
+    decimal : str
+        Between the whole part of a number and its fraction, in CSV files.
 
     Raises
     ------
@@ -151,12 +159,24 @@ def opened(
         try:
             folder = Path(temporary)
             paths = [_plain(file, folder) for file in files]
-            yield _inputs(paths, folder, separator, None if header is None else _split(header, ","))
+            inputs = _inputs(paths, folder, separator, None if header is None else _split(header, ","))
+            yield replace(inputs, decimal=_decimal(decimal, inputs.separator))
         except DataError as error:
             message = re.sub(rf"{re.escape(temporary)}/\w+/", "", str(error))
+            if header is not None:  # which is a line more than the file has
+                message = re.sub(r", line (\d+) \(row", lambda m: f", line {int(m[1]) - 1} (row", message)
             for path, name in shown.items():
                 message = message.replace(path, name)
             raise DataError(message.replace(CORRECT, _CORRECT)) from None
+
+
+def _common_type(types: set[Any]) -> Any:
+    """The type that has room for the cells of all blocks."""
+    arrow = pyarrow()
+    seen = types - {arrow.null()}
+    if len(seen) < 2:
+        return seen.pop() if seen else arrow.null()
+    return arrow.float64() if seen == {arrow.int64(), arrow.float64()} else arrow.string()
 
 
 def _files_of(given: str) -> list[Path]:
@@ -237,6 +257,14 @@ def _one_character(separator: str | None) -> str | None:
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n'):
         raise DataError(f"--separator must be one character, or 'tab', got {separator!r}")
     return separator
+
+
+def _decimal(decimal: str, separator: str | None) -> str:
+    if decimal not in (".", ",") or decimal == separator:
+        raise DataError(f"--decimal must be '.' or ',', and not the separator, got {decimal!r}")
+    if separator is None and decimal != ".":
+        raise DataError("Parquet files hold numbers, not texts: leave out --decimal")
+    return decimal
 
 
 def _same_names(paths: Sequence[Path], names_of: Callable[[Path], tuple[str, ...]]) -> tuple[str, ...]:

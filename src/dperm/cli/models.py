@@ -42,8 +42,8 @@ def target_of(
     bound: float | None,
 ) -> tuple[Schema, Target]:
     """The schema of the features, and the column to predict."""
-    schema, is_draft = schema_in(path)
-    if is_draft:
+    schema = schema_in(path)
+    if schema._is_draft:
         screen.warn(f"{path} is still a draft, read from data: check it, and delete its first lines")
     target: Target
     if is_classifier(estimator):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dperm.cli.fit import Data, Force, Header, Separator
+from dperm.cli.fit import Data, Decimal, Force, Header, Separator
 from dperm.cli.inputs import Inputs, opened
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
@@ -23,6 +23,8 @@ from dperm.cli.targets import Target
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import written_whole
 from dperm.errors import DataError
+
+_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 ModelFile = Annotated[
     Path, typer.Argument(help="Model that 'dperm fit' or model.save wrote.", metavar="MODEL")
@@ -36,7 +38,9 @@ def predict(
     data: Data,
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="CSV (also .csv.gz) or Parquet file to write; - for the screen."),
+        typer.Option(
+            "--out", "-o", help="CSV (also .gz, .bz2, .zst, .lz4) or Parquet file; - for the screen."
+        ),
     ] = "-",
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each label.")
@@ -48,6 +52,7 @@ def predict(
     force: Force = False,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Predict every record of a table. Predictions are about these records, and as private as they are."""
     from dperm.cli.models import read
@@ -55,7 +60,7 @@ def predict(
     fitted, target = read(model)
     if probabilities and not hasattr(fitted, "predict_proba"):
         raise ValueError(f"--probabilities: {type(fitted).__name__} has no probabilities")
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         copied = tuple(keep or inputs.names)
         if name in copied:
             raise DataError(f"there is a column {name!r} already: --name another")
@@ -112,8 +117,10 @@ def _writer(out: str, separator: str) -> Iterator[Any]:
     writers, is_parquet = list[Any](), out.endswith((".parquet", ".pq"))
     with ExitStack() as stack:
         file = sys.stdout.buffer if out == "-" else stack.enter_context(written_whole(Path(out)))
-        if out.endswith(".gz"):
-            file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="wb"))
+        codec = None if is_parquet else _CODECS.get(Path(out).suffix)
+        if codec is not None:  # which closes what it writes to
+            own = os.fdopen(os.dup(file.fileno()), "wb")
+            file = stack.enter_context(pyarrow().CompressedOutputStream(own, codec))
 
         def write(table: Any) -> None:
             if not writers:

@@ -11,12 +11,13 @@ from rich.text import Text
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.fit import Data, Header, LedgerName, Separator
+from dperm.cli.fit import Data, Decimal, Header, LedgerName, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import schema_in
+from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
@@ -40,23 +41,23 @@ def template(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
 ) -> None:
     """Draft a schema from a file, to be corrected by hand. NOT private."""
     if out is not None and out.exists():
         raise ValueError(f"{out} exists already; it may hold corrections, so it is not written over")
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         numbers = [name for name in inputs.names if _is_number(name)]
         if numbers and inputs.separator is not None:
             screen.warn(
                 f"a column is called {numbers[0]!r}: has the file a header? If not, --header names them"
             )
         inputs.check_has([] if label is None else [label])
-        table = inputs.table({})
-    if label is not None:
-        table = table.drop_columns([label])
-    schema = Schema.template(table, name=Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
+        types = {column: kind for column, kind in inputs.types_by_cells().items() if column != label}
+        parts = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(types))
+        schema = Schema.template(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
     if out is None:
-        typer.echo(schema.to_text(), nl=False)
+        screen.show(schema.to_entries(), schema.to_text().removesuffix("\n"))
         return
     out.write_text(schema.to_text(), encoding="utf-8")
     screen.note(f"Draft of {len(schema.columns)} columns written to {out}: check every line of it")
@@ -92,6 +93,7 @@ def learn(
     file: File = Path("dperm-budget.db"),
     separator: Separator = None,
     header: Header = None,
+    decimal: Decimal = ".",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
 ) -> None:
     """Learn bounds and categories from a file, with a differential privacy guarantee."""
@@ -101,18 +103,18 @@ def learn(
     if out is not None:
         check_writable(out, force=False, size=1 << 20)
     given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}
-    with opened(data, separator, header) as inputs:
+    with opened(data, separator, header, decimal) as inputs:
         kinds = kinds_of_options(inputs, {kind: names or [] for kind, names in given.items()}, label)
         screen.note(f"Reading {len(inputs.paths)} file(s), {inputs.n_bytes / 1e6:,.1f} MB")
-        table = inputs.table(types_of_kinds(inputs, kinds))
-    with interrupted_after_charge(account, "schema"):
-        learned = Schema.learn(
-            table, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
-        )
-        if out is None:
-            typer.echo(learned.to_text(), nl=False)
-            return
-        write_whole(out, learned.to_text())
+        tables = inputs.tables(types_of_kinds(inputs, kinds))
+        with interrupted_after_charge(account, "schema"):
+            learned = Schema.learn(
+                tables, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
+            )
+            if out is None:
+                screen.show(learned.to_entries(), learned.to_text().removesuffix("\n"))
+                return
+            write_whole(out, learned.to_text())
     screen.note(f"Schema written to {out}")
     facts = {"report": list(learned.report.columns), "privacy": learned.privacy.to_dict()}
     screen.show(facts, f"{learned.report}\n\n{learned.privacy}")
@@ -122,7 +124,7 @@ def learn(
 @command
 def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")]) -> None:
     """Check a schema and list its columns."""
-    schema, _ = schema_in(path)
+    schema = schema_in(path)
     table = Table("column", "values", "features")
     for column in schema.columns:
         if isinstance(column, Numeric):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ from dperm.cli.inputs import Inputs
 from dperm.cli.screen import Screen
 from dperm.data.files.arrow_tables import csv_type, pyarrow
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.schema.columns import Categorical, Numeric
+from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.schema import Schema
-from dperm.data.schema.toml_format import DRAFT
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 
@@ -123,11 +122,10 @@ def target_from(entries: Mapping[str, Any]) -> Target:
     return Numbers(entries["column"], entries.get("bound"))
 
 
-def schema_in(path: Path) -> tuple[Schema, bool]:
-    """The schema in a file, and whether the file still calls itself a draft; the errors name the file."""
+def schema_in(path: Path) -> Schema:
+    """The schema in a file; the errors name the file."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return Schema.from_text(text), text.startswith(DRAFT)
+        return Schema.from_text(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8") from None
     except (ValueError, TypeError) as error:
@@ -145,7 +143,15 @@ def features_of(schema: Schema, column: str) -> Schema:
     """The schema without the column to predict."""
     if column not in schema.column_names:
         return schema
-    return replace(schema, columns=[each for each in schema.columns if each.name != column])
+    return with_columns(schema, [each for each in schema.columns if each.name != column], schema.ignored)
+
+
+def with_columns(schema: Schema, columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> Schema:
+    """The same schema with other columns: learned or a draft as before."""
+    other = Schema(columns, schema.name, ignored)
+    for origin in ("_learned", "_is_draft"):
+        object.__setattr__(other, origin, getattr(schema, origin))
+    return other
 
 
 def labels_of(

@@ -42,6 +42,7 @@ def tune(
     force: options.Force = False,
     separator: options.Separator = None,
     header: options.Header = None,
+    decimal: options.Decimal = ".",
     ledger: options.LedgerName = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
@@ -59,7 +60,7 @@ def tune(
     if model is not None:
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
-        with opened(data, separator, header) as inputs:
+        with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
         search.fit(X, y)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.cli.inputs import Inputs
-from dperm.cli.targets import Labels, Numbers, Target, features_of
+from dperm.cli.targets import Labels, Numbers, Target, features_of, with_columns
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.schema.schema import Schema
 
@@ -65,7 +64,7 @@ def without_weights(schema: Schema, column: str | None, bound: float | None, tar
     if column == target.column:
         raise ValueError(f"--weight-column {column!r} is the column to predict")
     ignored = [*(each for each in schema.ignored if each != column), column]
-    return replace(features_of(schema, column), ignored=ignored)
+    return with_columns(schema, features_of(schema, column).columns, ignored)
 
 
 def load_weights(inputs: Inputs, column: str) -> NDArray[Any]:

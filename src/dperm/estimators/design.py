@@ -183,6 +183,8 @@ def schema_facts(schema: Schema | None) -> dict[str, str]:
     if schema.privacy is not None:
         stated = schema.privacy
         text += f", learned with epsilon = {stated.epsilon:g}, delta = {stated.delta:g} (its own statement)"
+    if schema._is_draft:
+        text += ", a DRAFT that was read from data"
     return {"schema": text}
 
 

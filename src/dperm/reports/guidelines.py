@@ -19,6 +19,11 @@ SOURCE = Link(
 #: What no software can answer.
 _HOLDER = "For the holder of the data to answer: "
 
+_SMALL_DELTA = (
+    "It must be very small beside 1/n: to publish one record drawn at random satisfies delta = 1/n. A "
+    "cautious rule is at most 1/n^2"
+)
+
 Answers = dict[str, dict[str, str]]
 
 
@@ -39,15 +44,16 @@ def _parameters(statement: Facts, ledger: PrivacyLedger | None) -> dict[str, str
         ),
         "Which data sets are neighbours?": _neighbours(statement),
         "What is epsilon?": (
-            f"{statement.epsilon:g}. The guidelines set no limit: smaller is strictly stronger, and what is "
-            "acceptable depends on the data."
+            f"{statement.epsilon:g}. The guidelines set no limit and warn of large values, which may protect "
+            "nobody in a meaningful way; their public draft called values up to 1 conservative. At the same "
+            "delta and unit, smaller is strictly stronger."
         ),
         "What is delta?": _delta(statement),
         "Which variant of differential privacy, with which parameters of its own?": _variant(statement),
         "How do the guarantees of several releases add up?": _composition(ledger),
         "Which other releases use the same data?": (
             f"{_HOLDER}which are there? Releases without differential privacy from the same records, exact "
-            "scores and plots among them, are not limited by this guarantee, and weaken what it means."
+            "scores and plots among them, are not made safer by this one: each has a risk of its own."
         ),
     }
 
@@ -67,12 +73,11 @@ def _delta(statement: Facts) -> str:
         return "0: the guarantee is pure and has no exceptions."
     n = statement.public.get("n")
     if not isinstance(n, int) or n < 1:
-        return f"{statement.delta:g}. The guidelines' rule is 1/n^2 at most; n is not public here."
+        return f"{statement.delta:g}. {_SMALL_DELTA}; n is not public here."
     small = "as it is" if statement.delta * n * n <= 1.0 else "which it EXCEEDS"
     return (
-        f"{statement.delta:g}, that is {statement.delta * n:.3g} / n for n = {n:,} records. The "
-        f"guidelines' rule is at most 1/n^2 = {1.0 / n**2:.3g}, {small}."
-        f"{_at_that_delta(statement, 1.0 / n**2)}"
+        f"{statement.delta:g}, that is {statement.delta * n:.3g} / n for n = {n:,} records. {_SMALL_DELTA} = "
+        f"{1.0 / n**2:.3g}, {small}.{_at_that_delta(statement, 1.0 / n**2)}"
     )
 
 
@@ -95,7 +100,10 @@ def _variant(statement: Facts) -> str:
     stated = "pure" if statement.delta == 0.0 else "approximate, (epsilon, delta)"
     if not found:
         return f"{stated.capitalize()} differential privacy, as above."
-    return f"{' and '.join(found)}, from which epsilon and delta follow."
+    return (
+        f"{' and '.join(found)}, from which epsilon and delta follow. The guidelines prefer such variants: "
+        "nothing fails catastrophically in them, and they convert to any delta."
+    )
 
 
 def _composition(ledger: PrivacyLedger | None) -> str:
@@ -123,9 +131,11 @@ def _algorithms(statement: Facts, evaluation: Evaluation | None) -> dict[str, st
             "cut. This run was not audited; audits find faults, and prove nothing."
         ),
         "How useful is the result?": _utility(evaluation),
-        "Does the noise hurt small groups more?": (
-            "Yes, as it does with every differentially private result: the fewer records show what a weight "
-            f"stands for, the more of it is noise. {_HOLDER}which groups matter?"
+        "Which bias may it add?": (
+            "Systemic, as every differentially private result: the fewer records show what a weight stands "
+            "for, the more of it is noise, so small groups bear most of it. Statistical: bounds on records "
+            "and penalties pull weights towards zero. Human: noisy numbers without their intervals are "
+            f"trusted too much, or not at all. {_HOLDER}which groups matter, and how good is it for each?"
         ),
         "Were settings tuned on the data?": _tuning(statement.public),
     }
@@ -183,7 +193,7 @@ def _deployment(statement: Facts) -> dict[str, str]:
     )
     return {
         "Which query model is it?": (
-            "Release of a result: what is computed is fixed before the data are read; nobody queries them."
+            "The data release model: what is computed is fixed before the data are read; nobody queries them."
         ),
         "Which trust model is it?": (
             "The central one: whoever runs dperm holds the records and is trusted with them; whoever sees "
@@ -195,7 +205,8 @@ def _deployment(statement: Facts) -> dict[str, str]:
         ),
         "Who has access to the records, and how are they secured?": (
             f"{_HOLDER}who, and how? The guarantee is about the result. It says nothing of the records, "
-            "their copies, backups and logs, nor of the ledger's file, whose seal shows later changes."
+            "their copies, backups and logs, a breach of which leaves it without meaning, nor of the "
+            "ledger's file, whose seal shows later changes."
         ),
         "Is more collected than is needed?": (
             f"{_HOLDER}is it? Differential privacy limits what a result reveals, not what is collected."

@@ -11,7 +11,7 @@ import numpy as np
 
 from dperm.data.ahead import one_ahead
 from dperm.data.dask.collections import is_dask_collection
-from dperm.data.files.arrow_tables import CsvTables, pyarrow
+from dperm.data.files.arrow_tables import CsvTables, Tables, pyarrow
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.mapped import MappedFiles
 from dperm.data.schema.table_columns import as_frame
@@ -41,7 +41,9 @@ def source_of(frame: Any, kinds: Mapping[str, str] | None) -> Source:
         For what is no table with names and types of its columns.
     """
     if isinstance(frame, RecordFiles):
-        return FileSource(frame, kinds or {})
+        return FileSource(frame.tables, frame.label, kinds or {})
+    if isinstance(frame, Tables):
+        return FileSource(frame, None, kinds or {})
     if is_dask_collection(frame):
         return DaskSource(frame)
     return TableSource(frame)
@@ -71,9 +73,8 @@ class TableSource:
 class FileSource:
     """Parquet or CSV files, which must not change from one pass to the next."""
 
-    def __init__(self, files: RecordFiles, kinds: Mapping[str, str]) -> None:
-        self.label: str | None = files.label
-        self._tables = files.tables
+    def __init__(self, tables: Tables, label: str | None, kinds: Mapping[str, str]) -> None:
+        self.label, self._tables = label, tables
         if isinstance(self._tables, CsvTables):
             self._tables = dataclasses.replace(self._tables, column_types=_csv_types(self._tables, kinds))
         self._files = MappedFiles(self._tables.paths)

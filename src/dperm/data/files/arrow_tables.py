@@ -149,6 +149,8 @@ class CsvTables:
     delimiter : str
     trim : bool
         Whether spaces around a text do not count.
+    decimal : str
+        Between the whole part of a number and its fraction.
     """
 
     paths: tuple[Path, ...]
@@ -156,6 +158,7 @@ class CsvTables:
     block_bytes: int
     delimiter: str = ","
     trim: bool = False
+    decimal: str = "."
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -202,6 +205,7 @@ class CsvTables:
                 column_types=dict(self.column_types),
                 # "NA" and its kin stand for a missing number, but are texts like any other.
                 strings_can_be_null=False,
+                decimal_point=self.decimal,
             ),
         }
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -367,7 +367,9 @@ class Schema:
         >>> schema.feature_names
         ('pixel0', 'pixel1', 'pixel2')
         """
-        return cls.from_entries(table_of(text))
+        schema = cls.from_entries(table_of(text))
+        object.__setattr__(schema, "_is_draft", text.startswith(DRAFT))
+        return schema
 
     @classmethod
     def from_entries(cls, entries: dict[str, Any]) -> Schema:
@@ -456,7 +458,7 @@ class Schema:
 
         Parameters
         ----------
-        table : data frame, or mapping of str to array_like
+        table : data frame, mapping of str to array_like, or iterator of such parts of a table
         name : str
 
         Returns
@@ -481,7 +483,7 @@ class Schema:
         >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
         (20, 60, ('green', 'red'))
         """
-        columns, ignored = draft_columns(table)
+        columns, ignored = draft_columns(table if isinstance(table, Iterator) else [table])
         draft = cls(tuple(columns), name, tuple(ignored))
         object.__setattr__(draft, "_is_draft", True)
         return draft

@@ -1,0 +1,9 @@
+"""How fast and how large the package is from commit to commit: ``cd bench/asv && asv run``.
+
+Inputs are those of the other benchmarks. Times depend on the machine: claims are ratios, `bench/ratios.py`.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
