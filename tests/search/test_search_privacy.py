@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
@@ -20,6 +21,7 @@ from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import units_as_float
 from dperm.algorithms.fit import FitResult
 from dperm.audit import certify_observations, replay_check
+from dperm.data import scan_parquet
 from dperm.estimators.design import FittedDesign
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms import release_without_privacy
@@ -236,6 +238,30 @@ def test_replay(method, refit, relation):
         assert report.ok, report
         shares.append(report.largest_share)
     assert max(shares) > 0.3
+
+
+@pytest.mark.parametrize("kind", ["weights", "secret batches", "files"])
+def test_replay_of_other_records_and_solvers(kind, tmp_path):
+    X, y = records(60)
+    weights = np.linspace(0.0, 3.0, 60)
+    estimator = model(n_public=60, weight_bound=2.0, class_weight={1: 1.5})
+    if kind == "secret batches":
+        estimator = model(n_public=60, solver="dp_sgd", solver_options={"steps": 6, "batch_size": 20})
+
+    def run(data):
+        found = search(estimator=estimator, epsilon=2.0)
+        if kind == "files":
+            path = tmp_path / f"{len(data[1])}.parquet"
+            pd.DataFrame(data[0], columns=list("abc")).assign(label=data[1]).to_parquet(path)
+            found.fit(scan_parquet(path, label="label", chunk_rows=1024))
+        else:
+            found.fit(*data[:2], sample_weight=data[2] if kind == "weights" else None)
+        own = found.best_estimator_
+        return FitResult(np.append(own.coef_, own.intercept_), found.privacy_, own.n_iter_, [])
+
+    report = replay_check(run, (X, y, weights), (X[:-1], y[:-1], weights[:-1]))
+    assert report.ok, report
+    assert report.largest_share > 0.1
 
 
 def runs_that_hold_out(X, y, seed, method):
