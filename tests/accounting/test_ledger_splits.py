@@ -384,7 +384,9 @@ def test_parts_come_in_the_order_of_their_shares():
 def test_parts_of_files_are_those_of_the_same_records_in_memory(relation, tmp_path):
     """Batches do not matter, nor the label; parts of parts; and files that grow are noticed."""
     path = tmp_path / "records.parquet"
-    frame = pd.DataFrame({"a": np.arange(500.0) % 90, "b": np.where(np.arange(500) % 7, 1.5, np.nan)})
+    frame = pd.DataFrame(
+        {"tables": np.arange(500.0) % 90, "blocks": np.where(np.arange(500) % 7, 1.5, np.nan)}
+    )
     frame.assign(label=np.arange(500)).to_parquet(path)
     files = scan_parquet(path, label="label", chunk_rows=37)
     parts = Ledger(1.0, 1e-6, neighbors=relation).split({"train": 0.7, "test": 0.3})

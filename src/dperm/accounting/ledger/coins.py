@@ -137,15 +137,20 @@ def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
     return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
+def in_files(records: Any) -> bool:
+    """Whether these are `RecordFiles`, by what their type has: a frame has its columns as attributes."""
+    return hasattr(type(records), "blocks") and hasattr(type(records), "labelled_matrices")
+
+
 def _blocks_of(records: Any) -> Iterator[Any]:
-    if hasattr(records, "blocks") and hasattr(records, "tables"):  # files
+    if in_files(records):
         return records.blocks()  # type: ignore[no-any-return]
     starts = range(0, _number_of(records), _BLOCK)
     return (rows_of(records, slice(at, at + _BLOCK)) for at in starts)
 
 
 def _number_of(records: Any) -> int:
-    if hasattr(records, "blocks") and hasattr(records, "tables"):
+    if in_files(records):
         return sum(block.num_rows for block in records.blocks())
     sized = hasattr(records, "shape") or hasattr(records, "__len__")
     if not sized or hasattr(records, "__dask_graph__"):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dperm.accounting._checks import check_delta, check_steps, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account
-from dperm.accounting.ledger.coins import Coins, rows_of, size_cap
+from dperm.accounting.ledger.coins import Coins, in_files, rows_of, size_cap
 from dperm.accounting.ledger.cost import Cost, slack_units
 from dperm.accounting.ledger.entries import Entries
 from dperm.accounting.ledger.entry import LedgerEntry
@@ -168,7 +168,7 @@ class PartRecords(Entries):
         for each in others:
             if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
                 raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
-        if hasattr(records, "where") and hasattr(records, "tables"):  # files hold the labels, too
+        if in_files(records):
             if others:
                 raise ValueError("files hold the labels, too: take of them alone")
             return records.where(mask)
