@@ -17,7 +17,8 @@ from dperm.accounting import Cost, Ledger, LedgerEntry, open_ledger
 from dperm.accounting.ledger.account import Account, joined
 from dperm.accounting.ledger.cost import slack_units
 from dperm.accounting.ledger.terms import LedgerTerms
-from dperm.errors import BudgetExceededError
+from dperm.data import scan_parquet
+from dperm.errors import BudgetExceededError, DataError
 from reference.threads import in_threads
 
 pa = pytest.importorskip("pyarrow")
@@ -377,3 +378,29 @@ def test_parts_come_in_the_order_of_their_shares():
     assert list(ledger.split({"train": 0.8, "test": 0.2})) == ["train", "test"]
     test, train = ledger.split({"test": 0.2, "train": 0.8}).values()  # the same split
     assert (test.share, train.share) == (0.2, 0.8)
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+def test_parts_of_files_are_those_of_the_same_records_in_memory(relation, tmp_path):
+    """Batches do not matter, nor the label; parts of parts; and files that grow are noticed."""
+    path = tmp_path / "records.parquet"
+    frame = pd.DataFrame(
+        {"tables": np.arange(500.0) % 90, "blocks": np.where(np.arange(500) % 7, 1.5, np.nan)}
+    )
+    frame.assign(label=np.arange(500)).to_parquet(path)
+    files = scan_parquet(path, label="label", chunk_rows=37)
+    parts = Ledger(1.0, 1e-6, neighbors=relation).split({"train": 0.7, "test": 0.3})
+    taken = [part.take(files) for part in parts.values()]
+    for part, own in zip(parts.values(), taken, strict=True):
+        np.testing.assert_array_equal(own.targets(), part.take(frame, np.arange(500))[1])
+    assert sorted(np.concatenate([own.targets() for own in taken])) == list(range(500))
+    if relation == "add_or_remove":
+        inner = parts["train"].split({"one": 0.5, "other": 0.5})
+        both = [part.take(taken[0]).targets() for part in inner.values()]
+        assert 0 < len(both[0]) < len(taken[0].targets())
+        assert sorted(np.concatenate(both)) == sorted(taken[0].targets())
+    with pytest.raises(ValueError, match="hold the labels"):
+        parts["train"].take(files, np.arange(500))
+    frame.assign(label=1)[:400].to_parquet(path)
+    with pytest.raises(DataError, match="hold 400 records, and held 500"):
+        taken[0].targets()

@@ -12,6 +12,7 @@ import inference_coverage
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import InferenceResult, noisy_newton
+from dperm.algorithms.inference import Estimates
 from dperm.errors import InferenceWarning
 from dperm.losses import Huber
 
@@ -227,6 +228,33 @@ def test_levels_of_a_factor_are_refused_and_their_differences_are_not(epsilon):
     text = result.summary(["age", "a", "b", "c", "const"], contrasts={"b - c": np.array([0, 0, 1, -1, 0])})
     assert text.count("not determined") == 5  # four weights, and the note
     assert "b - c" in text
+
+
+def test_a_standard_error_that_may_be_larger_is_as_large_as_it_may_be_or_refused():
+    whole, sampling = np.full(5, 4.0), np.full(5, 1.0)
+    cautious = whole * np.array([1.0, 1.49, 1.51, 1.99, 2.01]) ** 2
+    judged = Estimates.judged(np.zeros(5), whole, cautious, sampling)
+    np.testing.assert_allclose(judged.standard_error, [2.0, 2.0, 3.02, 3.98, np.nan])
+    np.testing.assert_allclose(judged.noise_share[:3], [0.5, 0.5, 1.0 - 1.0 / 3.02])
+
+
+def test_a_rare_level_is_refused_and_no_other_weight():
+    """Of 25 records, which the noise hides: all others are known, and cover."""
+    rng, refused, covered = np.random.default_rng(0), [], []
+    for seed in range(6):
+        factor = rng.choice(4, 20_000, p=[0.5, 0.3, 0.19875, 0.00125])
+        X = np.hstack([rng.uniform(-1.0, 1.0, (20_000, 2)), np.eye(4)[factor]])
+        w = np.array([1.0, -1.0, 0.0, 1.0, -0.5, 1.0, -0.5])
+        y = np.where(rng.logistic(size=20_000) < X @ w[:-1] + w[-1], 1.0, -1.0)
+        objective = objective_of(X, y, row_norm=2.0, fit_intercept=True)
+        found = noisy_newton(objective, 1.0, 1e-6, omit=[2], random_state=seed)
+        low, high = found.conf_int().T
+        refused.append(np.isnan(low))
+        covered.append((low < w) & (w < high))
+    refused, covered = np.array(refused)[:, [0, 1, 3, 4, 5, 6]], np.array(covered)[:, [0, 1, 3, 4, 6]]
+    assert refused[:, 4].all()
+    assert not np.delete(refused, 4, axis=1).any()
+    assert covered.sum() >= 22  # of 30: fewer in 1 of 90,000 tests
 
 
 def test_rows_that_are_weighted_down_are_warned_of():

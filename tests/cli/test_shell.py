@@ -347,6 +347,10 @@ def test_tune(shell):
     assert "'colour' is none of" in shell("tune", "people.csv", *FIT, "--grid", "colour=1", code=1).stderr
     assert "l2 must be a number" in shell("tune", "people.csv", *FIT, "--grid", "l2=1,b", code=1).stderr
     assert len(history()) == 1
+    people().assign(survey=2.0).to_csv("weighted.csv", index=False)
+    weighted = ["--weight-column", "survey", "--weight-bound", "3", "--class-weight", ">50K=2"]
+    shown = shell("tune", "weighted.csv", *FIT, "--grid", "l2=1e-3,1e-1", *weighted, "--json").stdout
+    assert json.loads(shown)["privacy"]["public"]["scoring"] == "errors, weighted"
 
 
 class TestAllCommands:

@@ -9,8 +9,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
+from sklearn.base import clone
 
 from audit_faults import halved_noise
 from dperm import HuberRegressor, LogisticRegression, QuantileRegressor
@@ -19,6 +21,7 @@ from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import units_as_float
 from dperm.algorithms.fit import FitResult
 from dperm.audit import certify_observations, replay_check
+from dperm.data import scan_parquet
 from dperm.estimators.design import FittedDesign
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms import release_without_privacy
@@ -27,6 +30,7 @@ from dperm.mechanisms.random_source import random_source
 from dperm.mechanisms.selection import exponential_mechanism
 from dperm.search.candidates import Candidates
 from dperm.search.plan import SearchTerms, search_plan
+from dperm.search.records import Records
 from dperm.search.run import SearchRun
 from dperm.search.scores import HeldOut, scoring_of
 from reference.goodness_of_fit import assert_fits
@@ -58,7 +62,7 @@ def a_run(method, X=POINTS, y=LABELS, *, epsilon=2.0, relation="add_or_remove", 
     terms = SearchTerms(3, epsilon, DELTA, 0.0, Neighbours.parse(relation), None)
     plan = search_plan(method, terms)
     scoring = scoring_of(None, candidates.model)
-    return SearchRun(candidates, plan, terms, random_source(seed), (X, y, None), scoring, 0.5)
+    return SearchRun(candidates, plan, terms, random_source(seed), Records(X, y), scoring, 0.5)
 
 
 def chosen(run):
@@ -156,12 +160,15 @@ ESTIMATORS = {
     "pinball": (QuantileRegressor(target_bound=1.0, quantile=0.9), None),
     "absolute": (HuberRegressor(target_bound=1.0), "absolute_error"),
     "squared": (HuberRegressor(target_bound=0.7), "squared_error"),
+    "errors by class": (LogisticRegression(classes=[-1, 1], class_weight={-1: 0.25, 1: 0.5}), None),
+    "errors of a class": (LogisticRegression(class_weight={-1: 0.25}), None),
 }
 
 
+@pytest.mark.parametrize("weight_bound", [None, 0.3, 5.0])
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_one_record_moves_a_score_by_at_most_its_bound(name):
-    """Also records and predictions far out of bounds; and the whole bound is used."""
+def test_one_record_moves_a_score_by_at_most_its_bound(name, weight_bound):
+    """Also records, weights and predictions far out of bounds; and the whole bound is used."""
 
     class Predicts:
         def __init__(self, factor):
@@ -169,18 +176,22 @@ def test_one_record_moves_a_score_by_at_most_its_bound(name):
 
         def predict(self, X):
             products = self.factor * X[:, 0]
-            return np.where(products > 0, 1, -1) if name == "errors" else products
+            return np.where(products > 0, 1, -1) if name.startswith("errors") else products
 
     estimator, scoring = ESTIMATORS[name]
+    if weight_bound is not None:
+        estimator = clone(estimator).set_params(weight_bound=weight_bound)
     own, models = (
-        scoring_of(scoring, estimator),
+        scoring_of(scoring, estimator, weighted=weight_bound is not None),
         [Predicts(each) for each in (-1e6, -1.0, 0.0, 1e-3, 1.0, 1e300)],
     )
     X = np.array([[0.3], [-0.2], [1e5], [-1e5]])
-    targets = [-1.0, 1.0] if name == "errors" else [-1e9, -1.0, -0.7, 0.0, 0.3, 1.0, 1e9]
+    weights = None if weight_bound is None else np.array([1.0, np.nan, np.inf, 0.9 * weight_bound])
+    targets = [-1.0, 1.0] if name.startswith("errors") else [-1e9, -1.0, -0.7, 0.0, 0.3, 1.0, 1e9]
 
     def integers(rows, y):
-        held = HeldOut(X[rows], np.array(y), None, own, estimator)
+        of_rows = None if weights is None else weights[rows]
+        held = HeldOut(Records(X[rows], np.array(y), None, of_rows), own, estimator)
         scores = held.scores(models)
         singles = [release_without_privacy(held.score(each))[0] for each in models]
         np.testing.assert_array_equal(release_without_privacy(scores), singles)
@@ -195,7 +206,7 @@ def test_one_record_moves_a_score_by_at_most_its_bound(name):
     assert changes.min() >= 0.0
     assert 0.7 * scores.add_or_remove <= changes.max() <= scores.add_or_remove
     assert scores.score_range("replace_one") == 2.0 * scores.score_range("add_or_remove")
-    single = HeldOut(X, np.zeros(4) + targets[0], None, own, estimator).score(models[0])
+    single = HeldOut(Records(X, np.zeros(4) + targets[0], None, weights), own, estimator).score(models[0])
     assert single.sensitivity("replace_one") == single.sensitivity("add_or_remove") == scores.add_or_remove
 
 
@@ -227,6 +238,30 @@ def test_replay(method, refit, relation):
         assert report.ok, report
         shares.append(report.largest_share)
     assert max(shares) > 0.3
+
+
+@pytest.mark.parametrize("kind", ["weights", "secret batches", "files"])
+def test_replay_of_other_records_and_solvers(kind, tmp_path):
+    X, y = records(60)
+    weights = np.linspace(0.0, 3.0, 60)
+    estimator = model(n_public=60, weight_bound=2.0, class_weight={1: 1.5})
+    if kind == "secret batches":
+        estimator = model(n_public=60, solver="dp_sgd", solver_options={"steps": 6, "batch_size": 20})
+
+    def run(data):
+        found = search(estimator=estimator, epsilon=2.0)
+        if kind == "files":
+            path = tmp_path / f"{len(data[1])}.parquet"
+            pd.DataFrame(data[0], columns=list("abc")).assign(label=data[1]).to_parquet(path)
+            found.fit(scan_parquet(path, label="label", chunk_rows=1024))
+        else:
+            found.fit(*data[:2], sample_weight=data[2] if kind == "weights" else None)
+        own = found.best_estimator_
+        return FitResult(np.append(own.coef_, own.intercept_), found.privacy_, own.n_iter_, [])
+
+    report = replay_check(run, (X, y, weights), (X[:-1], y[:-1], weights[:-1]))
+    assert report.ok, report
+    assert report.largest_share > 0.1
 
 
 def runs_that_hold_out(X, y, seed, method):

@@ -15,8 +15,10 @@ from dperm.algorithms.settings import share
 
 Array = NDArray[np.float64]
 
-#: An interval is refused if its standard error could be so many times larger for all that is known.
-MOST_UNCERTAIN = 1.5
+#: A standard error that could be so many times larger, for all that is known, is as large as it may be.
+UNCERTAIN = 1.5
+#: An interval is refused if it could be so many times wider.
+MOST_UNCERTAIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Estimates:
     ----------
     value : ndarray
     standard_error : ndarray
-        Of sampling and noise together; NaN where it is refused, since noise does not let it be known.
+        Of sampling and noise together; where the noise leaves it uncertain by half, as large as it may be;
+        NaN where it is refused, since noise does not let it be known.
     noise_share : ndarray
         The part of an interval's width that is due to noise; NaN where that is refused.
 
@@ -60,10 +63,11 @@ class Estimates:
         sampling : ndarray
             The part of the variance that is not noise.
         """
-        known = np.sqrt(cautious) < MOST_UNCERTAIN * np.sqrt(variance)
+        known = cautious < MOST_UNCERTAIN**2 * variance
+        told = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
         with np.errstate(divide="ignore", invalid="ignore"):
-            added = 1.0 - np.sqrt(np.minimum(sampling / variance, 1.0))
-        return cls(value, np.where(known, np.sqrt(variance), math.nan), np.where(known, added, math.nan))
+            added = 1.0 - np.sqrt(np.minimum(sampling / told, 1.0))
+        return cls(value, np.where(known, np.sqrt(told), math.nan), np.where(known, added, math.nan))
 
     def conf_int(self, level: float = 0.95) -> Array:
         """Confidence intervals by the normal distribution, shape ``(len(value), 2)``; NaN where refused."""
@@ -101,8 +105,8 @@ class InferenceResult(FitResult):
     sampling_covariance : (D, D) ndarray
         The part of it that is not noise.
     cautious_covariance : (D, D) ndarray
-        What it would be if the Hessian were as small as the noise on it allows: an interval is refused where
-        this makes it 1.5 times as wide.
+        What it would be if the Hessian were as small as the noise on it allows. An interval that this makes
+        1.5 times as wide is as wide as that, and one that it makes twice as wide is refused.
     effects : Estimates or None
         Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, where they were asked for.
     down_weighted : float
@@ -213,6 +217,9 @@ class InferenceResult(FitResult):
     def _notes(self) -> list[str]:
         notes = ["noise: the part of the interval's width that is due to the noise of the release."]
         refused = np.isnan(self.coefficients.standard_error)
+        whole, cautious = np.diag(self.covariance), np.diag(self.cautious_covariance)
+        if (~refused & (cautious >= UNCERTAIN**2 * whole)).any():
+            notes.append("A standard error that the noise leaves uncertain by half is as large as it may be.")
         if (refused & (self.coef != 0.0)).any():
             notes.append("not determined: by the data, or as far as the noise lets it be known.")
         if (refused & (self.coef == 0.0)).any():

@@ -143,9 +143,10 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
     earlier ones (Dong, Roth and Su 2022, Corollary 3.3).
 
-    An interval is refused (NaN) where the standard error would be 1.5 times as large if the Hessian were as
-    small as the noise on it allows. With a column for each category and an intercept, levels are not
-    determined but differences are: see :meth:`InferenceResult.contrasts`.
+    Where the standard error would be 1.5 times as large if the Hessian were as small as the noise on it
+    allows, it is given so large; where it would be twice as large, the interval is refused (NaN): as a rule
+    that of a rare level, and of no other weight. With a column for each category and an intercept, levels are
+    not determined but differences are: see :meth:`InferenceResult.contrasts`.
 
     Examples
     --------
@@ -337,7 +338,7 @@ def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
     return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
 
 
-_MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / MOST_UNCERTAIN
+_MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / UNCERTAIN
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ def tune(
     positive: options.Positive = None,
     classes: options.Classes = None,
     target_bound: options.TargetBound = None,
+    class_weight: options.ClassWeight = None,
+    weight_column: options.WeightColumn = None,
+    weight_bound: options.WeightBound = None,
     solver: options.Solver = "auto",
     settings: options.Settings = None,
     neighbors: options.Neighbors = None,
@@ -50,20 +53,24 @@ def tune(
     from dperm.cli.estimators import grid_of, make
     from dperm.cli.models import check_terms, target_of, write
     from dperm.cli.targets import load_described
+    from dperm.cli.weights import load_weights, weight_arguments, without_weights
     from dperm.search import PrivateSearch
 
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    description = without_weights(description, weight_column, weight_bound, target)
     account = None if ledger is None else open_ledger(file, ledger)
     candidates = grid_of(estimator, grid)
-    base = make(estimator, solver, settings or [], schema=description, **target.arguments)
+    terms = target.arguments | weight_arguments(target, class_weight, weight_bound)
+    base = make(estimator, solver, settings or [], schema=description, **terms)
     search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
     if model is not None:
         check_writable(model, force=force, size=4096 + 64 * description.n_columns)
     with interrupted_after_charge(account):
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)
+            weights = None if weight_column is None else load_weights(inputs, weight_column)
         check_terms(screen, epsilon, delta, len(y))
-        search.fit(X, y)
+        search.fit(X, y, sample_weight=weights)
         if model is not None:
             write(search.best_estimator_, target, model)
     screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))

@@ -24,12 +24,14 @@ class SharedRecords:
 
     Parameters
     ----------
-    X, y, counts
+    X, y, counts, weights
         As of the models' ``fit``.
     """
 
-    def __init__(self, X: Any, y: Any, counts: ArrayLike | None = None) -> None:
-        self.X, self.y, self.counts = X, y, counts
+    def __init__(
+        self, X: Any, y: Any, counts: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> None:
+        self.X, self.y, self.counts, self.weights = X, y, counts, weights
         self._prepared: list[tuple[dict[str, Any], PrivateLinearModel, Objective]] = []
 
     def check(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
@@ -70,7 +72,7 @@ class SharedRecords:
                     if hasattr(like, name):
                         setattr(model, name, getattr(like, name))
                 return objective.with_ridge(model.l2)
-        objective = model._objective(self.X, self.y, self.counts)
+        objective = model._objective(self.X, self.y, self.counts, self.weights)
         self._prepared.append((seen, model, objective))
         return objective
 

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.estimators.shared_records import SharedRecords
+from dperm.search.records import Records
 
 # Parameters of a model that are the search's own.
 _OWN = (
@@ -86,30 +87,34 @@ class Candidates:
         model.set_params(verbose=0, neighbors=None, **terms)
         return made
 
-    def records(self, X: Any, y: Any, counts: Any) -> SharedRecords | PipelineRecords:
+    def fitted_to(self, records: Records) -> SharedRecords | PipelineRecords:
         """Records that copies are fitted to."""
-        return PipelineRecords(X, y) if self._prefix else SharedRecords(X, y, counts)
+        if self._prefix:
+            return PipelineRecords(records, f"{self._prefix}sample_weight")
+        return SharedRecords(records.X, records.y, records.counts, records.weights)
 
 
 class PipelineRecords:
-    """Records that pipelines are fitted to, one by one."""
+    """Records that pipelines are fitted to, one by one; `weight` is what a pipeline calls their weights."""
 
-    def __init__(self, X: Any, y: Any) -> None:
-        self.X, self.y = X, y
+    def __init__(self, records: Records, weight: str) -> None:
+        self._records = records
+        self._weights = {} if records.weights is None else {weight: records.weights}
 
     def check(self, pipeline: Pipeline, settings: Settings) -> None:
         """Raise what a fit would raise of the records."""
-        X = pipeline[:-1].fit_transform(self.X, self.y) if len(pipeline) > 1 else self.X
-        model_of(pipeline)._objective(X, self.y, None)
+        X, y = self._records.X, self._records.y
+        X = pipeline[:-1].fit_transform(X, y) if len(pipeline) > 1 else X
+        model_of(pipeline)._objective(X, y, None, self._records.weights)
 
     def fit(self, pipeline: Pipeline, settings: Settings) -> None:
         """Fit a pipeline, whose `settings` it holds."""
-        pipeline.fit(self.X, self.y)
+        pipeline.fit(self._records.X, self._records.y, **self._weights)
 
     def fit_all(self, pipelines: Iterable[Pipeline], settings: Iterable[Settings]) -> None:
         """Fit each."""
-        for pipeline in pipelines:
-            pipeline.fit(self.X, self.y)
+        for pipeline, own in zip(pipelines, settings, strict=True):
+            self.fit(pipeline, own)
 
 
 def model_of(estimator: Any) -> PrivateLinearModel:

@@ -45,6 +45,8 @@ class SearchPlan:
         What the whole search is charged.
     law : TruncatedNegativeBinomial, optional
         Of the number of trials; None where every candidate is tried.
+    slack : float
+        In delta, of one fit, beside its units.
     """
 
     fit: int
@@ -53,6 +55,7 @@ class SearchPlan:
     accountant: Accountant
     budget: Budget | ScheduledBudget
     law: TruncatedNegativeBinomial | None = None
+    slack: float = 0.0
 
     @property
     def method(self) -> str:
@@ -70,6 +73,7 @@ class SearchTerms:
     refit_share: float
     neighbors: Neighbours
     ledger: PrivacyLedger | None
+    method: str = "auto"
 
     @property
     def accountant(self) -> Accountant:
@@ -90,13 +94,58 @@ def search_plan(method: str, terms: SearchTerms) -> SearchPlan:
     return trials if trials.fit > every.fit and _can_be_paid(trials, terms) else every
 
 
-def _all_candidates(terms: SearchTerms) -> SearchPlan:
+def plan_with_slack(terms: SearchTerms) -> SearchPlan:
+    """A plan for fits with secret batches: each costs mu^2, and an equal part of some slack in delta.
+
+    The slack is a tenth of delta at most, and an eighth of what a ledger has left: see `Ledger`.
+
+    Raises
+    ------
+    ValueError
+        Where there is none: for random trials, without a slack in the ledger, or where it counts rho.
+    """
+    if terms.method == "random_trials" or terms.accountant is not Accountant.GDP:
+        instead = (
+            "a ledger that counts mu^2" if terms.accountant is Accountant.ZCDP else "method='all_candidates'"
+        )
+        raise ValueError(
+            "a candidate's fit has secret batches, whose cost is mu^2 and a slack in delta: that takes "
+            f"{instead}, or solvers with full-batch Gaussian noise such as 'noisy_gd'"
+        )
+    return _all_candidates(terms, _granted_slack(terms))
+
+
+def _granted_slack(terms: SearchTerms) -> float:
+    slack = 0.1 * terms.delta if terms.ledger is None or terms.ledger.caps.slack else 0.0
+    if slack and terms.ledger is not None:
+        granted: list[float] = []
+
+        def charge(ledger: PrivacyLedger) -> None:
+            ledger.charge(
+                epsilon=terms.epsilon,
+                delta=terms.delta,
+                neighbors=terms.neighbors,
+                cost=lambda own: granted.append(own) or FitCost(0.0, own),  # type: ignore[func-returns-value]
+            )
+
+        terms.ledger.cost_of(charge)
+        slack = min([slack, *granted]) if granted else 0.0
+    if slack == 0.0:
+        raise ValueError(
+            "a candidate's fit has secret batches, whose cost has a slack in delta, and the ledger has none "
+            "left (Ledger: slack): use a solver with full-batch Gaussian noise, such as 'noisy_gd'"
+        )
+    return slack
+
+
+def _all_candidates(terms: SearchTerms, slack: float = 0.0) -> SearchPlan:
     """Every candidate once. Fits and choice read different parts of the records: they cost the larger."""
-    total = _units(terms.epsilon, terms.delta, terms.accountant)
+    total = _units(terms.epsilon, terms.delta - slack, terms.accountant)
     refit = math.floor(total * Fraction(terms.refit_share))
     search = total - refit
-    budget = Budget(total, terms.accountant)
-    return SearchPlan(search // terms.candidates, search, refit, terms.accountant, budget)
+    budget = Budget(total, terms.accountant, slack=slack or None)
+    own = slack / (terms.candidates + (refit > 0)) * (1.0 - 1e-9)
+    return SearchPlan(search // terms.candidates, search, refit, terms.accountant, budget, slack=own)
 
 
 def _random_trials(terms: SearchTerms) -> SearchPlan:
@@ -157,29 +206,35 @@ def _can_be_paid(plan: SearchPlan, terms: SearchTerms) -> bool:
     return ledger.affords(ledger.cost_of(charge))
 
 
+class NotAdditive(ValueError):
+    """The cost of a fit is more than mu^2 or rho and the slack that it may have."""
+
+
 def affordable(
-    price: Callable[[float], LedgerEntry], units: int, delta: float, accountant: Accountant
+    price: Callable[[float], LedgerEntry], caps: Cost, delta: float, accountant: Accountant
 ) -> LedgerEntry:
     """The charge of a fit that costs at most so much.
 
     Raises
     ------
-    ValueError
+    NotAdditive
         If the fit is accounted in another way.
     """
-    epsilon = largest_epsilon(units, delta, accountant)
+    assert isinstance(caps.units, int)
+    epsilon = largest_epsilon(caps.units, delta, accountant)
     for _ in range(20):
         entry = price(epsilon)
-        if entry.cost.within(Cost(units)):
+        if entry.cost.within(caps):
             return entry
         cost = entry.cost.units
-        if entry.cost.slack or entry.cost.pure or cost == math.inf:
+        if entry.cost.slack > caps.slack or entry.cost.pure or cost == math.inf:
             break
         if accountant is Accountant.ZCDP and entry.accountant == Accountant.GDP:
-            epsilon = min(0.999 * epsilon, largest_epsilon(2 * units, delta, Accountant.GDP))
+            epsilon = min(0.999 * epsilon, largest_epsilon(2 * caps.units, delta, Accountant.GDP))
         else:
-            epsilon *= math.sqrt(units / cost) * (1.0 - 1e-6)
-    raise ValueError(
-        f"a candidate's fit is accounted by {entry.accountant!r}, and its cost is not one of mu^2 or rho "
-        "alone: use a solver with full-batch Gaussian noise, such as 'noisy_gd' or 'preconditioned_gd'"
+            epsilon *= math.sqrt(caps.units / cost) * (1.0 - (1e-3 if entry.cost.slack else 1e-6))
+    raise NotAdditive(
+        f"a candidate's fit is accounted by {entry.accountant!r}, and its cost at epsilon={epsilon:.3g} is "
+        "not one of mu^2 or rho: use a solver with full-batch Gaussian noise, such as 'noisy_gd' or "
+        "'preconditioned_gd'"
     )

@@ -18,13 +18,13 @@ from dperm.accounting._checks import check_delta, check_positive, check_real
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
 from dperm.data.dask.collections import is_dask_collection
-from dperm.data.files.record_files import RecordFiles
 from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of
 from dperm.search.plan import METHODS, SearchTerms, search_plan
+from dperm.search.records import Records
 from dperm.search.run import SearchRun
 from dperm.search.scores import scoring_of
 from dperm.statement.charges import charge_note
@@ -54,8 +54,9 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
     estimator : estimator
         A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other
         steps learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are
-        not used. Fits must cost mu^2 or rho alone, which those with secret batches do not; solvers whose
-        proof needs a bound on the number of records are for ``neighbors="replace_one"``.
+        not used. Fits must cost mu^2 or rho; those with secret batches (``solver="dp_sgd"``) also a slack in
+        delta, which is for ``method="all_candidates"``. Solvers whose proof needs a bound on the number of
+        records are for ``neighbors="replace_one"``.
     candidates : mapping, or iterable of mappings
         Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a
         list, a ParameterGrid, a ParameterSampler).
@@ -76,7 +77,8 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
     scoring : str, optional
         What is summed over the held-out records. Of classifiers "errors", the default. Of regressors
         "absolute_error", "squared_error", or by default the loss of `estimator` (that of its own parameters,
-        for all candidates). A record's loss counts at most what the prediction 0 can lose.
+        for all candidates). A record's loss counts at most what the prediction 0 can lose. It is multiplied
+        by the record's `sample_weight`, and by what a `class_weight` of `estimator` gives to its label.
     ledger : PrivacyLedger, optional
         Shared budget. Random trials cost a pure epsilon beside mu^2 or rho: a ledger with ``pure=0`` lets
         them take an unused ledger as a whole only.
@@ -153,16 +155,27 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         self.neighbors = neighbors
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, counts: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Search among the candidates with records ``X`` and labels or real targets ``y``.
 
         Parameters
         ----------
         X, y
-            As the estimator takes them; in memory.
+            As the estimator takes them: in memory, or files (`dperm.data.scan_parquet`, `scan_csv`) with
+            ``y=None``, of which every pass skips the records of the other part.
         counts : (n_samples,) array_like of int, optional
             How many identical records each row stands for; not with pipelines, nor where records are
             replaced.
+        sample_weight : (n_samples,) array_like, optional
+            Private weights of the records, in fits and in scores; at most the `weight_bound` of `estimator`.
+            Not for files.
 
         Returns
         -------
@@ -190,16 +203,17 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         """
         candidates = Candidates(self.estimator, self.candidates)
         terms, source = self._terms(len(candidates)), random_source(self.random_state)
-        _check_data(X, counts, candidates, terms.neighbors)
-        scoring = scoring_of(self.scoring, candidates.model)
+        records = Records(X, y, counts, sample_weight)
+        _check_data(records, candidates, terms.neighbors)
+        scoring = scoring_of(self.scoring, candidates.model, weighted=sample_weight is not None)
         plan = search_plan(self.method, terms)
         share = _share("validation_share", self.validation_share)
-        run = SearchRun(candidates, plan, terms, source, (X, y, counts), scoring, share)
+        run = SearchRun(candidates, plan, terms, source, records, scoring, share)
         facts = self._facts(run)
         release = run.charge(facts)
         self.best_index_, self.best_estimator_ = run.search(release)
         self.best_params_ = candidates.settings[self.best_index_]
-        self.method_ = plan.method
+        self.method_ = run.plan.method
         self.cv_results_ = _table(candidates, run.epsilons, self.best_index_)
         self.privacy_ = self._statement(run, release, facts)
         model = model_of(self.best_estimator_)
@@ -222,6 +236,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
             _share("refit_share", self.refit_share) if self.refit else 0.0,
             relation_of(self.neighbors, ledger),
             ledger,
+            self.method,
         )
 
     def _facts(self, run: SearchRun) -> dict[str, Any]:
@@ -241,6 +256,8 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
             own["expected trials"] = round(plan.law.mean)
         if plan.refit:
             own["refit_share"] = self.refit_share
+        if plan.slack:
+            own["slack in delta of a fit"] = plan.slack
         return own
 
     def _statement(self, run: SearchRun, release: Releaser, facts: Mapping[str, Any]) -> PrivacyStatement:
@@ -257,7 +274,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
             row_norm=model._row_norm(),
             random=release.random,
             non_finite=model.non_finite,
-            mu=math.sqrt(total) if gaussian and plan.accountant == "gdp" else None,
+            mu=math.sqrt(total) if gaussian and plan.accountant == "gdp" and not plan.slack else None,
             rho=total if gaussian and plan.accountant == "zcdp" else None,
             ledger=charge_note(terms.ledger, terms.epsilon, terms.delta),
             public=facts,
@@ -390,12 +407,21 @@ def _share(name: str, value: float) -> float:
     return check_real(value, name, "a number strictly between 0 and 1", lambda share: 0.0 < share < 1.0)
 
 
-def _check_data(X: Any, counts: Any, candidates: Candidates, neighbors: Neighbours) -> None:
+def _check_data(records: Records, candidates: Candidates, neighbors: Neighbours) -> None:
     """Raise for data that cannot be split, or whose parts cannot be fitted."""
-    if isinstance(X, RecordFiles) or is_dask_collection(X):
+    X, counts = records.X, records.counts
+    if is_dask_collection(X):
         raise TypeError(
-            "a search splits its records, which must be in memory: load them, or a sample of them"
+            "a search splits its records by their content, which a Dask collection makes anew in every pass: "
+            "write it to Parquet files, and pass dperm.data.scan_parquet(...), or load it into memory"
         )
+    if records.in_files:
+        if candidates.is_pipeline:
+            raise ValueError("a pipeline takes no files: give the model a schema instead of the other steps")
+        if counts is not None or records.weights is not None:
+            raise ValueError("files take no counts and no sample_weight: load them into memory")
+        if candidates.model.non_finite == "zero" and candidates.model.schema is None:
+            raise ValueError("files with non_finite='zero' need a schema: predictions need finite records")
     if counts is not None and candidates.is_pipeline:
         raise ValueError("a pipeline takes no counts: give each record a row of its own")
     if counts is not None and neighbors is Neighbours.REPLACE_ONE:

@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from dperm._kernels.samplers import RandomBits, uniform_words
@@ -24,14 +22,14 @@ from dperm.accounting import (
 )
 from dperm.accounting.ledger.allotment import Allotment
 from dperm.accounting.units import units_as_float
-from dperm.data.multiplicity import Multiplicity
-from dperm.errors import DataError, warn_caller
+from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms.random_source import Source
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import number_of_trials, uniform_integers
 from dperm.search.candidates import Candidates, PipelineRecords, model_of
-from dperm.search.plan import SearchPlan, SearchTerms, affordable
+from dperm.search.plan import NotAdditive, SearchPlan, SearchTerms, affordable, plan_with_slack
+from dperm.search.records import Records
 from dperm.search.scores import HeldOut, Scoring
 
 _DESCRIPTION = "PrivateSearch"
@@ -56,8 +54,8 @@ class SearchRun:
     terms : SearchTerms
     source : Source
         Of coins, noise and choices.
-    X, y, counts
-        All records, in memory.
+    records : Records
+        All of them.
     scoring : Scoring
     validation_share : float
         Probability that a record is not trained on but scored.
@@ -69,7 +67,7 @@ class SearchRun:
         plan: SearchPlan,
         terms: SearchTerms,
         source: Source,
-        data: tuple[Any, Any, ArrayLike | None],
+        records: Records,
         scoring: Scoring,
         validation_share: float,
     ) -> None:
@@ -78,32 +76,32 @@ class SearchRun:
         self._key = uniform_words(self._bits, 4).tobytes()
         self._labels: dict[str, Any] = {}
         given = candidates.model.n_public
-        self.n = number_of_records(data) if given is None else given
-        self._all_records = candidates.records(*data)
-        whole, train, validation = self._allot(plan.fit)
+        self.n = records.number if given is None else given
+        self._all_records = candidates.fitted_to(records)
+        whole, train, _ = self._allot(plan.fit)
         first = self._make(0, whole, whole.epsilon, self.n)
         self._all_records.check(first, candidates.settings[0])
         if is_classifier(first) and candidates.model.classes is None:  # the parts may hold fewer
             self._labels = {"classes": model_of(first).classes_}
-        data = _sliceable(data)
-        taken, held = _take(train, data), _take(validation, data)
-        if not len(taken[1]):
-            raise DataError(f"the split left no record to train on: n_samples={len(data[1])}")
+        taken, held = records.split(train)
+        n, n_taken = len(records.targets), len(taken.targets)
+        if not n_taken:
+            raise DataError(f"the split left no record to train on: n_samples={n}")
         replaced = terms.neighbors is Neighbours.REPLACE_ONE
-        self.n_train = train.size_cap(len(data[1])) if replaced else train.n_public(self.n)
-        self._records = candidates.records(*taken)
-        priced = self._priced(self._records, train, self.n_train)
-        self.epsilons = [each.epsilon for each in priced]
-        if plan.refit:
-            again = self._priced(self._all_records, self._allot(plan.refit)[0], self.n)
-            self._refit_epsilons = [each.epsilon for each in again]
-        self._held = HeldOut(*held, scoring, None if candidates.is_pipeline else candidates.model)
+        self.n_train = train.size_cap(n) if replaced else train.n_public(self.n)
+        self._records = candidates.fitted_to(taken)
+        try:
+            priced = self._price_all()
+        except NotAdditive:
+            self.plan = plan_with_slack(terms)
+            priced = self._price_all()
+        self._held = HeldOut(held, scoring, None if candidates.is_pipeline else candidates.model)
         self._warn_of_little_signal(priced)
 
     def _allot(self, units: int) -> tuple[Allotment, LedgerPart, LedgerPart]:
         """A part of the budget, and the same for the training records and those to score."""
         terms = self.terms
-        own = Allotment(units, terms.delta, terms.accountant, terms.neighbors, terms.ledger)
+        own = Allotment(units, terms.delta, terms.accountant, terms.neighbors, terms.ledger, self.plan.slack)
         return own, *own.split_by(self._key, self._share)
 
     def _make(self, index: int, ledger: Any, epsilon: float, n: int) -> Any:
@@ -119,6 +117,15 @@ class SearchRun:
             **self._labels,
         )
 
+    def _price_all(self) -> list[LedgerEntry]:
+        """Find the largest epsilon of each fit; what those of the search will be charged."""
+        priced = self._priced(self._records, self._allot(self.plan.fit)[1], self.n_train)
+        self.epsilons = [each.epsilon for each in priced]
+        if self.plan.refit:
+            again = self._priced(self._all_records, self._allot(self.plan.refit)[0], self.n)
+            self._refit_epsilons = [each.epsilon for each in again]
+        return priced
+
     def _priced(self, records: SharedRecords | PipelineRecords, ledger: Any, n: int) -> list[LedgerEntry]:
         """What the fit of each candidate will be charged."""
 
@@ -130,7 +137,8 @@ class SearchRun:
                     )
                 )
 
-            return affordable(price, ledger.caps.units, self.terms.delta, self.terms.accountant)
+            with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # of what is not charged
+                return affordable(price, ledger.caps, self.terms.delta, self.terms.accountant)
 
         return [charge_of(index) for index in range(len(self.candidates))]
 
@@ -177,9 +185,12 @@ class SearchRun:
 
     def _best_of_all(self, release: Releaser) -> tuple[int, Any]:
         """Every candidate is trained, and one is chosen by the exponential mechanism."""
-        train = self._allot(self.plan.choice)[1]
         indices = range(len(self.candidates))
-        models = [self._make(index, train, self.epsilons[index], self.n_train) for index in indices]
+        if self.plan.slack:  # what a ledger grants depends on what it has left: each candidate has its own
+            parts = [self._allot(self.plan.fit)[1] for _ in indices]
+        else:
+            parts = [self._allot(self.plan.choice)[1]] * len(indices)
+        models = [self._make(k, parts[k], self.epsilons[k], self.n_train) for k in indices]
         self._fit(indices, models)
         chosen = release.select(
             self._held.scores(models), selection_eta(self.plan.choice, self.plan.accountant)
@@ -225,28 +236,3 @@ class SearchRun:
 
     def _fit(self, indices: Sequence[int], models: Sequence[Any]) -> None:
         self._records.fit_all(models, [self.candidates.settings[index] for index in indices])
-
-
-def _sliceable(data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, ArrayLike | None]:
-    """Records and targets that have been checked, as what rows can be taken of."""
-    X, y, counts = data
-    targets = np.asarray(y)
-    if hasattr(X, "tocsr"):
-        X = X.tocsr()
-    return X if hasattr(X, "shape") else np.asarray(X), targets.reshape(len(targets)), counts
-
-
-def number_of_records(data: tuple[Any, Any, ArrayLike | None]) -> int:
-    """As the records stand, counts included; at least 1."""
-    X, _, counts = data
-    if counts is not None:
-        return Multiplicity(counts).n_records
-    return max(1, X.shape[0] if getattr(X, "shape", ()) else len(np.asarray(X)))
-
-
-def _take(part: LedgerPart, data: tuple[Any, Any, ArrayLike | None]) -> tuple[Any, Any, Any]:
-    X, y, counts = data
-    if counts is None:
-        return (*part.take(X, y), None)
-    taken: tuple[Any, Any, Any] = part.take(X, y, counts)
-    return taken

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
+from dperm.data.weights import Weights
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
 from dperm.private_values.bounded import Bounded
+from dperm.search.records import Records
 
 Array = NDArray[np.float64]
 
@@ -24,34 +26,43 @@ _LOSS_STEPS = 2.0**20
 
 @dataclass(frozen=True)
 class Scoring:
-    """A score of each record, from 0 (good) to a bound.
+    """A score of each record, from 0 (good) to a bound: a loss, times the record's weight.
 
     Attributes
     ----------
     name : str
         As it is stated.
     bound : float
-        Public; larger losses count as much. A multiple of the grid.
+        Public, on a score. A multiple of the grid.
     grid : float
         A power of two.
     losses : callable
         Of predictions and targets, elementwise.
+    largest : float
+        Public, on a loss; larger ones count as much.
+    weight_bound : float
+        Public, on weights of records.
+    of_classes : mapping
+        Public weights of labels; 1 for those that are not in it.
     """
 
     name: str
     bound: float
     grid: float
     losses: Callable[[NDArray[Any], NDArray[Any]], Array]
+    largest: float
+    weight_bound: float = 1.0
+    of_classes: Mapping[Any, float] = field(default_factory=dict)
 
-    def integers(self, predictions: NDArray[Any], targets: NDArray[Any]) -> NDArray[np.int64]:
+    def integers(self, predictions: NDArray[Any], targets: NDArray[Any], weights: Array) -> NDArray[np.int64]:
         """In steps of the grid; 0 for a record that is not finite."""
         losses = self.losses(predictions, targets)
-        clipped = np.where(losses <= self.bound, losses, np.where(np.isnan(losses), 0.0, self.bound))
-        return np.rint(clipped / self.grid).astype(np.int64)
+        clipped = np.where(losses <= self.largest, losses, np.where(np.isnan(losses), 0.0, self.largest))
+        return np.rint(clipped * weights / self.grid).astype(np.int64)
 
 
-def scoring_of(name: str | None, model: PrivateLinearModel) -> Scoring:
-    """The scoring by that name.
+def scoring_of(name: str | None, model: PrivateLinearModel, *, weighted: bool = False) -> Scoring:
+    """The scoring by that name, of records that are `weighted`, and of classes as the model weighs them.
 
     Raises
     ------
@@ -61,7 +72,8 @@ def scoring_of(name: str | None, model: PrivateLinearModel) -> Scoring:
     if is_classifier(model):
         if name not in (None, "errors"):
             raise ValueError(f"scoring of a classifier must be None or 'errors', got {name!r}")
-        return Scoring("errors", 1.0, 1.0, lambda predictions, y: (predictions != y).astype(np.float64))
+        plain = Scoring("errors", 1.0, 1.0, lambda p, y: (p != y).astype(np.float64), 1.0)
+        return _weighted(plain, model, weighted)
     assert isinstance(model, PrivateLinearRegressor)
     target_bound = model._public_target_bound()
     loss = model._loss(target_bound)
@@ -76,9 +88,28 @@ def scoring_of(name: str | None, model: PrivateLinearModel) -> Scoring:
             f"'squared_error', got {name!r}"
         )
     words, bound, losses = known[name]
-    grid = math.ldexp(1.0, math.frexp(bound / _LOSS_STEPS)[1] - 1)
     within = _moved_onto(target_bound, losses)
-    return Scoring(f"{words}, at most {bound:g}", math.ceil(bound / grid) * grid, grid, within)
+    plain = Scoring(f"{words}, at most {bound:g}", *_on_grid(bound), within, bound)
+    return _weighted(plain, model, weighted)
+
+
+def _on_grid(bound: float) -> tuple[float, float]:
+    grid = math.ldexp(1.0, math.frexp(bound / _LOSS_STEPS)[1] - 1)
+    return math.ceil(bound / grid) * grid, grid
+
+
+def _weighted(plain: Scoring, model: PrivateLinearModel, of_records: bool) -> Scoring:
+    given = getattr(model, "class_weight", None)
+    of_classes = given if isinstance(given, Mapping) else {}
+    if not (of_records or of_classes):
+        return plain
+    weights, classes = [float(each) for each in of_classes.values()], getattr(model, "classes", None)
+    if classes is None or any(label not in of_classes for label in classes):
+        weights.append(1.0)
+    weight_bound = float(model.weight_bound) if of_records else 1.0
+    bound, grid = _on_grid(plain.largest * weight_bound * max(weights))
+    weighted = replace(plain, name=f"{plain.name}, weighted", bound=bound, grid=grid)
+    return replace(weighted, weight_bound=weight_bound, of_classes=of_classes)
 
 
 def _moved_onto(target_bound: float, losses: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
@@ -95,7 +126,7 @@ class HeldOut:
 
     Parameters
     ----------
-    X, y, counts
+    records : Records
         Checked, as `fit` takes them.
     scoring : Scoring
     model : PrivateLinearModel
@@ -103,21 +134,23 @@ class HeldOut:
         finite count for nothing, so do scores.
     """
 
-    def __init__(self, X: Any, y: Any, counts: ArrayLike | None, scoring: Scoring, model: Any) -> None:
+    def __init__(self, records: Records, scoring: Scoring, model: Any) -> None:
         self.scoring = scoring
-        targets = np.asarray(y)
+        X, targets = records.X, records.targets
+        weights = Weights.given(records.weights, scoring.weight_bound, scoring.of_classes).of(targets)
         each = np.ones(len(targets), dtype=np.int64)
-        if counts is not None and len(targets):
-            each = Multiplicity(counts).each
+        if records.counts is not None and len(targets):
+            each = Multiplicity(records.counts).each
         schema = getattr(model, "schema", None)
-        if schema is not None and not isinstance(X, TabularMatrix) and len(targets):
+        encoded = records.in_files or isinstance(X, TabularMatrix)
+        if schema is not None and not encoded and len(targets):
             X = schema.encode(X)
-        if getattr(model, "non_finite", "raise") == "zero" and not isinstance(X, TabularMatrix):
+        if getattr(model, "non_finite", "raise") == "zero" and not encoded and schema is None:
             finite = np.flatnonzero(_finite_rows(X))
             if len(finite) < len(targets):
                 X = X.iloc[finite] if hasattr(X, "iloc") else X[finite]
-                targets, each = targets[finite], each[finite]
-        self._X, self._targets, self._counts = X, targets, each
+                targets, each, weights = targets[finite], each[finite], weights[finite]
+        self._X, self._targets, self._counts, self._weights = X, targets, each, weights
 
     def scores(self, models: Sequence[Any]) -> Bounded:
         """Of each model, for a choice among them; the smallest is the best."""
@@ -133,7 +166,7 @@ class HeldOut:
     def _total(self, model: Any) -> int:
         if not len(self._targets):
             return 0
-        return int(self._counts @ self.scoring.integers(model.predict(self._X), self._targets))
+        return int(self._counts @ self.scoring.integers(model.predict(self._X), self._targets, self._weights))
 
 
 def _finite_rows(X: Any) -> NDArray[np.bool_]:

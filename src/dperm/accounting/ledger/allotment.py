@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dperm.accounting.ledger.cost import Cost, largest_epsilon
+from dperm.accounting.ledger.cost import Cost, largest_epsilon, slack_units
 from dperm.accounting.ledger.ledger import Ledger
 from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
@@ -27,6 +27,8 @@ class Allotment(Ledger):
     neighbors : Neighbours
     payer : PrivacyLedger, optional
         That was charged: it knows whether the number of records is capped.
+    slack : float
+        In delta, of those with secret batches; paid for, too.
     """
 
     def __init__(
@@ -36,10 +38,13 @@ class Allotment(Ledger):
         accountant: Accountant,
         neighbors: Neighbours,
         payer: PrivacyLedger | None = None,
+        slack: float = 0.0,
     ) -> None:
         epsilon = largest_epsilon(units, delta, accountant)
         super().__init__(epsilon, delta, accountant, neighbors=neighbors, slack=0.0, allow_seeded=True)
-        self._now = replace(self._now, caps=Cost(units))  # all of it: an epsilon is rounded
+        self._now = replace(
+            self._now, caps=Cost(units, slack_units(slack, up=False))
+        )  # all of it: an epsilon is rounded
         self._payer = payer
 
     def _is_capped(self, n: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,9 +67,8 @@ class Coins:
 
     def _digests(self, records: Any) -> Words:
         """64 bits for each record, equal for equal records."""
-        n = _number_of(records)
-        blocks = (_tokens(rows_of(records, slice(at, at + _BLOCK))) for at in range(0, n, _BLOCK))
-        return np.concatenate([_digests(block, self.key) for block in blocks] or [np.zeros(0, dtype="<u8")])
+        blocks = (_digests(_tokens(block), self.key) for block in _blocks_of(records))
+        return np.concatenate([*blocks, np.zeros(0, dtype="<u8")])
 
 
 # From here on the bytes of a record, and the token of a cell, come from that record and that cell alone. What
@@ -138,11 +137,26 @@ def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
     return np.frombuffer(b"".join(digests), dtype="<u8")
 
 
+def in_files(records: Any) -> bool:
+    """Whether these are `RecordFiles`, by what their type has: a frame has its columns as attributes."""
+    return hasattr(type(records), "blocks") and hasattr(type(records), "labelled_matrices")
+
+
+def _blocks_of(records: Any) -> Iterator[Any]:
+    if in_files(records):
+        return records.blocks()  # type: ignore[no-any-return]
+    starts = range(0, _number_of(records), _BLOCK)
+    return (rows_of(records, slice(at, at + _BLOCK)) for at in starts)
+
+
 def _number_of(records: Any) -> int:
+    if in_files(records):
+        return sum(block.num_rows for block in records.blocks())
     sized = hasattr(records, "shape") or hasattr(records, "__len__")
     if not sized or hasattr(records, "__dask_graph__"):
         raise TypeError(
-            "records must be in memory: an array, a sparse matrix, a TabularMatrix or a data frame, got "
+            "records must be in memory, an array, a sparse matrix, a TabularMatrix or a data frame, or files "
+            "as of dperm.data.scan_parquet, to which a collection can be written; got "
             f"{type(records).__name__}"
         )
     return int(records.shape[0]) if hasattr(records, "shape") else len(records)

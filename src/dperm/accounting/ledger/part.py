@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dperm.accounting._checks import check_delta, check_steps, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account
-from dperm.accounting.ledger.coins import Coins, rows_of, size_cap
+from dperm.accounting.ledger.coins import Coins, in_files, rows_of, size_cap
 from dperm.accounting.ledger.cost import Cost, slack_units
 from dperm.accounting.ledger.entries import Entries
 from dperm.accounting.ledger.entry import LedgerEntry
@@ -132,8 +132,8 @@ class PartRecords(Entries):
 
         Parameters
         ----------
-        records : array, sparse matrix, TabularMatrix or data frame
-            All records, raw, without the label: before any row is dropped. In memory.
+        records : array, sparse matrix, TabularMatrix, data frame or RecordFiles
+            All records, raw, before any row is dropped: without the label, which is not looked at in files.
 
         Raises
         ------
@@ -155,8 +155,8 @@ class PartRecords(Entries):
 
         Parameters
         ----------
-        records : array, sparse matrix or data frame
-            See `mask`.
+        records : array, sparse matrix, data frame or RecordFiles
+            See `mask`. Of files a part is files, too, of which every pass skips the other records.
         *others : array_like
             As long as `records`.
 
@@ -168,6 +168,10 @@ class PartRecords(Entries):
         for each in others:
             if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
                 raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
+        if in_files(records):
+            if others:
+                raise ValueError("files hold the labels, too: take of them alone")
+            return records.where(mask)
         rows = np.flatnonzero(mask)
         taken = tuple(rows_of(each, rows) for each in (records, *others))
         return taken if others else taken[0]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
@@ -239,8 +240,52 @@ class CsvTables:
         return None
 
 
+@dataclass(frozen=True, eq=False)
+class KeptTables:
+    """Some of the records of files: those of a part.
+
+    Attributes
+    ----------
+    whole : ParquetTables or CsvTables
+    kept : ndarray of bool
+        One for each record of the files, in order.
+    """
+
+    whole: ParquetTables | CsvTables
+    kept: NDArray[np.bool_]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files."""
+        return self.whole.paths
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that are read."""
+        return self.whole.names
+
+    def types(self) -> dict[str, Any]:
+        """Arrow types of the columns."""
+        return self.whole.types()
+
+    def only(self, names: tuple[str, ...]) -> KeptTables:
+        """The same records with some of the columns."""
+        return dataclasses.replace(self, whole=self.whole.only(names))
+
+    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+        """The records that are kept, in order, as record batches of no more than a chunk."""
+        row = 0
+        for batch in self.whole.batches(files, threads=threads):
+            kept = self.kept[row : row + batch.num_rows]
+            row += batch.num_rows
+            if kept.any():
+                yield batch.filter(pyarrow().array(kept))
+        if row != len(self.kept):
+            raise DataError(f"the files hold {row} records, and held {len(self.kept)} when they were split")
+
+
 #: Files of one kind and the columns that are read from them; public, and picklable.
-Tables = ParquetTables | CsvTables
+Tables = ParquetTables | CsvTables | KeptTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:

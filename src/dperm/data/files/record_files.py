@@ -17,6 +17,7 @@ from dperm.data.chunked import ChunkedRows, Part
 from dperm.data.columns import ColumnsMatrix
 from dperm.data.files.arrow_tables import (
     CsvTables,
+    KeptTables,
     ParquetTables,
     Paths,
     Tables,
@@ -229,6 +230,18 @@ class RecordFiles:
     def with_targets(self, encode: Encoder) -> RecordFiles:
         """The same records with other targets: ``encode(cells of the label column)``, chunk by chunk."""
         return dataclasses.replace(self, encode=encode)
+
+    def where(self, kept: NDArray[np.bool_]) -> RecordFiles:
+        """Some of the records, told by a mask that is kept in memory: a byte for each record of the files."""
+        if isinstance(self.tables, KeptTables):
+            whole = self.tables.kept.copy()
+            whole[whole] = kept
+            return dataclasses.replace(self, tables=dataclasses.replace(self.tables, kept=whole))
+        return dataclasses.replace(self, tables=KeptTables(self.tables, kept))
+
+    def blocks(self) -> Iterator[Any]:
+        """The records as they are in the files, without labels, in consecutive record batches."""
+        return dataclasses.replace(self, tables=self.tables.only(tuple(self._names())))._batches()
 
     def rows(self, y: ArrayLike | None, settings: RowSettings) -> Rows:
         """The records, checked in a first pass.

@@ -1,0 +1,71 @@
+"""The records of a search: split in two by secret coins, to train on and to score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dperm.accounting import LedgerPart
+from dperm.accounting.ledger.coins import rows_of
+from dperm.data.files.record_files import RecordFiles
+from dperm.data.multiplicity import Multiplicity
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records as estimators take them.
+
+    Attributes
+    ----------
+    X
+        A matrix, a table, or files.
+    y : array_like or None
+        None with files.
+    counts, weights : array_like or None
+        How often each row counts, and what it weighs.
+    """
+
+    X: Any
+    y: Any
+    counts: ArrayLike | None = None
+    weights: ArrayLike | None = None
+
+    @property
+    def in_files(self) -> bool:
+        """Whether they are read anew in every pass."""
+        return isinstance(self.X, RecordFiles)
+
+    @property
+    def number(self) -> int:
+        """As the records stand, counts included; at least 1."""
+        if self.counts is not None:
+            return Multiplicity(self.counts).n_records
+        if self.in_files:
+            return max(1, len(self.targets))
+        return max(1, self.X.shape[0] if getattr(self.X, "shape", ()) else len(np.asarray(self.X)))
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """Labels or real targets; of files they are read."""
+        return np.asarray(self.X.targets() if self.in_files else self.y)
+
+    def split(self, part: LedgerPart) -> tuple[Self, Self]:
+        """The records of a part, and the others. They have been checked: they can be fitted to."""
+        X = self.X
+        if hasattr(X, "tocsr"):
+            X = X.tocsr()
+        elif not hasattr(X, "shape") and not self.in_files:
+            X = np.asarray(X)
+        mask = part.mask(X)
+        return self._where(X, mask), self._where(X, ~mask)
+
+    def _where(self, X: Any, mask: NDArray[np.bool_]) -> Self:
+        if self.in_files:
+            return type(self)(X.where(mask), None)
+        rows = np.flatnonzero(mask)
+        y = np.asarray(self.y)
+        others = (each if each is None else np.asarray(each)[rows] for each in (self.counts, self.weights))
+        return type(self)(rows_of(X, rows), y.reshape(len(y))[rows], *others)
