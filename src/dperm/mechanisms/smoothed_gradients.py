@@ -73,19 +73,20 @@ def smooth_gradients(
     def solved(ring: torch.Tensor) -> torch.Tensor:
         values = ring.to(torch.promote_types(ring.dtype, torch.float32))
         spectrum = torch.fft.rfft(values) / eigenvalues(len(values), values.dtype, values.device)
-        return torch.fft.irfft(spectrum, n=len(values))
+        smoothed: torch.Tensor = torch.fft.irfft(spectrum, n=len(values))
+        return smoothed
 
-    @torch.no_grad()
     def before_step(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if kwargs.get("closure") is not None or any(each is not None for each in args[1:]):
-            raise ValueError(
-                "smooth_gradients needs gradients before the step: call step() without a closure"
-            )
+            raise ValueError("gradients are smoothed before the step: call step() without a closure")
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         gradients = [each.grad for each in parameters if each.grad is not None]
-        for ring in [gradients] if whole_model and gradients else [[each] for each in gradients]:
-            smoothed = solved(torch.cat([each.flatten() for each in ring]))
-            for gradient, part in zip(ring, smoothed.split([each.numel() for each in ring]), strict=True):
-                gradient.copy_(part.view(gradient.shape))
+        rings = [gradients] if whole_model and gradients else [[each] for each in gradients]
+        with torch.no_grad():
+            for ring in rings:
+                smoothed = solved(torch.cat([each.flatten() for each in ring]))
+                parts = torch.split(smoothed, [each.numel() for each in ring])
+                for gradient, part in zip(ring, parts, strict=True):
+                    gradient.copy_(part.view(gradient.shape))
 
     return optimizer.register_step_pre_hook(before_step)
