@@ -387,6 +387,7 @@ CASES = [
     Case("output_perturbation_gd", by_gaussian_or_sum, BOUNDED, PAPER, REPLACE),
     Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT),
     Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **LOW}),
+    Case("output_perturbation_minimum", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
     Case("output_perturbation_minimum", by_gaussian_or_sum, BOUNDED, {**PAPER, **PURE}, REPLACE),
     # Selections: what is left of the budget at the end, and the conversion, are not counted on.
     Case("dp_agd", by_gaussians, BOUNDED),

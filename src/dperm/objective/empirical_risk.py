@@ -88,7 +88,8 @@ class EmpiricalRisk:
         self.weighs_privately = class_weight == "private"
         self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
-        self._records = (X, y, settings) if self.weighs_privately else None
+        self._settings = settings
+        self._records = (X, y) if self.weighs_privately else None
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
@@ -161,13 +162,36 @@ class EmpiricalRisk:
         The records are read anew. For copies of an objective that belong to one fit.
         """
         assert self._records is not None
-        X, y, settings = self._records
         of_classes = class_weights(class_weight, self.loss)
-        own = settings.weights
+        own = self._settings.weights
         weights = Weights(1.0, None, of_classes) if own is None else replace(own, of_classes=of_classes)
-        self._rows = rows_of_input(X, y, replace(settings, weights=weights))
+        self._settings = replace(self._settings, weights=weights)
+        self._rows = rows_of_input(*self._records, self._settings)
         self.weights, self.weighs_privately = weights, False
         self._use(self.loss)
+
+    def _part(self, places: NDArray[np.int64]) -> Self:
+        """The objective of some of the ``n_public`` places; those beyond the last record are empty.
+
+        Raises
+        ------
+        DataError
+            Where single rows cannot be taken.
+        """
+        rows, settings = self._rows, self._settings
+        if not isinstance(rows, RowsInMemory) or rows.stored is None:
+            raise DataError("parts of the records are for an array, sparse matrix or table in memory")
+        present = rows.rows_of(places[places < self._n_rows])
+        other = copy.copy(self)
+        if present.size:
+            counts = Multiplicity(np.bincount(present, minlength=rows.n_stored))
+            other._rows = rows_of_input(rows.stored, rows.y, replace(settings, multiplicity=counts))
+        else:  # one record without any contribution
+            settings = replace(settings, non_finite="zero", multiplicity=None, weights=None)
+            other._rows = rows_of_input(np.full((1, self.n_columns), np.nan), np.ones(1), settings)
+        other._n_rows, other.n_public = other._rows.n_rows, int(places.size)
+        other._use(self.loss)
+        return other
 
     def with_ridge(self, l2: float) -> Self:
         """The same records, loss and bounds with another ridge term; nothing is copied.
