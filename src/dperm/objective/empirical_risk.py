@@ -33,6 +33,7 @@ from dperm.objective.arguments import (
     upper_bound,
 )
 from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
+from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -170,8 +171,10 @@ class EmpiricalRisk:
         self.weights, self.weighs_privately = weights, False
         self._use(self.loss)
 
-    def _part(self, places: NDArray[np.int64]) -> Self:
-        """The objective of some of the ``n_public`` places; those beyond the last record are empty.
+    def _part(self, places: NDArray[np.int64], n_public: int | None = None) -> Self:
+        """The objective of copies of the records at some of the ``n_public`` places; others are empty.
+
+        Sums are divided by `n_public`, by default the number of the places.
 
         Raises
         ------
@@ -182,16 +185,21 @@ class EmpiricalRisk:
         if not isinstance(rows, RowsInMemory) or rows.stored is None:
             raise DataError("parts of the records are for an array, sparse matrix or table in memory")
         present = rows.rows_of(places[places < self._n_rows])
+        X, y, weights = rows.stored[present], rows.y[present], settings.weights
+        if not present.size:  # one record without any contribution
+            X, y, weights = np.full((1, self.n_columns), np.nan), np.ones(1), None
+            settings = replace(settings, non_finite="zero")
+        weights = None if weights is None else weights.among(present)
         other = copy.copy(self)
-        if present.size:
-            counts = Multiplicity(np.bincount(present, minlength=rows.n_stored))
-            other._rows = rows_of_input(rows.stored, rows.y, replace(settings, multiplicity=counts))
-        else:  # one record without any contribution
-            settings = replace(settings, non_finite="zero", multiplicity=None, weights=None)
-            other._rows = rows_of_input(np.full((1, self.n_columns), np.nan), np.ones(1), settings)
-        other._n_rows, other.n_public = other._rows.n_rows, int(places.size)
+        other._rows = rows_of_input(X, y, replace(settings, multiplicity=None, weights=weights))
+        other._n_rows = other._rows.n_rows
+        other.n_public = int(places.size) if n_public is None else n_public
         other._use(self.loss)
         return other
+
+    def _sampled(self, sample: SecretRows) -> Self:
+        """The records of a secret sample, under the public number of all."""
+        return self._part(sample._among(self._n_rows, self.n_public), self.n_public)
 
     def with_ridge(self, l2: float) -> Self:
         """The same records, loss and bounds with another ridge term; nothing is copied.
