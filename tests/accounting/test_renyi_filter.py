@@ -88,6 +88,12 @@ def test_the_plan_fits_and_no_more():
     unlimited.spend(GaussianRelease(0.0))
 
 
+def test_there_is_a_plan_for_every_claim():
+    for epsilon, delta in [(1e-4, 1e-9), (0.01, 1e-9), (0.1, 0.4), (100.0, 1e-3)]:
+        plan, _ = sampled_plan(epsilon, delta, 0.05, 50, 0.2)
+        assert 0.0 < plan.noise_multiplier(plan.gradient) < 10.0 * math.log(1.0 / delta) / epsilon + 10.0
+
+
 @pytest.mark.parametrize(("epsilon", "rate"), [(1.0, 0.05), (0.3, 0.5), (4.0, 0.01)])
 def test_the_cost_to_a_ledger_covers_what_the_caps_allow(epsilon, rate):
     """Under all caps the profile is below that of the Gaussian mechanism plus slack, at every epsilon."""

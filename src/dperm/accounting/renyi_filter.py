@@ -26,8 +26,6 @@ from dperm.accounting.rdp import poisson_rdp
 from dperm.accounting.units import Units, ceil_units, floor_units, units_as_float
 from dperm.errors import BudgetExceededError
 
-#: Orders to choose from.
-ORDERS = tuple(1.0 + 2.0 ** (k / 2.0) for k in range(-2, 21))
 _UP = 1.0 + 2.0**-40
 
 
@@ -171,13 +169,14 @@ def sampled_plan(
 
     if epsilon == math.inf:
         return SampledPlan(2.0, rate, math.inf, math.inf), RenyiFilter({2.0: math.inf}, rate, before)
-    plan = min(map(at, ORDERS), key=lambda plan: plan.noise_multiplier(plan.gradient))
+    orders = orders_for(epsilon, delta)
+    plan = min(map(at, orders), key=lambda plan: plan.noise_multiplier(plan.gradient))
     caps = {plan.order: divergence_cap(epsilon, delta, plan.order)}
     events = (
         GaussianRelease(plan.noise_multiplier(plan.gradient)),
         ExponentialMechanismRelease(plan.eta(plan.selection)),
     )
-    for order in ORDERS:
+    for order in orders:
         planned = accesses * sum(sampled_rdp(each, rate, (order,))[0] for each in events)
         planned += sum(gaussian_rdp(each, order) for each in before)
         caps.setdefault(order, 1.25 * planned)
@@ -211,6 +210,12 @@ def _selection_rdp(rate: float, eta: float, order: float) -> float:
     of_sample = order * eta * eta / 8.0
     mixed = _log_mean_exp(rate, (order - 1.0) * of_sample) / (order - 1.0)
     return min(of_sample, mixed, _pure_rdp(_log_mean_exp(rate, eta), order)) * _UP
+
+
+def orders_for(epsilon: float, delta: float) -> tuple[float, ...]:
+    """Orders to choose from; the best for a Gaussian release is about ``2 log(1/delta)/epsilon``."""
+    last = math.ceil(2.0 * math.log2(4.0 * math.log(1.0 / delta) / epsilon))
+    return tuple(1.0 + 2.0 ** (k / 2.0) for k in range(-2, min(max(last, 8), 96) + 1))
 
 
 def divergence_cap(epsilon: float, delta: float, order: float) -> float:
