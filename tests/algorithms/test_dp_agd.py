@@ -5,8 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from algorithms.problems import objective, separable
+from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective
 from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
@@ -14,8 +15,10 @@ from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
+from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
 from reference import numpy_algorithms as twin
@@ -156,24 +159,92 @@ def test_steps_never_exceed_the_public_cap(cap):
     assert free.privacy.public["step_cap"] == "inf"
 
 
+def test_samples_of_all_records_are_all_records():
+    """Without noise and with the rate 1 the steps are those of whole passes."""
+    full = dp_agd(objective(), math.inf, 1e-6, max_iter=30)
+    sampled = dp_agd(objective(), math.inf, 1e-6, max_iter=30, batch_size=2000)
+    assert sampled.coef.tolist() == full.coef.tolist()
+    assert (sampled.privacy.sampling, full.privacy.sampling) == ("poisson", "none")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "table", "counts", "weights"])
+def test_sums_of_a_sample_are_those_of_its_records(kind):
+    """Bit for bit the sum over the sample, on the grid of all records; of losses against numpy."""
+    X, y = separable(n=300)
+    w, direction, steps = np.full(5, 0.3), np.ones(5), np.array([0.0, 0.5, 2.0])
+    given, terms = X, {}
+    if kind == "sparse":
+        given = csr_array(X)
+    elif kind == "table":
+        given = TabularMatrix(X, np.empty((300, 0), dtype=np.uint8), TabularLayout(tuple(range(5)), (), ()))
+    elif kind == "counts":
+        terms = {"counts": np.arange(300) % 3}
+    elif kind == "weights":
+        terms = {"weights": np.linspace(0.0, 2.0, 300), "weight_bound": 2.0}
+    obj = Objective("logistic", given, y, row_norm=1.0, n_public=400, **terms)
+    times = terms.get("counts", np.ones(300, dtype=int))
+    row_of_record = np.repeat(np.arange(300), times)
+    for place, sample in zip(range(3), SecretBatches("poisson", secret_bits(0), 80, 400), strict=False):
+        rows = row_of_record[sample._among(len(row_of_record), 400)]
+        part = obj._sampled(sample)
+        whole = obj.clipped_gradient_sum(w, 0.5, rows=sample)
+        own = part.clipped_gradient_sum(w, 0.5)
+        assert (own.grid, own.add_or_remove) == (whole.grid, whole.add_or_remove)
+        assert np.array_equal(own._integers, whole._integers)
+        margins = y[rows, None] * (X[rows] @ (w[:, None] - steps * direction[:, None]))
+        weights = terms.get("weights", np.ones(300))[rows, None]
+        expected = np.minimum(weights * np.logaddexp(0.0, -margins), 1.5).sum(axis=0)
+        losses = part.clipped_loss_sums(w, direction, steps, 1.5)
+        assert losses.grid == obj.clipped_loss_sums(w, direction, steps, 1.5).grid
+        np.testing.assert_allclose(losses._integers * losses.grid, expected, rtol=1e-6)
+        assert place < 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 3000}, "batch_size must be at most n_public = 2000"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"batch_size": 100, "neighbors": "replace_one"}, "batch_size goes with"),
+        ({"batch_size": 100, "calibration": "paper"}, "batch_size goes with"),
+        ({"batch_size": 100, "accountant": "gdp"}, "batch_size goes with"),
+    ],
+)
+def test_what_does_not_go_with_samples(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dp_agd(objective(), 0.5, 1e-7, **settings)
+
+
+def test_sampled_runs_share_a_ledger():
+    ledger = Ledger(2.0, 1e-6)
+    dp_agd(objective(), 0.5, 1e-7, batch_size=200, ledger=ledger)
+    spent = ledger.charged
+    assert 0.0 < ledger.remaining < 2.0
+    with pytest.raises(BudgetExceededError):
+        dp_agd(objective(), 2.0, 1e-6, batch_size=200, ledger=ledger)
+    assert ledger.charged == spent
+
+
 class TestAudit:
     """The noise of each release against what was charged for it."""
 
-    def standardised_noise(self, record):
+    def standardised_noise(self, record, **settings):
         obj = objective(d=20)
         for seed in range(4):
-            dp_agd(obj, 1.0, 1e-6, accountant="zcdp", random_state=seed, learn_scales=False)
+            dp_agd(obj, 1.0, 1e-6, random_state=seed, learn_scales=False, **settings)
         residuals = [(entry["noisy"] - entry["exact"]) / entry["sigma"] for entry in record]
         return np.concatenate(residuals)
 
-    def test_noise_is_what_was_charged(self, record):
-        noise = self.standardised_noise(record)
+    @pytest.mark.parametrize("settings", [{"accountant": "zcdp"}, {"batch_size": 300}])
+    def test_noise_is_what_was_charged(self, record, settings):
+        noise = self.standardised_noise(record, **settings)
         # the mean of k squared normals has variance 2/k; 5.5 deviations: false alarm below 1e-7
         assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
 
-    def test_halved_noise_is_caught(self, record):
+    @pytest.mark.parametrize("settings", [{"accountant": "zcdp"}, {"batch_size": 300}])
+    def test_halved_noise_is_caught(self, record, settings):
         with scaled_noise(0.5):
-            noise = self.standardised_noise(record)
+            noise = self.standardised_noise(record, **settings)
         assert abs(np.mean(noise**2) - 1.0) > 5.5 * math.sqrt(2 / noise.size)
 
     def test_selection_rate_is_what_was_charged(self):

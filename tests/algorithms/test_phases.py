@@ -1,25 +1,30 @@
-"""SGD in phases with noise between: twin, disjoint parts, sensitivity from any start, charge, noise."""
+"""Phases with noise between, of SGD or minimisers: twins, disjoint parts, sensitivity, charge, noise."""
 
 import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective, losses
 from dperm.accounting import Ledger, gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms import dp_sgd_output
+from dperm.algorithms import dp_sgd_output, output_perturbation_minimum
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.sampling import permutation
 from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.bounded_descent import BoundedDescent, DescentRecipe
+from dperm.objective.bounded_training import Minimisation
 from reference.replaced_noise import scaled_noise
 from reference.sgd_twin import sgd
 
 REPLACE = {"neighbors": "replace_one"}
 SIZES = [48, 24, 12, 15]  # of 99 records in 4 phases, batches of 3
+RIDGE = {"l2": 0.05, "penalize_intercept": True}
+ALGORITHMS = {"steps": dp_sgd_output, "minima": output_perturbation_minimum}
+both = pytest.mark.parametrize("name", ALGORITHMS)
 
 
 def released_by_phase(obj, seed=3, **settings):
@@ -52,17 +57,58 @@ def test_without_noise_it_is_the_numpy_twin(output, passes, radius):
         first += size
 
 
-def test_a_record_is_in_one_phase_alone():
+def minima_by_phase(obj, seed=3, **settings):
+    """The weights that every phase releases, without noise."""
+    seen = []
+    output_perturbation_minimum(
+        obj, math.inf, 1e-6, random_state=seed, callback=lambda found: seen.append(found["coef"]),
+        **{"phases": 4, "extra_l2": 0.2, **REPLACE, **settings},
+    )  # fmt: skip
+    return seen
+
+
+@pytest.mark.parametrize("n_public", [99, 120, 4000])
+def test_minima_without_noise_are_those_of_their_parts(n_public):
+    """Ridge terms draw towards the last release, 8 times as strongly each; parts may hold no record."""
+    X, y = separable(n=99)
+    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, n_public=n_public, **RIDGE)
+    phases = 4 if n_public < 4000 else 11
+    seen = minima_by_phase(obj, phases=phases)
+    left, w = np.asarray(permutation(secret_bits(3), n_public)), np.zeros(6)
+    for phase, coef in enumerate(seen):
+        size = len(left) // 2 if phase < phases - 1 else len(left)
+        part, left = left[:size][left[:size] < 99], left[size:]
+        Z = np.column_stack([X[part], np.ones(len(part))])
+
+        def value(v, Z=Z, labels=y[part], centre=w, ridge=0.2 * 8.0**phase, size=size):
+            margins = labels * (Z @ v)
+            pull = 0.05 * v + ridge * (v - centre)
+            cost = (
+                np.sum(np.logaddexp(0.0, -margins)) / size
+                + 0.025 * v @ v
+                + ridge / 2 * np.sum((v - centre) ** 2)
+            )
+            return cost, -(labels / (1.0 + np.exp(margins))) @ Z / size + pull
+
+        best = minimize(value, w, jac=True, method="BFGS", options={"gtol": 1e-10}).x
+        np.testing.assert_allclose(coef, best, atol=2e-3)  # a thousandth of what a record moves, and rounded
+        w = coef
+
+
+@both
+def test_a_record_is_in_one_phase_alone(name):
     """Another record in the place of one of a phase changes nothing before it, and that phase."""
     X, y = separable(n=99)
     order = permutation(secret_bits(3), 99)
-    seen = released_by_phase(Objective("logistic", X, y, row_norm=1.5), output="last")
-    ends = np.cumsum(SIZES)
+    by_phase = minima_by_phase if name == "minima" else released_by_phase
+    settings = {} if name == "minima" else {"output": "last"}
+    seen = by_phase(Objective("logistic", X, y, row_norm=1.5, **RIDGE), **settings)
+    ends = np.cumsum([49, 25, 12, 13] if name == "minima" else SIZES)
     for place in (0, 47, 48, 71, 72, 84, 98):
         other, label = X.copy(), y.copy()
         other[order[place]] *= -0.5
         label[order[place]] *= -1.0
-        changed = released_by_phase(Objective("logistic", other, label, row_norm=1.5), output="last")
+        changed = by_phase(Objective("logistic", other, label, row_norm=1.5, **RIDGE), **settings)
         phase = int(np.searchsorted(ends, place, side="right"))
         same = [np.array_equal(*pair) for pair in zip(seen, changed, strict=True)]
         assert same == [True] * phase + [False] * (4 - phase)
@@ -116,13 +162,39 @@ def test_no_neighbour_found_moves_a_phase_further(loss):
     assert largest > 0.3  # the search finds something
 
 
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+def test_no_neighbour_found_moves_a_minimum_further_from_any_centre(loss):
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for _ in range(60):
+        n, d = 8, 3
+        X = rng.normal(size=(n, d))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        other, label = X.copy(), y.copy()
+        other[0] = -X[0] if rng.random() < 0.5 else rng.permutation(X[0])
+        label[0] *= rng.choice([-1.0, 1.0])
+        centre, ridge = rng.normal(size=d) * 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-1, 2)
+        weights = []
+        for rows, targets in ((X, y), (other, label)):
+            obj = Objective(losses.Huber(0.5) if loss == "huber" else loss, rows, targets, **RIDGE)
+            training = Minimisation.with_tolerance(obj, 1e-6, extra_l2=ridge, centre=centre)
+            weights.append(np.asarray(release_without_privacy(training.train(obj))))
+        moved, bound = np.linalg.norm(weights[0] - weights[1]), training.sensitivity(obj, "replace_one")
+        assert moved <= bound * (1.0 + 2e-3)
+        largest = max(largest, moved / bound)
+    assert largest > 0.6  # the search finds something
+
+
+@both
 @pytest.mark.parametrize("mechanism", ["gaussian", "norm_laplace"])
-def test_all_phases_cost_what_one_release_does(releases, mechanism):
+def test_all_phases_cost_what_one_release_does(releases, mechanism, name):
     spent = []
     for phases in (1, 5):
         ledger = Ledger(1.0, 1e-6, pure=0.5, neighbors="replace_one")
         delta = 1e-7 if mechanism == "gaussian" else 0.0
-        result = dp_sgd_output(objective(), 0.4, delta, phases=phases, mechanism=mechanism, ledger=ledger)
+        terms = {"phases": phases, "mechanism": mechanism, "ledger": ledger}
+        result = ALGORITHMS[name](objective(**RIDGE), 0.4, delta, **terms)
         spent.append(ledger.charged)
         assert "one phase alone" in " ".join(result.privacy.notes) or phases == 1
     assert spent[0] == spent[1]
@@ -133,26 +205,26 @@ def test_all_phases_cost_what_one_release_does(releases, mechanism):
         budget.spend(budget.event)
 
 
-def standardised_noise(record, relation):
+def standardised_noise(record, relation, name):
     del record[:]
+    obj = objective(n=200, d=20, **RIDGE)
     for seed in range(40):
-        dp_sgd_output(
-            objective(n=200, d=20), 1.0, 1e-6, phases=5, mechanism="gaussian", random_state=seed,
-            neighbors=relation,
-        )  # fmt: skip
+        terms = {"mechanism": "gaussian", "random_state": seed, "neighbors": relation}
+        ALGORITHMS[name](obj, 1.0, 1e-6, phases=5, **terms)
     assert {entry["multiplier"] for entry in record} == {record[0]["multiplier"]}
     assert record[0]["multiplier"] == pytest.approx(1.0 / gdp_mu(1.0, 1e-6), rel=1e-9)
     scale = record[0]["multiplier"] / gdp_mu(1.0, 1e-6) ** -1
     return np.concatenate([scale * (each["noisy"] - each["exact"]) / each["sigma"] for each in record])
 
 
+@both
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove"])
-def test_noise_of_every_phase_is_what_its_guarantee_needs(record, relation):
+def test_noise_of_every_phase_is_what_its_guarantee_needs(record, relation, name):
     """The mean of k squared normals has variance 2/k; 5.5 deviations: false alarm below 1e-7."""
-    noise = standardised_noise(record, relation)
+    noise = standardised_noise(record, relation, name)
     assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
     with scaled_noise(0.5):
-        noise = standardised_noise(record, relation)
+        noise = standardised_noise(record, relation, name)
     assert abs(np.mean(noise**2) - 1.0) > 5.5 * math.sqrt(2 / noise.size)
 
 
@@ -184,6 +256,14 @@ def test_what_does_not_go_together(settings, message):
     endless = Objective(losses.SoftMargin(1.5), *separable(), row_norm=1.5)
     with pytest.raises(ValueError, match="need a clip or a radius"):
         dp_sgd_output(endless, 1.0, 1e-6, phases=2, clip=math.inf)
+
+
+def test_what_minima_in_phases_refuse():
+    ledger = Ledger(2.0, 1e-5, neighbors="replace_one")
+    for settings in ({"phases": 8}, {"phases": 2, "calibration": "paper"}):
+        with pytest.raises(ValueError, match="phases must be at most 7, with calibration='tight'"):
+            output_perturbation_minimum(objective(n=200, **RIDGE), 1.0, 1e-6, ledger=ledger, **settings)
+    assert not ledger.history()
 
 
 def test_with_much_data_the_population_risk_is_low():

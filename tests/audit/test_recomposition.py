@@ -19,6 +19,7 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 pmfs = pytest.importorskip("dp_accounting.pld.pld_pmf")
 plds = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+rdp, events = pytest.importorskip("dp_accounting.rdp"), pytest.importorskip("dp_accounting")
 
 N = 2000
 RELATIONS = ("add_or_remove", "replace_one")
@@ -277,6 +278,30 @@ def by_samples(fit):
     return together.get_epsilon_for_delta(fit.privacy.delta)
 
 
+def two_point_divergence(epsilon, order):
+    """Renyi divergence of randomised response."""
+    p, q = expit(epsilon), expit(-epsilon)
+    return math.log(p**order * q ** (1 - order) + q**order * p ** (1 - order)) / (order - 1)
+
+
+def by_sampled_accesses(fit):
+    """A filter on Renyi divergences: each access sees a sample of its own; a selection is eta-DP on it."""
+    orders = [2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 64]
+    accountant = rdp.RdpAccountant(orders)
+    for place, record in enumerate(fit.records):
+        if record.selection:
+            continue
+        one = events.GaussianDpEvent(1.0 / strength(record))
+        one = one if place < fit.learned else events.PoissonSampledDpEvent(fit.rate, one)
+        accountant.compose(one, record.count)
+    total = np.array(accountant._rdp)
+    for record in fit.records:
+        if record.selection:
+            amplified_epsilon = math.log1p(fit.rate * math.expm1(strength(record)))
+            total += [record.count * two_point_divergence(amplified_epsilon, order) for order in orders]
+    return rdp.compute_epsilon(orders, total, fit.privacy.delta)[0]
+
+
 def by_random_rounds(fit):
     """The mean over the number of sums, which is uniform from 0 on where steps are constant."""
     assert fit.count < fit.privacy.public["rounds"]
@@ -387,12 +412,15 @@ CASES = [
     Case("output_perturbation_gd", by_gaussian_or_sum, BOUNDED, PAPER, REPLACE),
     Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT),
     Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **LOW}),
+    Case("output_perturbation_minimum", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
     Case("output_perturbation_minimum", by_gaussian_or_sum, BOUNDED, {**PAPER, **PURE}, REPLACE),
     # Selections: what is left of the budget at the end, and the conversion, are not counted on.
     Case("dp_agd", by_gaussians, BOUNDED),
     Case("dp_agd", by_zcdp, BOUNDED, {"accountant": "zcdp", "splits": 20, "selection_share": 0.5}),
     Case("dp_agd", by_gaussians, BOUNDED, {"accountant": "gdp", "splits": 20, **HIGH}),
     Case("dp_agd", by_zcdp, BOUNDED, PAPER, ADD),
+    Case("dp_agd", by_sampled_accesses, BOUNDED, {"batch_size": 100, "splits": 20}, ADD),
+    Case("dp_agd", by_sampled_accesses, BOUNDED, {"batch_size": 400, "splits": 20, **HIGH, **UNLEARNED}, ADD),
     Case("privgene", by_zcdp, BOUNDED),
     Case("privgene", by_gaussians, BOUNDED, {"accountant": "gdp", "generations": 5, **HIGH}),
     Case("privgene", by_sum, BOUNDED, PURE),

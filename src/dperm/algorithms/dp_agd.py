@@ -17,6 +17,9 @@ import numpy as np
 
 from dperm.accounting import (
     Budget,
+    ExponentialMechanismRelease,
+    GaussianRelease,
+    Neighbours,
     PureRelease,
     Units,
     gaussian_noise_multiplier,
@@ -24,7 +27,8 @@ from dperm.accounting import (
     selection_eta,
     zcdp_rho_bun_steinke,
 )
-from dperm.accounting.units import floor_units
+from dperm.accounting.renyi_filter import RenyiFilter, SampledPlan, sampled_plan
+from dperm.accounting.units import floor_units, units_as_float
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
@@ -34,8 +38,9 @@ from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softma
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.losses.weighted import largest_weight
+from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Array
+from dperm.objective.objective import Array, Objective
 from dperm.private_values.bounded import Bounded
 
 
@@ -152,10 +157,14 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
     ----------
     accountant : {"zcdp", "gdp"}
         What adds up; by default that of the ledger, or else "zcdp" when the selections take more than a
-        fifth of the budget.
+        fifth of the budget. Not with batches, whose costs are Renyi divergences.
+    batch_size : float
+        Every measurement and every line search sees a fresh Poisson sample of this expected size. By default
+        all records. For ``add_or_remove`` and records in memory.
     """
 
     accountant: str | None = None
+    batch_size: Setting[float] = Setting(check.positive)
 
 
 @algorithm(DPAGDArguments, weighs_privately=True)
@@ -184,7 +193,8 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     -----
     (epsilon, delta)-DP of the whole transcript (measurements, chosen steps, number of iterations) by the
     zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
-    Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020).
+    Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020). With batches the filter caps
+    Renyi divergences of sampled accesses, see :mod:`dperm.accounting.renyi_filter`.
 
     Examples
     --------
@@ -205,25 +215,35 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
                 raise ValueError(
                     f"calibration='paper' of dp_agd has a {name} of its own: leave it out, got {value!r}"
                 )
-    plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
+    sampled = schedule.batch_size is not None
+    if sampled:
+        _check_batches(fit, given)
+        plan: _Plan = _sampled_plan(fit, schedule, scales)
+    else:
+        plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
     plan.check(fit, schedule)
-    release = fit.open(
-        "dp_agd", plan.budget, schedule, selection_share=plan.selection_share, **scales.facts()
-    )
+    facts = {"selection_share": plan.selection_share, **scales.facts()}
+    release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if sampled else "none", **facts)
     frame = Frame.learned(fit, release, plan.scales, problem)
     if frame.linear_map is not None:
         schedule = given.completed(dp_agd_schedule(frame.problem))
     run = _Run(fit, release, plan, schedule, frame)
     run.descend()
     mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {plan.selection_name}"
-    return fit.result(run.released(), frame.in_words(mechanism), n_iter=len(fit.history), clip=schedule.clip)
+    return fit.result(
+        run.released(),
+        frame.in_words(mechanism),
+        n_iter=len(fit.history),
+        clip=schedule.clip,
+        notes=("Which records were in which sample stays secret.",) if sampled else (),
+    )
 
 
 @dataclass(frozen=True)
 class _Plan:
     """How the budget is cut up."""
 
-    budget: Budget
+    budget: Budget | RenyiFilter
     gradient_units: Units  # cost of the first measurement of a gradient
     selection_units: Units  # cost of a line search
     selection_share: float  # of the two together
@@ -234,14 +254,73 @@ class _Plan:
     def selection_name(self) -> str:
         return "Laplace report-noisy-min" if self.laplace else "exponential mechanism on step sizes"
 
+    def multiplier(self, units: Units) -> float:
+        """Noise multiplier of a measurement that costs so much."""
+        return gaussian_noise_multiplier(units, self.budget.accountant)
+
+    def eta(self) -> float:
+        """Bounded range of a line search."""
+        return selection_eta(self.selection_units, self.budget.accountant)
+
+    def precision(self, units: Units) -> float:
+        """Weight of a measurement among others of the same gradient."""
+        return units
+
+    def fits(self, measurement: Units = 0) -> bool:
+        """Whether the budget has room for a line search, after a measurement."""
+        assert isinstance(self.budget, Budget)
+        return self.budget.fits(measurement + self.selection_units)
+
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
         fit.objective.check_sums(loss_clip=schedule.loss_clip)
         units = _further_units(schedule, self.gradient_units)
         for cost in (self.gradient_units, units):
-            multiplier = gaussian_noise_multiplier(cost, self.budget.accountant)
+            multiplier = self.multiplier(cost)
             fit.check_gradient_noise(schedule.clip, multiplier)
             self.scales.check(fit, schedule.clip, multiplier)
+
+
+@dataclass(frozen=True)
+class _SampledPlan(_Plan):
+    """The same for accesses to secret samples: units are of divergence at one order."""
+
+    sampled: SampledPlan
+
+    def multiplier(self, units: Units) -> float:
+        """Noise multiplier of a measurement that costs so much."""
+        return self.sampled.noise_multiplier(units_as_float(units))
+
+    def eta(self) -> float:
+        """Bounded range of a line search."""
+        return self.sampled.eta(self.sampled.selection)
+
+    def precision(self, units: Units) -> float:
+        """Weight of a measurement among others of the same gradient."""
+        return self.multiplier(units) ** -2
+
+    def fits(self, measurement: Units = 0) -> bool:
+        """Whether the budget has room for a line search, after a measurement."""
+        assert isinstance(self.budget, RenyiFilter)
+        measured = [GaussianRelease(self.multiplier(measurement))] if measurement else []
+        return self.budget.fits(*measured, ExponentialMechanismRelease(self.eta()))
+
+
+def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
+    """What does not go with samples."""
+    if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or given.accountant is not None:
+        raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
+    if given.batch_size > fit.n:
+        raise ValueError(f"batch_size must be at most n_public = {fit.n}, got {given.batch_size!r}")
+    fit.objective._part(np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
+
+
+def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _SampledPlan:
+    noise = ScaleNoise.of(scales, fit.budget(), fit.budget())
+    share, rate = schedule.selection_share, min(1.0, schedule.batch_size / fit.n * (1.0 + 2.0**-50))
+    sampled, budget = sampled_plan(fit.epsilon, fit.delta, rate, schedule.splits, share, noise.releases)
+    units = floor_units(sampled.gradient), floor_units(sampled.selection)
+    return _SampledPlan(budget, *units, share, laplace=False, scales=noise, sampled=sampled)
 
 
 def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
@@ -291,22 +370,25 @@ class _Run:
     """State of one run; every attribute is released or public."""
 
     def __init__(
-        self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDSchedule, frame: Frame
+        self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDArguments, frame: Frame
     ) -> None:
         self.fit, self.release, self.plan, self.schedule = fit, release, plan, schedule
-        self.objective, self.budget, self.frame = fit.objective, plan.budget, frame
+        self.objective, self.frame = fit.objective, frame
         self.w = frame.start
         self.velocity = np.zeros(self.objective.shape)
         self.average = DoublingSuffixAverage()
         self.step_max = min(schedule.step_max, schedule.step_cap)
         self.gradient_units = plan.gradient_units
+        self.batches: SecretBatches | None = None
+        if schedule.batch_size is not None:
+            self.batches = SecretBatches("poisson", release.sampling_bits(), schedule.batch_size, fit.n)
+        #: What a sum over the records is divided by.
+        self.count = schedule.batch_size or fit.n
 
     def descend(self) -> None:
         """Update until the budget cannot pay for another measurement and line search."""
         history, schedule = self.fit.history, self.schedule
-        while len(history) < schedule.max_iter and self.budget.fits(
-            self.gradient_units + self.plan.selection_units
-        ):
+        while len(history) < schedule.max_iter and self.plan.fits(self.gradient_units):
             chosen = self._search(self._gradient_sum())
             if chosen is None:
                 return
@@ -320,10 +402,15 @@ class _Run:
                 self.step_max = min(1.1 * largest, schedule.step_cap)
 
     def _gradient_sum(self) -> Bounded:
-        clip, through = self.schedule.clip, self.frame.linear_map
+        clip, through, records = self.schedule.clip, self.frame.linear_map, self._records()
+        keep = self.batches is None
         if through is None:
-            return self.objective.clipped_gradient_sum(self.w, clip, keep_predictions=True)
-        return self.objective.mapped_gradient_sum(self.w, clip, through, keep_predictions=True)
+            return records.clipped_gradient_sum(self.w, clip, keep_predictions=keep)
+        return records.mapped_gradient_sum(self.w, clip, through, keep_predictions=keep)
+
+    def _records(self) -> Objective:
+        """All, or a fresh sample."""
+        return self.objective if self.batches is None else self.objective._sampled(next(self.batches))
 
     def released(self) -> Array:
         """What the run returns."""
@@ -334,14 +421,14 @@ class _Run:
 
         The direction is that of the weights; in the frame its length is 1.
         """
-        budget, selection_units, schedule = self.budget, self.plan.selection_units, self.schedule
+        plan, schedule = self.plan, self.schedule
         spent = self.gradient_units
         measured = self._measure(gradient_sum, spent)
         while True:
-            gradient = measured / self.fit.n + self.frame.factors * self.objective.penalty_gradient(self.w)
+            gradient = measured / self.count + self.frame.factors * self.objective.penalty_gradient(self.w)
             towards = schedule.momentum * self.velocity + gradient
             length = float(np.linalg.norm(towards))
-            if length == 0.0 or not budget.fits(selection_units):
+            if length == 0.0 or not plan.fits():
                 return None
             direction = self.frame.factors * (towards / length)
             steps = self.step_max * np.arange(schedule.n_candidates + 1) / schedule.n_candidates
@@ -357,25 +444,25 @@ class _Run:
                     return None
                 continue
             extra = _further_units(schedule, spent)
-            if not budget.fits(extra + selection_units):
+            if not plan.fits(extra):
                 return None
-            # Raw with raw, weighted by inverse variance, which is proportional to the budget.
-            again = self._measure(gradient_sum, extra)
-            measured = (spent * measured + extra * again) / (spent + extra)
+            # Raw with raw, weighted by inverse variance.
+            again = self._measure(gradient_sum if self.batches is None else self._gradient_sum(), extra)
+            before, more = plan.precision(spent), plan.precision(extra)
+            measured = (before * measured + more * again) / (before + more)
             spent += extra
 
     def _measure(self, gradient_sum: Bounded, units: Units) -> Array:
-        multiplier = gaussian_noise_multiplier(units, self.budget.accountant)
-        return self.release.gaussian_sum(gradient_sum, multiplier)
+        return self.release.gaussian_sum(gradient_sum, self.plan.multiplier(units))
 
     def _select(self, direction: Array, steps: Array) -> int:
-        scores = self.objective.clipped_loss_sums(self.w, direction, steps, self.schedule.loss_clip)
-        public = self.fit.n * self._penalties(direction, steps)
-        units, accountant = self.plan.selection_units, self.budget.accountant
+        scores = self._records().clipped_loss_sums(self.w, direction, steps, self.schedule.loss_clip)
+        public = self.count * self._penalties(direction, steps)
         if self.plan.laplace:
             # Clipped losses move together when a record is added, so C / scale is the epsilon spent.
-            return self.release.select_laplace(scores, pure_epsilon(units, accountant), public)
-        return self.release.select(scores, selection_eta(units, accountant), public)
+            epsilon = pure_epsilon(self.plan.selection_units, self.plan.budget.accountant)
+            return self.release.select_laplace(scores, epsilon, public)
+        return self.release.select(scores, self.plan.eta(), public)
 
     def _penalties(self, direction: Array, steps: Array) -> Array:
         if self.objective.l2 == 0.0:

@@ -23,12 +23,14 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.noisy_descent import check_batch_size
 from dperm.algorithms.output_noise import (
+    DISJOINT,
     OutputNoise,
     SecretTrainingTerms,
     add_or_remove_note,
     for_disjoint_parts,
     noise_law,
     output_noise,
+    parts_of_phases,
 )
 from dperm.algorithms.requirements import Needs
 from dperm.algorithms.settings import Schedule, Setting
@@ -175,7 +177,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     # 2. the run, the secret order of the records, and how far one of them moves the result
     fit.check_size_cap()
     objective.check_places()
-    parts = _parts(_secret_order(fit, settings), settings)
+    parts = parts_of_phases(_secret_order(fit, settings), settings.phases, settings.batch_size)
     run = BoundedDescent.of(objective, _recipe(settings), parts[0])
     settings = replace(settings, step_size=run.recipe.step_size)
     noise = _noise(fit, settings, run, law)
@@ -200,23 +202,10 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     notes = ["The iterates stay secret; only the result was released."]
     if len(parts) > 1:
         words += f", in {len(parts)} phases"
-        notes = ["The iterates stay secret; only the result of each phase was released.", _DISJOINT]
+        notes = ["The iterates stay secret; only the result of each phase was released.", DISJOINT]
     return fit.result(
         coef, words, n_iter=steps, steps=steps, notes=(*notes, *add_or_remove_note(fit.neighbors))
     )
-
-
-_DISJOINT = "A record is used in one phase alone, so that all phases together cost what one does."
-
-
-def _parts(order: Indices, settings: DPSGDOutputArguments) -> list[Indices]:
-    """Records of each phase: half of those that are left, in whole batches; the last phase takes the rest."""
-    parts, left = [], order
-    for _ in range(settings.phases - 1):
-        size = left.size // (2 * settings.batch_size) * settings.batch_size
-        parts.append(left[:size])
-        left = left[size:]
-    return [*parts, left]
 
 
 # -- settings ----------------------------------------------------------------------------------------
@@ -357,7 +346,8 @@ def _default_phased_step_size(fit: Fit, settings: DPSGDOutputArguments, longest:
     own, passes = fit.objective, settings.passes
     reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
-    counts = [passes * part.size // settings.batch_size for part in _parts(np.arange(fit.n), settings)]
+    halves = parts_of_phases(np.arange(fit.n), settings.phases, settings.batch_size)
+    counts = [passes * part.size // settings.batch_size for part in halves]
     square, slope = 0.0, 0.0  # of the noise before, and of the bound, for steps of length 1
     for phase, steps in enumerate(counts):
         eta = 0.25**phase

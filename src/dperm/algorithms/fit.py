@@ -28,6 +28,7 @@ from dperm.accounting import (
     gdp_mu,
 )
 from dperm.accounting.ledger.terms import relation_of
+from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, check_callback, closed_after, one_of, positive_or_infinite
@@ -305,7 +306,7 @@ class Fit:
     def open(
         self,
         name: str,
-        budget: Budget | ScheduledBudget,
+        budget: Budget | ScheduledBudget | RenyiFilter,
         schedule: Schedule | None = None,
         *,
         sampling: str = "none",
@@ -317,7 +318,7 @@ class Fit:
         ----------
         name : str
             Of the algorithm.
-        budget : Budget or ScheduledBudget
+        budget : Budget, ScheduledBudget or RenyiFilter
             What the releases may cost together.
         schedule : Schedule, optional
             Its settings are public facts.

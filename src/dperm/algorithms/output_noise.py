@@ -20,8 +20,11 @@ from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.bounded_training import Training, check_record_count
 from dperm.objective.objective import Array
+from dperm.objective.stochastic_descent import Indices
 from dperm.private_values.bounded import Bounded, result_grid
 
+#: What a statement says of several phases.
+DISJOINT = "A record is used in one phase alone, so that all phases together cost what one does."
 NULL_RECORD = (
     "Here 'add_or_remove' means that a record is replaced by an empty one, without loss: the number of "
     "records that sums are divided by is fixed and public."
@@ -140,6 +143,16 @@ def for_disjoint_parts(noise: OutputNoise, count: int) -> OutputNoise:
     gaussian = noise.law == "gaussian"
     event = GaussianRelease(noise.amount) if gaussian else PureRelease(noise.amount)
     return replace(noise, budget=ScheduledBudget(event, count, "gdp" if gaussian else "pure"))
+
+
+def parts_of_phases(order: Indices, phases: int, batch_size: int = 1) -> list[Indices]:
+    """Records of each phase: half of those that are left, in whole batches; the last phase takes the rest."""
+    parts, left = [], order
+    for _ in range(phases - 1):
+        size = left.size // (2 * batch_size) * batch_size
+        parts.append(left[:size])
+        left = left[size:]
+    return [*parts, left]
 
 
 def norm_laplace_noise(epsilon: float) -> OutputNoise:

@@ -1,29 +1,41 @@
 """Output perturbation of the exact minimiser of a strongly convex objective.
 
 Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
-Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise as an alternative.
+Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise as an alternative. In phases:
+V. Feldman, T. Koren, K. Talwar, "Private stochastic convex optimization: optimal rates in linear time", STOC
+2020, Algorithm 3.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dperm.accounting import Neighbours, gaussian_or_norm_laplace, paper
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
+    DISJOINT,
+    LAWS,
+    SECRET_ITERATES,
     OutputNoise,
     SecretTrainingTerms,
+    add_or_remove_note,
+    for_disjoint_parts,
     noise_law,
     norm_laplace_noise,
     output_noise,
+    parts_of_phases,
     publish,
 )
 from dperm.algorithms.rules_of_thumb import output_reach
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.mechanisms.random_source import random_bits
+from dperm.mechanisms.sampling import permutation
 from dperm.objective.bounded_training import Minimisation, PublicConstants, released_sensitivity
-from dperm.objective.objective import Objective
+from dperm.objective.objective import Array, Objective
 
 EXACT_MINIMISER = (
     "The published noise is for an exact minimiser. This one is certified to lie close to it, and is "
@@ -38,10 +50,15 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
     ----------
     extra_l2 : float
         Strength of a further ridge term on every weight, at least 0. By default from public numbers: see
-        :func:`default_extra_l2`; 0 is the published algorithm.
+        :func:`default_extra_l2`; 0 is the published algorithm. With phases that of the first; it draws
+        towards the weights that the phase before released, 8 times as strongly from phase to phase.
+    phases : int
+        More than one divides the records: half of those that are left to each phase. About ``log2(n)`` in
+        the paper, for records in memory.
     """
 
     extra_l2: Setting[float] = Setting(check.non_negative)
+    phases: Setting[int] = Setting(check.positive_integer, 1)
 
 
 def default_extra_l2(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
@@ -87,7 +104,7 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     Returns
     -------
     FitResult
-        ``n_iter`` is 1: how long the solver took depends on the records and is not told.
+        ``n_iter`` is the number of phases: how long the solver took depends on the records and is not told.
 
     Notes
     -----
@@ -97,6 +114,9 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     *certified* to be no longer than tau, which is a thousandth of what one record adds or what arithmetic
     reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
     number of steps.
+
+    A phase minimises its part of the records with ``extra_l2/2 ||w - c||^2``, c what the phase before
+    released. Parts are disjoint, so each phase may spend the whole budget (parallel composition).
 
     Examples
     --------
@@ -108,12 +128,13 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    c = PublicConstants.of(fit.objective)
     rule = 0.0 if fit.as_published else default_extra_l2(fit.objective, fit.epsilon, fit.delta, fit.neighbors)
+    if given.phases > 1:
+        return _in_phases(fit, given)
     extra_l2 = given.completed(extra_l2=rule).extra_l2
     if fit.as_published and extra_l2 > 0.0:
         raise ValueError("calibration='paper' of output_perturbation_minimum has no extra_l2")
-    training = Minimisation.with_tolerance(fit.objective, 2.0**-10 * c.lipschitz / c.n, extra_l2=extra_l2)
+    training = _training(fit.objective, extra_l2)
     noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
     return publish(
         fit,
@@ -126,6 +147,77 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
         extra_l2=extra_l2,
         tolerance=training.tolerance,
     )
+
+
+def _training(objective: Objective, extra_l2: float, centre: Array | None = None) -> Minimisation:
+    """To a thousandth of what one record adds to a gradient."""
+    c = PublicConstants.of(objective)
+    return Minimisation.with_tolerance(
+        objective, 2.0**-10 * c.lipschitz / c.n, extra_l2=extra_l2, centre=centre
+    )
+
+
+# -- phases ------------------------------------------------------------------------------------------
+
+
+def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult:
+    """Minimise on one part of the records after the other, ever closer to what was released before."""
+    own, law = fit.objective, noise_law(fit, given.mechanism)
+    most = int(math.log2(max(fit.n, 2)))
+    if given.phases > most or fit.as_published:
+        raise ValueError(f"phases must be at most {most}, with calibration='tight', got {given.phases}")
+    extra_l2 = given.completed(extra_l2=_default_first_ridge(fit, given.phases)).extra_l2
+    fit.check_size_cap()
+    own.check_places()
+    order = np.asarray(permutation(random_bits(fit.spawn_source()), fit.n), dtype=np.int64)
+    parts = [own._part(part) for part in parts_of_phases(order, given.phases)]
+    ridges = [extra_l2 * 8.0**phase for phase in range(given.phases)]
+    noise = for_disjoint_parts(output_noise(fit, law), given.phases)
+    for part, ridge in zip(parts, ridges, strict=True):  # where a phase starts is not known before
+        training = _training(part, ridge)
+        noise.claim(fit, {relation: training.sensitivity(part, relation) for relation in Neighbours})
+    release = fit.open(
+        "output_perturbation_minimum",
+        noise.budget,
+        sampling="permutation",
+        phases=given.phases,
+        extra_l2=extra_l2,
+        mechanism=law,
+    )
+    coef = np.zeros(own.shape)
+    for phase, (part, ridge) in enumerate(zip(parts, ridges, strict=True), start=1):
+        coef = noise.release(release, _training(part, ridge, coef).train(part))
+        fit.show(phase, coef)
+    return fit.result(
+        coef,
+        f"exact minimisation in secret, {LAWS[law]} noise on the result, in {given.phases} phases",
+        n_iter=given.phases,
+        notes=(SECRET_ITERATES, DISJOINT, *add_or_remove_note(fit.neighbors)),
+    )
+
+
+def _default_first_ridge(fit: Fit, phases: int) -> float:
+    """The first ridge term that minimises the cost of all, and of the last noise as in `default_extra_l2`.
+
+    A ridge term r costs ``r D^2/2``: D is the reach of the optimum, then the noise of the phase before.
+    """
+    c = PublicConstants.of(fit.objective)
+    sizes = [part.size for part in parts_of_phases(np.arange(fit.n), phases)]
+    if fit.epsilon == math.inf:
+        return 0.0
+
+    def risk(first: float) -> float:
+        square, total = output_reach(fit.objective.loss, c.row_norm, c.strong) ** 2, 0.0
+        for phase, n in enumerate(sizes):
+            ridge = first * 8.0**phase
+            total += 0.5 * ridge * square
+            moved = fit.neighbors.sum_factor * c.lipschitz / (n * (c.strong + ridge))
+            square = gaussian_or_norm_laplace(fit.epsilon, fit.delta, c.dimension, moved).mean_square(
+                c.dimension
+            )
+        return total + 0.5 * (c.beta / c.dimension + c.strong) * square
+
+    return min([0.0, *(c.beta * 2.0**-k for k in range(-10, 60))], key=risk)
 
 
 def _published_noise(fit: Fit, training: Minimisation, mechanism: str) -> OutputNoise:

@@ -1,6 +1,7 @@
 """Mechanisms: exact noise, private selection and sampling, and the door from private sums to numbers."""
 
 from dperm.mechanisms.noise import discrete_laplace, norm_laplace, rounded_gaussian
+from dperm.mechanisms.smoothed_gradients import smooth_gradients
 from dperm.mechanisms.smoothing import laplacian_smoothing
 from dperm.mechanisms.without_privacy import release_without_privacy
 
@@ -10,4 +11,5 @@ __all__ = [
     "norm_laplace",
     "release_without_privacy",
     "rounded_gaussian",
+    "smooth_gradients",
 ]

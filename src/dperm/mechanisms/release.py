@@ -23,6 +23,7 @@ from dperm.accounting.events import (
 )
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
@@ -51,7 +52,7 @@ class Releaser:
     ----------
     epsilon, delta : float
         Guarantee of the whole fit; ``epsilon = inf`` draws no noise and protects nothing.
-    budget : Budget or ScheduledBudget
+    budget : Budget, ScheduledBudget or RenyiFilter
         What the releases of this fit may cost together; full use must be (epsilon, delta)-DP.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
@@ -79,7 +80,7 @@ class Releaser:
         self,
         epsilon: float,
         delta: float,
-        budget: Budget | ScheduledBudget,
+        budget: Budget | ScheduledBudget | RenyiFilter,
         *,
         neighbors: Neighbours | str,
         ledger: PrivacyLedger | None,

@@ -287,7 +287,7 @@ def _geometric(ratio: float, terms: int) -> float:
 
 @dataclass(frozen=True)
 class Minimisation(Training):
-    """The minimiser of ``F(w) + extra_l2/2 ||w||^2 + <linear, w>``, to a certified gradient norm.
+    """The minimiser of ``F(w) + extra_l2/2 ||w - centre||^2 + <linear, w>``, to a certified gradient norm.
 
     Attributes
     ----------
@@ -295,14 +295,23 @@ class Minimisation(Training):
         tau: the gradient at the result, its rounding error included, has at most this norm.
     extra_l2 : float
         Ridge term on every weight, on the scale of the mean loss.
+    centre : ndarray, optional
+        Public weights; 0 by default.
     """
 
     tolerance: float
     extra_l2: float = 0.0
+    centre: Array | None = None
 
     @classmethod
     def with_tolerance(
-        cls, objective: Objective, target: float, *, extra_l2: float = 0.0, linear_bound: float = 0.0
+        cls,
+        objective: Objective,
+        target: float,
+        *,
+        extra_l2: float = 0.0,
+        linear_bound: float = 0.0,
+        centre: Array | None = None,
     ) -> Minimisation:
         """As precise as asked for, or as arithmetic allows for sure; from public numbers alone.
 
@@ -312,7 +321,7 @@ class Minimisation(Training):
             Convex and smooth, with a Lipschitz constant, strongly convex (with `extra_l2`).
         target : float
             Wanted tolerance.
-        extra_l2 : float
+        extra_l2, centre
             As above.
         linear_bound : float
             Public bound on the norm of the linear term.
@@ -323,11 +332,12 @@ class Minimisation(Training):
             If the objective lacks one of these properties, or its ridge term drowns in rounding errors.
         """
         c = PublicConstants.of(objective, extra_l2=extra_l2)
+        linear_bound += _length(centre) * extra_l2
         ball = _minimiser_norm(c, linear_bound)
         error = _step_error(c, 3.0 * ball, linear_bound, load=2.0)
         if error > c.strong * ball:
             raise ValueError(f"l2 = {c.l2:.3g} is too small for double precision: choose a larger one")
-        return cls(tolerance=max(target, 8.0 * error), extra_l2=extra_l2)
+        return cls(max(target, 8.0 * error), extra_l2, centre)
 
     def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
         """Largest distance of the results on neighbouring data sets; from public numbers alone.
@@ -340,7 +350,7 @@ class Minimisation(Training):
         """
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
         loss, relation = objective.loss, Neighbours.parse(neighbors)
-        ball = _minimiser_norm(c, 0.0) * (1.0 + 2.0**-40)
+        ball = _minimiser_norm(c, _length(self.centre) * self.extra_l2) * (1.0 + 2.0**-40)
         if relation is Neighbours.REPLACE_ONE:
             gap = loss.gradient_distance(c.row_norm, ball) / 2.0
         else:
@@ -349,7 +359,8 @@ class Minimisation(Training):
 
     def run(self, objective: Objective) -> Array:
         """The minimiser as computed."""
-        return self._minimise(objective, np.zeros(objective.shape))
+        towards = np.zeros(objective.shape) if self.centre is None else -self.extra_l2 * self.centre
+        return self._minimise(objective, towards)
 
     def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
         """Run on the records with a secret linear term; the bound covers the *approximation* only.
@@ -400,6 +411,10 @@ def _minimiser_norm(c: PublicConstants, linear_norm: float) -> float:
     ``-<gradient, w> <= loss(0) - loss(w) <= loss(0)`` for a convex loss that is not negative.
     """
     return linear_norm / c.strong + min(c.lipschitz / c.strong, math.sqrt(c.start_loss / c.strong))
+
+
+def _length(centre: Array | None) -> float:
+    return 0.0 if centre is None else float(np.linalg.norm(centre)) * (1.0 + 2.0**-30)
 
 
 def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load: float) -> float:

@@ -33,6 +33,7 @@ from dperm.objective.arguments import (
     upper_bound,
 )
 from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
+from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -88,7 +89,8 @@ class EmpiricalRisk:
         self.weighs_privately = class_weight == "private"
         self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
-        self._records = (X, y, settings) if self.weighs_privately else None
+        self._settings = settings
+        self._records = (X, y) if self.weighs_privately else None
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
@@ -161,13 +163,43 @@ class EmpiricalRisk:
         The records are read anew. For copies of an objective that belong to one fit.
         """
         assert self._records is not None
-        X, y, settings = self._records
         of_classes = class_weights(class_weight, self.loss)
-        own = settings.weights
+        own = self._settings.weights
         weights = Weights(1.0, None, of_classes) if own is None else replace(own, of_classes=of_classes)
-        self._rows = rows_of_input(X, y, replace(settings, weights=weights))
+        self._settings = replace(self._settings, weights=weights)
+        self._rows = rows_of_input(*self._records, self._settings)
         self.weights, self.weighs_privately = weights, False
         self._use(self.loss)
+
+    def _part(self, places: NDArray[np.int64], n_public: int | None = None) -> Self:
+        """The objective of copies of the records at some of the ``n_public`` places; others are empty.
+
+        Sums are divided by `n_public`, by default the number of the places.
+
+        Raises
+        ------
+        DataError
+            Where single rows cannot be taken.
+        """
+        rows, settings = self._rows, self._settings
+        if not isinstance(rows, RowsInMemory) or rows.stored is None:
+            raise DataError("parts of the records are for an array, sparse matrix or table in memory")
+        present = rows.rows_of(places[places < self._n_rows])
+        X, y, weights = rows.stored[present], rows.y[present], settings.weights
+        if not present.size:  # one record without any contribution
+            X, y, weights = np.full((1, self.n_columns), np.nan), np.ones(1), None
+            settings = replace(settings, non_finite="zero")
+        weights = None if weights is None else weights.among(present)
+        other = copy.copy(self)
+        other._rows = rows_of_input(X, y, replace(settings, multiplicity=None, weights=weights))
+        other._n_rows = other._rows.n_rows
+        other.n_public = int(places.size) if n_public is None else n_public
+        other._use(self.loss)
+        return other
+
+    def _sampled(self, sample: SecretRows) -> Self:
+        """The records of a secret sample, under the public number of all."""
+        return self._part(sample._among(self._n_rows, self.n_public), self.n_public)
 
     def with_ridge(self, l2: float) -> Self:
         """The same records, loss and bounds with another ridge term; nothing is copied.
