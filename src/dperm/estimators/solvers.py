@@ -39,8 +39,9 @@ PUBLISHED = tuple(
 #: Most weights that ``solver="auto"`` whitens.
 MAX_WHITENED = MANY_WEIGHTS
 
-#: Signal-to-noise number above which ``solver="auto"`` whitens for a regression loss of bounded slope.
-MIN_SIGNAL = 250.0
+#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets: with a loss that has a kink, or is
+#: smooth with a bounded slope; a smooth one without a bound, such as the squared error, always.
+MIN_SIGNAL = {"kink": 600.0, "smooth": 250.0, "steep": 0.0}
 
 #: ``n epsilon / dimension^1.5`` below which it does not take objective perturbation with delta = 0.
 MIN_PURE_SIGNAL = 1.5
@@ -85,8 +86,8 @@ def choose_solver(
     `preconditioned_gd` decides by itself, from the same numbers, how much whitening the budget pays for,
     and runs like `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that
     this rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
-    `preconditioned_gd` wins mostly with labels and with the squared error; with a smooth
-    loss of bounded slope, such as Huber's, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
+    `preconditioned_gd` wins mostly with labels and with the squared error; with real targets and another
+    loss, such as Huber's and the pinball loss, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
     above `MIN_SIGNAL`. Beyond `MAX_WHITENED` weights its square matrices cost
     more than the passes over the data. delta = 0 leaves noise in the manner of Laplace: on the linear term
     (above `MIN_PURE_SIGNAL`), the weights or the choices.
@@ -106,8 +107,11 @@ def choose_solver(
 
 def _whitens_targets(loss: Loss, signal: float) -> bool:
     """Whether whitening pays for real targets."""
-    kink = loss.smoothness(1.0) == math.inf
-    return loss.convex and (kink or loss.lipschitz(1.0) == math.inf or signal > MIN_SIGNAL)
+    if loss.smoothness(1.0) == math.inf:
+        kind = "kink"
+    else:
+        kind = "steep" if loss.lipschitz(1.0) == math.inf else "smooth"
+    return loss.convex and signal > MIN_SIGNAL[kind]
 
 
 def pure_solvers(loss: Loss) -> list[str]:
