@@ -16,6 +16,8 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
 Records = Mapping[str, Mapping[str, Any]]
+#: Figures that are small, and the same in every run.
+PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "dperm"}
 
 
 def _records(table: Table, row: Row, records: Records) -> dict[str, Mapping[str, Any] | None]:
@@ -37,9 +39,9 @@ def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
     return above / below if below else math.nan
 
 
-def _group(table: Table, row: Row) -> str:
-    """Rows that differ in the x of the figure alone are one line of it."""
-    return ", ".join(str(row.settings.get(key)) for key in _varying(table) if key != table.plot.get("x"))
+def _group(table: Table, row: Row, *left_out: str | None) -> str:
+    """What rows that differ in the settings left out alone have in common."""
+    return ", ".join(str(row.settings.get(key)) for key in _varying(table) if key not in left_out)
 
 
 def verdicts(table: Table, records: Records) -> list[str]:
@@ -47,16 +49,14 @@ def verdicts(table: Table, records: Records) -> list[str]:
     found = [_records(table, row, records) for row in table.rows]
     if table.rule != "constant":
         return [agrees(table, row, each.get("paper")) for row, each in zip(table.rows, found, strict=True)]
+    groups = [_group(table, row, table.plot.get("x")) for row in table.rows]
     ratios: dict[str, list[float]] = {}
-    for row, each in zip(table.rows, found, strict=True):
-        ratios.setdefault(_group(table, row), []).append(_ratio(table, row, each))
+    for group, row, each in zip(groups, table.rows, found, strict=True):
+        ratios.setdefault(group, []).append(_ratio(table, row, each))
     spread = {group: max(values) / min(values) for group, values in ratios.items()}
     said = {True: "yes", False: "no"}
     return [
-        ""
-        if math.isnan(spread[_group(table, row)])
-        else said[spread[_group(table, row)] <= 1.0 + table.tolerance]
-        for row in table.rows
+        "" if math.isnan(spread[group]) else said[spread[group] <= 1.0 + table.tolerance] for group in groups
     ]
 
 
@@ -67,6 +67,8 @@ def text(table: Table, records: Records) -> str:
     lines = [f"# {table.title}", "", f"{table.source}. {table.quantity}", ""]
     if table.reason:
         lines += [table.reason.strip(), ""]
+    if table.plot:
+        lines += [f"![{table.title}]({table.name}.svg)", ""]
     lines += ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
     notes: dict[str, list[str]] = {}
     seconds = 0.0
@@ -93,33 +95,45 @@ def text(table: Table, records: Records) -> str:
     return "\n".join([*lines, "", f"{seconds:.0f} CPU seconds.", ""])
 
 
-def figure(table: Table, records: Records, file: Path) -> None:
-    """Draw every mode, and what was printed, against ``plot.x``: a panel for each of the other settings."""
-    x = table.plot["x"]
-    groups: dict[str, list[Row]] = {}
+def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Points by panel and line: modes are lines, or panels where ``plot.lines`` names the lines."""
+    x, lines = table.plot["x"], table.plot.get("lines")
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in table.rows:
-        groups.setdefault(_group(table, row), []).append(row)
-    width = min(len(groups), 3)
-    height = -(-len(groups) // width)
-    drawing, axes = plt.subplots(height, width, figsize=(4.2 * width, 3.2 * height), squeeze=False)
-    for axis, (group, rows) in zip(axes.flat, groups.items(), strict=False):
-        places = [row.settings[x] for row in rows]
-        for mode in table.modes:
-            values = [number(_records(table, row, records)[mode]) for row in rows]
-            if any(map(math.isfinite, values)):
-                axis.plot(places, values, marker="o", label=mode)
-        if any(row.printed for row in rows):
-            printed = [float(row.printed or "nan") for row in rows]
-            axis.plot(places, printed, "k--", marker="x", label=table.printed_is)
-        axis.set(title=group, xlabel=x, xscale=table.plot.get("xscale", "linear"))
+        place = _group(table, row, x, lines)
+        values = {mode: number(record) for mode, record in _records(table, row, records).items()}
+        values[table.printed_is] = float(row.printed or "nan")
+        for mode, value in values.items():
+            panel, line = place, mode
+            if lines is not None:
+                panel, line = ", ".join(filter(None, (place, mode))), str(row.settings[lines])
+            if math.isfinite(value):
+                curves.setdefault(panel, {}).setdefault(line, []).append((row.settings[x], value))
+    return curves
+
+
+def figure(table: Table, records: Records, file: Path) -> None:
+    """Draw what was computed and printed against ``plot.x``: a panel for each of the other settings."""
+    curves = _curves(table, records)
+    labels = list(dict.fromkeys(line for lines in curves.values() for line in lines))
+    width = max(1, min(len(curves), 3))
+    height = max(1, -(-len(curves) // width))
+    size = (4.2 * width, 3.2 * height + 0.8)
+    drawing, axes = plt.subplots(height, width, figsize=size, squeeze=False, layout="constrained")
+    drawn = {}
+    for axis, (panel, lines) in zip(axes.flat, curves.items(), strict=False):
+        for line, points in lines.items():
+            style = "kx--" if line == table.printed_is else f"C{labels.index(line)}o-"
+            (drawn[line],) = axis.plot(*zip(*points, strict=True), style, markersize=4)
+        axis.set(title=panel, xlabel=table.plot["x"], xscale=table.plot.get("xscale", "linear"))
         axis.set_yscale(table.plot.get("yscale", "linear"))
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(groups) :]:
+    for axis in list(axes.flat)[len(curves) :]:
         axis.remove()
-    axes[0, 0].legend()
+    drawing.legend(drawn.values(), drawn, loc="outside lower center", ncols=5)
     drawing.suptitle(table.title)
-    drawing.tight_layout()
-    drawing.savefig(file)
+    with matplotlib.rc_context(PLAIN):
+        drawing.savefig(file, metadata={"Date": None})
     plt.close(drawing)
 
 
