@@ -160,12 +160,15 @@ class Cell:
 
 def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
     """Records of the cells by key. Those in `file` are not computed again; failures are not kept there."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    records = {record["key"]: record for record in map(json.loads, lines)}
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    *whole, half = text.split("\n")  # of a run that was killed
+    records = {record["key"]: record for record in map(json.loads, whole)}
     missing = list({cell.key: cell for cell in cells if cell.key not in records}.values())
     file.parent.mkdir(parents=True, exist_ok=True)
     runs = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(cell.run)() for cell in missing)
-    with file.open("a", encoding="utf-8") as kept:
+    with file.open("r+" if text else "w", encoding="utf-8") as kept:
+        kept.seek(len(text.encode()) - len(half.encode()))
+        kept.truncate()
         for done, record in enumerate(runs, 1):
             records[record["key"]] = record
             if "failed" not in record:

@@ -139,6 +139,7 @@ def figure(table: Table, records: Records, file: Path) -> None:
 
 def write(table: Table, records: Records, folder: Path) -> Sequence[Path]:
     """Write ``NAME.md``, and ``NAME.svg`` where the table says what to draw."""
+    folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{table.name}.md"
     page.write_text(text(table, records), encoding="utf-8")
     if not table.plot:
