@@ -174,9 +174,8 @@ def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[
             if "failed" not in record:
                 kept.write(json.dumps(record) + "\n")
                 kept.flush()
-            print(
-                f"{done}/{len(missing)} {record['key']}: {shown(record)} ({record['seconds']} s)", flush=True
-            )
+            said = record.get("failed") or shown(record)
+            print(f"{done}/{len(missing)} {record['key']}: {said} ({record['seconds']} s)", flush=True)
     return {cell.key: records[cell.key] for cell in cells}
 
 

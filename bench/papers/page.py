@@ -41,7 +41,13 @@ def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
 
 def _group(table: Table, row: Row, *left_out: str | None) -> str:
     """What rows that differ in the settings left out alone have in common."""
-    return ", ".join(str(row.settings.get(key)) for key in _varying(table) if key not in left_out)
+    keys = [key for key in _varying(table) if key not in left_out]
+    return ", ".join(_named(key, row.settings.get(key)) for key in keys)
+
+
+def _named(key: str, value: Any) -> str:
+    """Words speak for themselves."""
+    return value if isinstance(value, str) else f"{key} {value}"
 
 
 def verdicts(table: Table, records: Records) -> list[str]:
@@ -69,7 +75,7 @@ def text(table: Table, records: Records) -> str:
         lines += [table.reason.strip(), ""]
     if table.plot:
         lines += [f"![{table.title}]({table.name}.svg)", ""]
-    lines += ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
+    cells_of_rows = []
     notes: dict[str, list[str]] = {}
     seconds = 0.0
     for row, verdict in zip(table.rows, verdicts(table, records), strict=True):
@@ -78,7 +84,7 @@ def text(table: Table, records: Records) -> str:
         cells = [str(row.settings.get(key, "")) for key in keys] + [str(row.printed) or "-"]
         cells += [shown(found[mode]) for mode in table.modes]
         cells += ["" if math.isnan(ratio) else f"{ratio:.3g}", verdict]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells_of_rows.append(cells)
         place = ", ".join(cells[: len(keys)])
         if row.reason:
             notes.setdefault(row.reason.strip(), []).append(place)
@@ -87,6 +93,11 @@ def text(table: Table, records: Records) -> str:
             for kind in ("refused", "failed"):
                 if record and kind in record:
                     notes.setdefault(f"{mode} {kind}: {record[kind]}", []).append(place)
+    shown_columns = [
+        k for k, column in enumerate(zip(*cells_of_rows, strict=True)) if set(column) - {"", "-"}
+    ]
+    for cells in (heading, ["---"] * len(heading), *cells_of_rows):
+        lines.append("| " + " | ".join(cells[k] for k in shown_columns) + " |")
     fixed = {key: value for key, value in table.rows[0].settings.items() if key not in keys}
     if fixed:
         lines += ["", "Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + "."]
@@ -106,7 +117,7 @@ def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[fl
         for mode, value in values.items():
             panel, line = place, mode
             if lines is not None:
-                panel, line = ", ".join(filter(None, (place, mode))), str(row.settings[lines])
+                panel, line = ", ".join(filter(None, (place, mode))), _named(lines, row.settings[lines])
             if math.isfinite(value):
                 curves.setdefault(panel, {}).setdefault(line, []).append((row.settings[x], value))
     return curves

@@ -3,6 +3,7 @@
 import numpy as np
 
 import dperm
+from dperm.accounting.laplacian_smoothing import smoothing_beta
 from dperm.algorithms import dp_lssgd
 from papers.learning import digits, repeated
 
@@ -23,10 +24,10 @@ def fit(
     delta: float,
     batch: int,
     epochs: int,
-    step: float,
+    plain_step: float,
     callback=None,
 ):
-    """One run."""
+    """One run; without smoothing a step is `plain_step`, with it so long that it has the same noise."""
     X, y, _, _ = digits()
     problem = dperm.Objective(
         "softmax", X, y, l2=1e-4, row_norm=LONGEST, fit_intercept=True, n_classes=10, n_threads=1
@@ -34,7 +35,12 @@ def fit(
     terms = {"smoothing": sigma, "sampling": "without_replacement", "neighbors": "replace_one"}
     if mode != "default":
         terms |= {"calibration": mode, "batch_size": batch, "steps": epochs * -(-len(X) // batch)}
-        terms |= {"clip": 1.0, "step_size": step, "momentum": 0.0, "tail": 0.0}
+        terms |= {
+            "clip": 1.0,
+            "step_size": plain_step / smoothing_beta(sigma, X.shape[1]) ** 0.5,
+            "momentum": 0.0,
+            "tail": 0.0,
+        }
     return dp_lssgd(problem, epsilon, delta, random_state=seed, callback=callback, **terms)
 
 
