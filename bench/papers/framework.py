@@ -191,7 +191,7 @@ def shown(record: Mapping[str, Any] | None) -> str:
     if "value" not in record:
         return "failed" if "failed" in record else "refused"
     value, error = record["value"], record["error"]
-    if isinstance(value, bool | str):
+    if isinstance(value, int | str):
         return str(value)
     return f"{value:.5g}" if error is None else f"{value:.4g} ± {error:.2g}"
 

@@ -138,6 +138,8 @@ def figure(table: Table, records: Records, file: Path) -> None:
             (drawn[line],) = axis.plot(*zip(*points, strict=True), style, markersize=4)
         axis.set(title=panel, xlabel=table.plot["x"], xscale=table.plot.get("xscale", "linear"))
         axis.set_yscale(table.plot.get("yscale", "linear"))
+        axis.set_xticks(places := sorted({x for points in lines.values() for x, _ in points}), places)
+        axis.xaxis.minorticks_off()
         axis.grid(alpha=0.3)
     for axis in list(axes.flat)[len(curves) :]:
         axis.remove()
