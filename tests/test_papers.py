@@ -60,14 +60,31 @@ def test_a_run_resumes_and_shows_what_failed(measured, tmp_path, capsys):
     assert "| b | 1 | - | failed | failed |  |  |" in text
     assert "- b, 1: paper failed: ZeroDivisionError: oh" in text
     assert "- b, 2: tight refused: not private" in text
-    assert (tmp_path / "t.svg").read_text().startswith("<?xml")
+    drawing = (tmp_path / "t.svg").read_text()
+    assert drawing.startswith("<?xml")
+    assert all(f">{label}<" in drawing for label in ("a", "b", "paper", "tight", "printed"))
     measured.clear()
+    kept = (tmp_path / "t.jsonl").read_text()
+    (tmp_path / "t.jsonl").write_text(kept[:-9])  # killed in the middle of a line
     assert run.main(arguments) == 1
-    assert measured == [("paper", "b", 1, 2), ("tight", "b", 1, 2)]  # what failed, and nothing else
+    assert measured == [
+        ("paper", "b", 1, 2),
+        ("tight", "b", 1, 2),
+        ("tight", "b", 3, 2),
+    ]  # what failed or is cut
+    assert (tmp_path / "t.jsonl").read_text() == kept
     measured.clear()
     run.main([*arguments, "--repetitions", "3", "--modes", "tight"])
     assert {(mode, repetitions) for mode, *_, repetitions in measured} == {("tight", 3)}
     assert "1/6" in capsys.readouterr().out
+
+
+def test_a_setting_can_be_the_lines_of_a_figure(measured, tmp_path):
+    (tmp_path / "t.toml").write_text(TOML.replace('x = "x"', 'x = "x"\nlines = "kind"'))
+    run.main(["t", "--quick", "--results", str(tmp_path), "--pages", str(tmp_path / "pages")])
+    drawing = (tmp_path / "pages" / "t.svg").read_text()
+    assert [drawing.count(f">{word}<") for word in ("paper", "tight", "a", "b", "printed")] == [1] * 5
+    assert "](t.svg)" in (tmp_path / "pages" / "t.md").read_text()
 
 
 def test_a_missing_number_needs_a_reason(measured, tmp_path):

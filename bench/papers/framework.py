@@ -160,20 +160,22 @@ class Cell:
 
 def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
     """Records of the cells by key. Those in `file` are not computed again; failures are not kept there."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    records = {record["key"]: record for record in map(json.loads, lines)}
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    *whole, half = text.split("\n")  # of a run that was killed
+    records = {record["key"]: record for record in map(json.loads, whole)}
     missing = list({cell.key: cell for cell in cells if cell.key not in records}.values())
     file.parent.mkdir(parents=True, exist_ok=True)
     runs = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(cell.run)() for cell in missing)
-    with file.open("a", encoding="utf-8") as kept:
+    with file.open("r+" if text else "w", encoding="utf-8") as kept:
+        kept.seek(len(text.encode()) - len(half.encode()))
+        kept.truncate()
         for done, record in enumerate(runs, 1):
             records[record["key"]] = record
             if "failed" not in record:
                 kept.write(json.dumps(record) + "\n")
                 kept.flush()
-            print(
-                f"{done}/{len(missing)} {record['key']}: {shown(record)} ({record['seconds']} s)", flush=True
-            )
+            said = record.get("failed") or shown(record)
+            print(f"{done}/{len(missing)} {record['key']}: {said} ({record['seconds']} s)", flush=True)
     return {cell.key: records[cell.key] for cell in cells}
 
 
@@ -189,7 +191,7 @@ def shown(record: Mapping[str, Any] | None) -> str:
     if "value" not in record:
         return "failed" if "failed" in record else "refused"
     value, error = record["value"], record["error"]
-    if isinstance(value, bool | str):
+    if isinstance(value, int | str):
         return str(value)
     return f"{value:.5g}" if error is None else f"{value:.4g} ± {error:.2g}"
 

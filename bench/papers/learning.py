@@ -53,6 +53,13 @@ def minimum(name: str, row_norm: float, l2: float, radius: float = np.inf) -> fl
     return float(problem.value(best))
 
 
+def fold(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices for training and testing: five repetitions are the five folds of one random division."""
+    order = np.random.default_rng(seed // 5).permutation(len(records(name)[1]))
+    held_out = np.arange(len(order)) % 5 == seed % 5
+    return order[~held_out], order[held_out]
+
+
 def mean(values: Iterable[float]) -> tuple[float, float | None]:
     """Mean and its standard error."""
     found = np.asarray(list(values), dtype=np.float64)

@@ -16,6 +16,8 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
 Records = Mapping[str, Mapping[str, Any]]
+#: Figures that are small, and the same in every run.
+PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "dperm"}
 
 
 def _records(table: Table, row: Row, records: Records) -> dict[str, Mapping[str, Any] | None]:
@@ -37,9 +39,15 @@ def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
     return above / below if below else math.nan
 
 
-def _group(table: Table, row: Row) -> str:
-    """Rows that differ in the x of the figure alone are one line of it."""
-    return ", ".join(str(row.settings.get(key)) for key in _varying(table) if key != table.plot.get("x"))
+def _group(table: Table, row: Row, *left_out: str | None) -> str:
+    """What rows that differ in the settings left out alone have in common."""
+    keys = [key for key in _varying(table) if key not in left_out]
+    return ", ".join(_named(key, row.settings.get(key)) for key in keys)
+
+
+def _named(key: str, value: Any) -> str:
+    """Words speak for themselves."""
+    return value if isinstance(value, str) else f"{key} {value}"
 
 
 def verdicts(table: Table, records: Records) -> list[str]:
@@ -47,16 +55,14 @@ def verdicts(table: Table, records: Records) -> list[str]:
     found = [_records(table, row, records) for row in table.rows]
     if table.rule != "constant":
         return [agrees(table, row, each.get("paper")) for row, each in zip(table.rows, found, strict=True)]
+    groups = [_group(table, row, table.plot.get("x")) for row in table.rows]
     ratios: dict[str, list[float]] = {}
-    for row, each in zip(table.rows, found, strict=True):
-        ratios.setdefault(_group(table, row), []).append(_ratio(table, row, each))
+    for group, row, each in zip(groups, table.rows, found, strict=True):
+        ratios.setdefault(group, []).append(_ratio(table, row, each))
     spread = {group: max(values) / min(values) for group, values in ratios.items()}
     said = {True: "yes", False: "no"}
     return [
-        ""
-        if math.isnan(spread[_group(table, row)])
-        else said[spread[_group(table, row)] <= 1.0 + table.tolerance]
-        for row in table.rows
+        "" if math.isnan(spread[group]) else said[spread[group] <= 1.0 + table.tolerance] for group in groups
     ]
 
 
@@ -67,7 +73,9 @@ def text(table: Table, records: Records) -> str:
     lines = [f"# {table.title}", "", f"{table.source}. {table.quantity}", ""]
     if table.reason:
         lines += [table.reason.strip(), ""]
-    lines += ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
+    if table.plot:
+        lines += [f"![{table.title}]({table.name}.svg)", ""]
+    cells_of_rows = []
     notes: dict[str, list[str]] = {}
     seconds = 0.0
     for row, verdict in zip(table.rows, verdicts(table, records), strict=True):
@@ -76,7 +84,7 @@ def text(table: Table, records: Records) -> str:
         cells = [str(row.settings.get(key, "")) for key in keys] + [str(row.printed) or "-"]
         cells += [shown(found[mode]) for mode in table.modes]
         cells += ["" if math.isnan(ratio) else f"{ratio:.3g}", verdict]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells_of_rows.append(cells)
         place = ", ".join(cells[: len(keys)])
         if row.reason:
             notes.setdefault(row.reason.strip(), []).append(place)
@@ -85,6 +93,11 @@ def text(table: Table, records: Records) -> str:
             for kind in ("refused", "failed"):
                 if record and kind in record:
                     notes.setdefault(f"{mode} {kind}: {record[kind]}", []).append(place)
+    shown_columns = [
+        k for k, column in enumerate(zip(*cells_of_rows, strict=True)) if set(column) - {"", "-"}
+    ]
+    for cells in (heading, ["---"] * len(heading), *cells_of_rows):
+        lines.append("| " + " | ".join(cells[k] for k in shown_columns) + " |")
     fixed = {key: value for key, value in table.rows[0].settings.items() if key not in keys}
     if fixed:
         lines += ["", "Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + "."]
@@ -93,38 +106,53 @@ def text(table: Table, records: Records) -> str:
     return "\n".join([*lines, "", f"{seconds:.0f} CPU seconds.", ""])
 
 
-def figure(table: Table, records: Records, file: Path) -> None:
-    """Draw every mode, and what was printed, against ``plot.x``: a panel for each of the other settings."""
-    x = table.plot["x"]
-    groups: dict[str, list[Row]] = {}
+def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """Points by panel and line: modes are lines, or panels where ``plot.lines`` names the lines."""
+    x, lines = table.plot["x"], table.plot.get("lines")
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in table.rows:
-        groups.setdefault(_group(table, row), []).append(row)
-    width = min(len(groups), 3)
-    height = -(-len(groups) // width)
-    drawing, axes = plt.subplots(height, width, figsize=(4.2 * width, 3.2 * height), squeeze=False)
-    for axis, (group, rows) in zip(axes.flat, groups.items(), strict=False):
-        places = [row.settings[x] for row in rows]
-        for mode in table.modes:
-            values = [number(_records(table, row, records)[mode]) for row in rows]
-            if any(map(math.isfinite, values)):
-                axis.plot(places, values, marker="o", label=mode)
-        if any(row.printed for row in rows):
-            printed = [float(row.printed or "nan") for row in rows]
-            axis.plot(places, printed, "k--", marker="x", label=table.printed_is)
-        axis.set(title=group, xlabel=x, xscale=table.plot.get("xscale", "linear"))
+        place = _group(table, row, x, lines)
+        values = {mode: number(record) for mode, record in _records(table, row, records).items()}
+        values[table.printed_is] = float(row.printed or "nan")
+        for mode, value in values.items():
+            panel, line = place, mode
+            if lines is not None:
+                panel, line = ", ".join(filter(None, (place, mode))), _named(lines, row.settings[lines])
+            if math.isfinite(value):
+                curves.setdefault(panel, {}).setdefault(line, []).append((row.settings[x], value))
+    return curves
+
+
+def figure(table: Table, records: Records, file: Path) -> None:
+    """Draw what was computed and printed against ``plot.x``: a panel for each of the other settings."""
+    curves = _curves(table, records)
+    labels = list(dict.fromkeys(line for lines in curves.values() for line in lines))
+    width = max(1, min(len(curves), 3))
+    height = max(1, -(-len(curves) // width))
+    size = (4.2 * width, 3.2 * height + 0.8)
+    drawing, axes = plt.subplots(height, width, figsize=size, squeeze=False, layout="constrained")
+    drawn = {}
+    for axis, (panel, lines) in zip(axes.flat, curves.items(), strict=False):
+        for line, points in lines.items():
+            style = "kx--" if line == table.printed_is else f"C{labels.index(line)}o-"
+            (drawn[line],) = axis.plot(*zip(*points, strict=True), style, markersize=4)
+        axis.set(title=panel, xlabel=table.plot["x"], xscale=table.plot.get("xscale", "linear"))
         axis.set_yscale(table.plot.get("yscale", "linear"))
+        axis.set_xticks(places := sorted({x for points in lines.values() for x, _ in points}), places)
+        axis.xaxis.minorticks_off()
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(groups) :]:
+    for axis in list(axes.flat)[len(curves) :]:
         axis.remove()
-    axes[0, 0].legend()
+    drawing.legend(drawn.values(), drawn, loc="outside lower center", ncols=5)
     drawing.suptitle(table.title)
-    drawing.tight_layout()
-    drawing.savefig(file)
+    with matplotlib.rc_context(PLAIN):
+        drawing.savefig(file, metadata={"Date": None})
     plt.close(drawing)
 
 
 def write(table: Table, records: Records, folder: Path) -> Sequence[Path]:
     """Write ``NAME.md``, and ``NAME.svg`` where the table says what to draw."""
+    folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{table.name}.md"
     page.write_text(text(table, records), encoding="utf-8")
     if not table.plot:

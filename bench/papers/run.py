@@ -2,10 +2,11 @@
 
     python bench/papers/run.py all --quick
     python bench/papers/run.py lssgd_table2 zhang2017_table3 --repetitions 20 --jobs 2 --modes paper,tight
+    python bench/papers/run.py all --quick --pages docs/reproduced
 
-Writes ``results/NAME.md`` and ``NAME.svg`` next to this file. Every cell is kept in ``results/NAME.jsonl``
-as soon as it is known, and not computed again; delete the file after a change of the package. Repetitions
-have seeds of their own, the same in every run.
+Writes ``results/NAME.md`` and ``NAME.svg`` next to this file, or to the folder of pages that is given. Every
+cell is kept in ``results/NAME.jsonl`` as soon as it is known, and not computed again; delete the file after a
+change of the package. Repetitions have seeds of their own, the same in every run.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--modes", default=",".join(MODES), help="of " + ", ".join(MODES))
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--pages", type=Path, help="folder of pages and figures")
     given = parser.parse_args(arguments)
     modes = given.modes.split(",")
     if set(modes) - set(MODES):
@@ -44,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         file = given.results / f"{name}.jsonl"
         records = framework.compute(framework.cells_of(table, modes), file, given.jobs)
         failed += sum("failed" in record for record in records.values())
-        for path in page.write(table, records, given.results):
+        for path in page.write(table, records, given.pages or given.results):
             print(path, flush=True)
     return int(failed > 0)
 

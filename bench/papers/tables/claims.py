@@ -10,15 +10,22 @@ from scipy.integrate import quad
 
 from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
 from dperm.accounting.laplacian_smoothing import smoothing_gamma
-from dperm.accounting.paper import compare_with_paper, feasible_beta, feasible_epsilon, smooth_erm_schedule
+from dperm.accounting.paper import (
+    compare_with_paper,
+    feasible_beta,
+    feasible_epsilon,
+    sgd_output_sensitivity,
+    smooth_erm_schedule,
+)
 from papers.learning import digits
+from papers.tables import lssgd_tables3_4, nikolov_theorem1, zhang2017_table3
 
 CHECKS: dict[str, Callable[[], bool]] = {}
 
 
 def measure(mode: str, *, check: str, **_: str) -> bool | None:
     """True, False, or None where nothing here can tell."""
-    return None if check == "none" else CHECKS[check]()
+    return None if check == "none" else bool(CHECKS[check]())
 
 
 def decides(function: Callable[[], bool]) -> Callable[[], bool]:
@@ -63,6 +70,26 @@ def fewer_gradients() -> bool:
 
 
 @decides
+def smooth_bound() -> bool:
+    """Of Theorem 2 on Bank, with a bound of 10 on the optimum that holds."""
+    run = {"epsilon": 0.5, "delta": 1e-3, "l2": 0.01, "distance": 10.0}
+    risk, _ = zhang2017_table3.measure("paper", data="bank_dummies", repetitions=20, **run)
+    sizes = {"n_samples": 45_211, "dimension": 43, "lipschitz": 1.0, "beta": 0.25}
+    return risk <= smooth_erm_schedule(**run, **sizes).bound
+
+
+@decides
+def lecture_bound() -> bool:
+    """See nikolov_theorem1 for more."""
+    run = {"data": "wine", "steps": 50, "epsilon": 0.3, "delta": 1e-6, "repetitions": 3}
+    return all(
+        nikolov_theorem1.measure("paper", radius=radius, **run)[0]
+        <= nikolov_theorem1.expected(radius=radius, **run)
+        for radius in (1.0, 10.0)
+    )
+
+
+@decides
 def lecture_noise_added() -> bool:
     """A record that comes or goes."""
     run = {"n_samples": 1000, "steps": 100}
@@ -75,6 +102,29 @@ def lecture_noise_replaced() -> bool:
     epsilon, delta, steps = 0.9, 1e-5, 100
     noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
     return gdp_epsilon(math.sqrt(steps - 1) * 2.0 / noise, delta) <= epsilon
+
+
+@decides
+def smoothed_moments() -> bool:
+    """Order 4 of a Gaussian of variance 0.8 sampled at 1 %: a sum of binomial terms."""
+    rate, order, ratio = 0.01, 4, 1.0 / 0.8
+    terms = (
+        math.comb(order, k) * (1.0 - rate) ** (order - k) * rate**k * math.exp(ratio * k * (k - 1) / 2.0)
+        for k in range(order + 1)
+    )
+    return math.log(sum(terms)) / (order - 1) <= rate**2 * ratio * order
+
+
+@decides
+def smoothed_closed_forms() -> bool:
+    """Against the eigenvalues."""
+    cells = [
+        {"constant": c, "sigma": s, "d": d} for c in ("gamma", "beta") for s in (1.0, 3.0) for d in (5, 1000)
+    ]
+    return all(
+        math.isclose(*(lssgd_tables3_4.measure(m, **cell) for m in ("paper", "tight")), rel_tol=1e-12)
+        for cell in cells
+    )
 
 
 @decides
@@ -111,7 +161,7 @@ def clipped_mean() -> bool:
 def smoothing_same_guarantee() -> bool:
     """Smoothing can be undone, so that it neither adds nor takes privacy: all eigenvalues are positive."""
     eigenvalues = 1.0 + 2.0 * 3.0 * (1.0 - np.cos(2.0 * np.pi * np.arange(7850) / 7850))
-    return bool((eigenvalues > 0.0).all())
+    return (eigenvalues > 0.0).all()
 
 
 @decides
@@ -140,6 +190,43 @@ def subtracted_noise() -> bool:
         return quad(lambda e: math.exp(-e - 20.0 * (e + gap)), 0.0, math.inf)[0]
 
     return math.log(chance(0.0) / chance(1.0)) <= 1.0 + 1e-9
+
+
+@decides
+def batch_of_fixed_size() -> bool:
+    """The batch is filled up with another record, whose gradient may point the other way."""
+    batch = np.ones(10)
+    filled = np.append(batch[:-1], -1.0)
+    return abs(batch.sum() - filled.sum()) <= 1.0
+
+
+@decides
+def stability_of_the_average() -> bool:
+    """Of random runs on the absolute loss, with one record replaced."""
+    n, eta, rng, largest = 200, 0.05, np.random.default_rng(0), 0.0
+    for _ in range(20):
+        X = rng.normal(size=(n, 5))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y, indices, means = rng.choice([-1.0, 1.0], n), rng.integers(n, size=n), []
+        for label in (1.0, -1.0):
+            y[indices[0]] = label
+            w, total = np.zeros(5), np.zeros(5)
+            for i in indices:
+                total += w
+                w = w + eta * np.sign(y[i] - X[i] @ w) * X[i]
+                w /= max(1.0, float(np.linalg.norm(w)))
+            means.append(total / n)
+        largest = max(largest, float(np.linalg.norm(means[0] - means[1])))
+    run = {"alpha": 0.0, "holder": 2.0, "gradient_at_zero": 1.0, "radius": 1.0}
+    return largest <= sgd_output_sensitivity(0.5, n_samples=n, steps=n, eta=eta, **run)
+
+
+@decides
+def textbook_gaussian() -> bool:
+    """At every epsilon up to 20, in place of the proven range below 1."""
+    return all(
+        gaussian_delta(e, math.sqrt(2.0 * math.log(1.25e5)) / e) <= 1e-5 for e in (0.5, 5.0, 10.0, 20.0)
+    )
 
 
 @decides

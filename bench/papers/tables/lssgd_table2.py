@@ -3,35 +3,48 @@
 import numpy as np
 
 import dperm
+from dperm.accounting.laplacian_smoothing import smoothing_beta
 from dperm.algorithms import dp_lssgd
 from papers.learning import digits, repeated
 
 LONGEST = 48.91  # norm of a standardised training image with its intercept
 
 
-def measure(
+def measure(mode: str, *, repetitions: int, **settings: float) -> tuple[float, float | None]:
+    """Plain steps of one size; by default the package's own settings, with momentum and averages."""
+    return repeated(lambda seed: accuracy(fit(mode, seed, **settings).coef), repetitions)
+
+
+def fit(
     mode: str,
+    seed: int,
     *,
     sigma: float,
     epsilon: float,
     delta: float,
     batch: int,
     epochs: int,
-    step: float,
-    repetitions: int,
-) -> tuple[float, float | None]:
-    """Plain steps of one size; by default the package's own settings, with momentum and averages."""
-    X, y, X_test, y_test = digits()
+    plain_step: float,
+    callback=None,
+):
+    """One run; without smoothing a step is `plain_step`, with it so long that it has the same noise."""
+    X, y, _, _ = digits()
     problem = dperm.Objective(
         "softmax", X, y, l2=1e-4, row_norm=LONGEST, fit_intercept=True, n_classes=10, n_threads=1
     )
     terms = {"smoothing": sigma, "sampling": "without_replacement", "neighbors": "replace_one"}
     if mode != "default":
         terms |= {"calibration": mode, "batch_size": batch, "steps": epochs * -(-len(X) // batch)}
-        terms |= {"clip": 1.0, "step_size": step, "momentum": 0.0, "tail": 0.0}
+        terms |= {
+            "clip": 1.0,
+            "step_size": plain_step / smoothing_beta(sigma, X.shape[1]) ** 0.5,
+            "momentum": 0.0,
+            "tail": 0.0,
+        }
+    return dp_lssgd(problem, epsilon, delta, random_state=seed, callback=callback, **terms)
 
-    def accuracy(seed: int) -> float:
-        coef = dp_lssgd(problem, epsilon, delta, random_state=seed, **terms).coef
-        return 100.0 * float(np.mean(np.argmax(X_test @ coef[:-1] + coef[-1], axis=1) == y_test))
 
-    return repeated(accuracy, repetitions)
+def accuracy(coef: np.ndarray) -> float:
+    """On the test images."""
+    _, _, X, y = digits()
+    return 100.0 * float(np.mean(np.argmax(X @ coef[:-1] + coef[-1], axis=1) == y))

@@ -7,9 +7,20 @@ from repetitions import noise_draws
 
 
 def measure(
-    mode: str, *, data: str, epsilon: float, delta: float, l2: float, distance: float, repetitions: int
+    mode: str,
+    *,
+    data: str,
+    epsilon: float,
+    delta: float,
+    l2: float,
+    distance: float,
+    repetitions: int,
+    lipschitz: float = 1.0,
 ) -> tuple[float, float | None]:
-    """Steps and step size of the paper's theorems for rows of norm 1; those of the package by default."""
+    """Steps and step size of the paper's theorems for rows of norm 1; those of the package by default.
+
+    `lipschitz` multiplies the constant of the loss; published noise is proportional to it, and to 1/epsilon.
+    """
     problem = objective(data, 1.0, l2)
     terms = {"neighbors": "replace_one", "calibration": "paper" if mode == "paper" else "tight"}
     if mode != "default":
@@ -19,14 +30,13 @@ def measure(
             delta,
             n_samples=problem.n_public,
             dimension=problem.dimension,
-            lipschitz=loss.lipschitz(1.0),
+            lipschitz=lipschitz * loss.lipschitz(1.0),
             beta=loss.smoothness(1.0),
             distance=distance,
             l2=l2,
         )
         terms |= {"steps": schedule.steps, "step_size": schedule.step_size, "mechanism": "gaussian"}
-    draws = noise_draws(
-        output_perturbation_gd, problem, repetitions, seed=0, epsilon=epsilon, delta=delta, **terms
-    )
+    terms |= {"epsilon": epsilon / lipschitz, "delta": delta}
+    draws = noise_draws(output_perturbation_gd, problem, repetitions, seed=0, **terms)
     best = minimum(data, 1.0, l2)
     return mean(problem.value(coef) - best for coef in draws)
