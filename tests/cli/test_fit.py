@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from dperm import Categorical, LogisticRegression, Numeric, Schema
+from dperm import Categorical, LogisticRegression, Numeric, Schema, load
 from dperm.accounting import open_ledger
 from dperm.cli.commands import app
 from dperm.cli.models import read
@@ -330,16 +330,28 @@ class TestErrors:
 
 class TestSchema:
     def test_a_template_is_a_draft_that_reads_back(self, run):
-        result = run("schema", "template", "people.csv", "--label", "income", "-o", "draft.toml")
+        result = run("schema", "template", "people.csv", "-o", "draft.toml")
         assert "warning: this schema was read from the data" in result.stderr
         text = Path("draft.toml").read_text()
         assert text.startswith("# DRAFT, read from the data: NOT private")
         schema = Schema.from_toml("draft.toml")
-        assert schema.columns == (Categorical("job", ["?", "farmer", "nurse"]), Numeric("age", 0, 100))
+        job, age, label = schema.columns
+        assert (job, age) == (Categorical("job", ["?", "farmer", "nurse"]), Numeric("age", 0, 100))
+        assert isinstance(label, Categorical)
         assert run("schema", "template", "people.csv", "--label", "income").stdout == text
         assert (
             "not written over" in run("schema", "template", "people.csv", "-o", "draft.toml", code=1).stderr
         )
+
+    @pytest.mark.parametrize("name", ["codes.csv", "codes.parquet"])
+    def test_a_label_of_numbers_is_drafted_as_labels(self, run, name):
+        codes = pd.DataFrame({"age": [1.5, 2.0, 7.0, 3.0], "sick": [0, 1, 1, 0]})
+        codes.to_csv(name, index=False) if name.endswith("csv") else codes.to_parquet(name)
+        run("schema", "template", name, "--label", "sick", "-o", "codes.toml")
+        assert Schema.from_toml("codes.toml").columns[1] == Categorical("sick", ["0", "1"])
+        told = ["--label", "sick", "--schema", "codes.toml", "--epsilon", "1", "--delta", "1e-3"]
+        run("fit", name, *told, "-o", "codes.json")
+        assert load("codes.json").classes_.tolist() == ["0", "1"]
 
     def test_a_template_of_many_blocks_is_that_of_the_table(self, run, monkeypatch):
         n = 400

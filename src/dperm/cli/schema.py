@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -16,7 +16,7 @@ from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
-from dperm.cli.targets import schema_in
+from dperm.cli.targets import as_text, schema_in
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
@@ -34,9 +34,7 @@ def template(
     data: Data,
     label: Annotated[
         str | None,
-        typer.Option(
-            help="Column to leave out. Leave it in, and 'dperm fit' finds its labels in the schema."
-        ),
+        typer.Option(help="Column of labels: drafted as categories, also where they are numbers."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
     separator: Separator = None,
@@ -53,14 +51,21 @@ def template(
                 f"a column is called {numbers[0]!r}: has the file a header? If not, --header names them"
             )
         inputs.check_has([] if label is None else [label])
-        types = {column: kind for column, kind in inputs.types_by_cells().items() if column != label}
-        parts = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(types))
+        tables = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(inputs.types_by_cells()))
+        parts = tables if label is None else (_with_texts(table, label) for table in tables)
         schema = Schema.template(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
     if out is None:
         screen.show(schema.to_entries(), schema.to_text().removesuffix("\n"))
         return
     out.write_text(schema.to_text(), encoding="utf-8")
     screen.note(f"Draft of {len(schema.columns)} columns written to {out}: check every line of it")
+
+
+def _with_texts(table: Any, column: str) -> Any:
+    """The table with the cells of a column as `dperm fit` compares labels."""
+    cells = [None if each is None else as_text(each) for each in table[column].to_pylist()]
+    place = table.column_names.index(column)
+    return table.set_column(place, column, [pyarrow().array(cells, "string")])
 
 
 def _is_number(name: str) -> bool:
