@@ -1,6 +1,7 @@
 # Sourced by the steps, each of which runs in a copy of the tracked files; what they make beside is in $CI_WORK.
 set -euo pipefail
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
+# Modules are compiled when they are first imported: most of them never are.
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_COMPILE=0
 if [ -z "${DPERM_DATA:-}" ] && [ -d "$CI_ROOT/../shared/data" ]; then
     export DPERM_DATA="$CI_ROOT/../shared/data"
 fi
