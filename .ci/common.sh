@@ -5,8 +5,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_COMPILE=0
 if [ -z "${DPERM_DATA:-}" ] && [ -d "$CI_ROOT/../shared/data" ]; then
     export DPERM_DATA="$CI_ROOT/../shared/data"
 fi
-# Found first where it is installed: the package is built several times.
-export PATH=/usr/lib/ccache:$PATH
+# Found first where it is installed: the package is built several times, in several copies.
+export PATH=/usr/lib/ccache:$PATH CCACHE_BASEDIR=$PWD
 
 part() { printf -- '-- %s (%ss)\n' "$*" "$SECONDS"; }
 
