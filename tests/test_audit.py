@@ -212,7 +212,7 @@ def test_what_is_exact_is_reported_as_not_private(name):
     assert result.violates(gdp_epsilon(1.5, 1e-6))
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, "orthogonal") for name in PRIVATE] + [("noisy_gd", "opposite"), ("noisy_gd", "silent")],

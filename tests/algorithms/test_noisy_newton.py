@@ -190,7 +190,7 @@ def test_intervals_cover(name):
 IN_SECONDS = ["small", "rare level", "t3 residuals, .4", "unequal residuals", "normal residuals, model"]
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", IN_SECONDS)
 def test_intervals_cover_in_the_table(name):
     """In 100 runs of each: 93 to 97 % on average, 88 % for every coefficient, but for a false alarm."""

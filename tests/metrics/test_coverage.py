@@ -115,7 +115,7 @@ def test_coverage(design):
     check(design, RUNS)
 
 
-@pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("design", DESIGNS)
 def test_coverage_in_many_runs(design):
     check(design, LONG_RUNS)
