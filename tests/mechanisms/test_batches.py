@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.stats import binom
 
 import dperm
@@ -109,15 +110,32 @@ def test_only_the_records_open_a_batch():
     assert all(reader.startswith("data/") for reader in readers - own)
 
 
-def test_nothing_of_a_sum_tells_the_size_of_its_sample():
-    obj = Objective("logistic", np.ones((50, 3)), np.ones(50))
+ROWS = {
+    "float64": (np.ones((50, 3)), {}),
+    "float32": (np.ones((50, 3), dtype=np.float32), {}),
+    "csr": (csr_matrix(np.ones((50, 3), dtype=np.float32)), {}),
+    "counts": (np.ones((50, 3)), {"counts": np.full(50, 2)}),
+    "weights": (np.ones((50, 3), dtype=np.float32), {"weights": np.full(50, 0.5), "weight_bound": 2.0}),
+    "classes": (np.ones((50, 3)), {"class_weight": {-1: 1.0, 1: 3.0}}),
+}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_nothing_of_a_sum_tells_the_size_of_its_sample(rows):
+    X, settings = ROWS[rows]
+    obj = Objective("logistic", X, np.ones(50), row_norm=2.0, **settings)
     none, every = (
         SecretRows(lambda start, stop, which=which: which, 0.5)
-        for which in (np.empty(0, dtype=np.int64), np.arange(50))
+        for which in (np.empty(0, dtype=np.int64), np.arange(obj.n_public))
     )
-    in_place = [obj.clipped_gradient_sum(np.zeros(3), 0.1, rows=rows) for rows in (none, every)]
-    copied = [obj._sampled(rows).clipped_gradient_sum(np.zeros(3), 0.1) for rows in (none, every)]
-    for sums in (in_place, copied):
+    w, steps = np.zeros(3), np.array([0.0, 0.5])
+    copies = [obj._sampled(sample) for sample in (none, every)]
+    pairs = [
+        [obj.clipped_gradient_sum(w, 0.1, rows=sample) for sample in (none, every)],
+        [copied.clipped_gradient_sum(w, 0.1) for copied in copies],
+        [copied.clipped_loss_sums(w, w + 1.0, steps, 1.0) for copied in copies],
+    ]
+    for sums in pairs:
         for name in ("shape", "grid", "add_or_remove", "replace_one", "scores"):
             assert getattr(sums[0], name) == getattr(sums[1], name)
         assert repr(sums[0]) == repr(sums[1])

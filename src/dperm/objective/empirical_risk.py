@@ -186,8 +186,8 @@ class EmpiricalRisk:
             raise DataError("parts of the records are for an array, sparse matrix or table in memory")
         present = rows.rows_of(places[places < self._n_rows])
         X, y, weights = rows.stored[present], rows.y[present], settings.weights
-        if not present.size:  # one record without any contribution
-            X, y, weights = np.full((1, self.n_columns), np.nan), np.ones(1), None
+        if not present.size:  # one record without any contribution; its type sets the grid
+            X, y, weights = np.full((1, self.n_columns), np.nan, dtype=self.dtype), np.ones(1), None
             settings = replace(settings, non_finite="zero")
         weights = None if weights is None else weights.among(present)
         other = copy.copy(self)

@@ -120,13 +120,12 @@ def _granted_slack(terms: SearchTerms) -> float:
     if slack and terms.ledger is not None:
         granted: list[float] = []
 
+        def cost(own: float) -> FitCost:
+            granted.append(own)
+            return FitCost(0.0, own)
+
         def charge(ledger: PrivacyLedger) -> None:
-            ledger.charge(
-                epsilon=terms.epsilon,
-                delta=terms.delta,
-                neighbors=terms.neighbors,
-                cost=lambda own: granted.append(own) or FitCost(0.0, own),  # type: ignore[func-returns-value]
-            )
+            ledger.charge(epsilon=terms.epsilon, delta=terms.delta, neighbors=terms.neighbors, cost=cost)
 
         terms.ledger.cost_of(charge)
         slack = min([slack, *granted]) if granted else 0.0
