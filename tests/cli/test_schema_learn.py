@@ -72,7 +72,7 @@ def test_the_schema_serves_a_fit_from_the_same_budget(run, data, clerk):
     run("fit", data, *fit, *weights, "--epsilon", "0.9", "--delta", "1e-6", "-o", "model.json")
     model = read(Path("model.json"))[0]
     assert model.classes_.tolist() == ["<=50K", ">50K"]
-    assert ", learned with epsilon = " in model.privacy_.public["schema"]
+    assert "learned with epsilon = " in model.privacy_.public["schema"]
     learned, fitted = history()
     assert learned.description == "Schema.learn"
     assert learned.cost.slack > fitted.cost.slack == 0

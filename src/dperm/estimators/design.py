@@ -178,14 +178,16 @@ def schema_facts(schema: Schema | None) -> dict[str, str]:
     """What a privacy statement says of the schema among what was public."""
     if schema is None:
         return {}
-    name = f"{schema.name!r}, " if schema.name else ""
-    text = f"{name}{len(schema.columns)} columns as {schema.n_columns}, SHA-256 {schema.digest[:16]}..."
+    facts = [repr(schema.name)] if schema.name else []
     if schema.privacy is not None:
         stated = schema.privacy
-        text += f", learned with epsilon = {stated.epsilon:g}, delta = {stated.delta:g} (its own statement)"
+        facts.append(
+            f"learned with epsilon = {stated.epsilon:g}, delta = {stated.delta:g} (its own statement)"
+        )
     if schema._is_draft:
-        text += ", a DRAFT that was read from data"
-    return {"schema": text}
+        facts.append("a DRAFT that was read from data")
+    facts.append(f"{len(schema.columns)} columns as {schema.n_columns}, SHA-256 {schema.digest[:16]}...")
+    return {"schema": ", ".join(facts)}
 
 
 def _check_files(files: RecordFiles, schema: Schema | None, row_norm: float | None) -> None:
