@@ -195,6 +195,13 @@ class TestPaperMode:
         result = rrpsgd(obj, 1.0, 1e-5, rounds=50, **AS_PUBLISHED)  # certifying it takes seconds
         assert result.privacy.noise_scale == pytest.approx(30.87095131, rel=1e-8)
 
+    def test_a_run_of_no_rounds_states_its_noise(self):
+        obj = Objective("logistic", np.ones((10, 1)), np.ones(10), row_norm=1.0)
+        runs = [rrpsgd(obj, 1.0, 0.01, rounds=2, random_state=seed, **AS_PUBLISHED) for seed in range(20)]
+        assert {run.n_iter for run in runs} == {run.privacy.steps for run in runs} == {0, 1}
+        assert all(run.coef[0] == 0.0 for run in runs if run.n_iter == 0)
+        assert len({run.privacy.noise_scale for run in runs}) == 1
+
 
 def test_defaults_beat_the_trivial_predictor():
     X, y = separable(n=3000)

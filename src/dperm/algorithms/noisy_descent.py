@@ -158,8 +158,6 @@ def noisy_descent(
     )
     budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant, cost)
     release = fit.open(name, budget, schedule, sampling=sampling_name(relation))
-    if steps == 0:
-        return np.zeros(objective.dimension)
     descent = objective.stochastic_descent(plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
     last, mean = release.noisy_descent(
         descent,
