@@ -67,7 +67,7 @@ if __name__ == "__main__":
     X, y = data.X.astype(arguments.dtype), data.y.astype(arguments.dtype)
     settings = {"row_norm": data.row_norm, "n_public": len(X)}
     full = dperm.Objective("logistic", X, y, **settings)
-    full._rows.merged = None  # that every pass reads all records
+    full._rows.compact = None  # that every pass reads all records
     rows, targets, counts = aggregate(X, y)
     merged = dperm.Objective("logistic", rows, targets, counts=counts, **settings)
     w = np.random.default_rng(0).normal(size=X.shape[1]) / 10.0

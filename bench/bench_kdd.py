@@ -35,7 +35,7 @@ def compare(table: TabularMatrix, y: np.ndarray, row_norm: float, w: np.ndarray,
         "table": dperm.Objective("logistic", table, y, **settings),
         f"{len(rows)} distinct": dperm.Objective("logistic", rows, targets, counts=counts, **settings),
     }
-    kinds["table"]._rows.merged = None  # that every pass reads all records
+    kinds["table"]._rows.compact = None  # that every pass reads all records
     best, materialised, lines = numpy_passes(dense, y, w, w)
     show(f"{name}: memory of dense float64 / table", dense.nbytes / table.nbytes)
     for kind, objective in kinds.items():

@@ -181,7 +181,7 @@ def test_weights_of_merged_records():
     given = rng.choice(HOSTILE, 17_000)
     weighted = {"weights": given, "weight_bound": BOUND, "class_weight": CLASSES}
     plain, merged = (objective_of(x, y, **weighted) for _ in range(2))
-    plain._rows.merged = None
+    plain._rows.compact = None
     merged._expect_passes(1000)
     keys = np.rec.fromarrays([y, given])
     distinct, targets, counts = aggregate(x, keys)
@@ -191,7 +191,7 @@ def test_weights_of_merged_records():
         assert same(make(plain, w), make(merged, w)), name
         if "folds" not in name and name != "batch":
             assert same(make(plain, w), make(counted, w)), name
-    assert merged._rows.merged._rows is not None
+    assert merged._rows.compact._rows is not None
     descents = [small_fit("dp_sgd", each, batch_size=64).coef for each in (plain, merged)]
     np.testing.assert_array_equal(*descents)
 

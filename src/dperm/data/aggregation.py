@@ -117,12 +117,12 @@ def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArra
     first, counts = distinct_records(parts, n_rows, threads_for(n_threads, size))
     order = np.argsort(first, kind="stable")
     if isinstance(matrix, TabularMatrix):
-        order = order[_alike_together(matrix[first[order]])]
+        order = order[alike_together(matrix[first[order]])]
     first = first[order]
     return matrix[first], y[first], counts[order]
 
 
-def _alike_together(table: TabularMatrix) -> Integers:
+def alike_together(table: TabularMatrix) -> Integers:
     """An order of the rows in which those whose dense rows are 0 in the same columns are neighbours."""
     live = np.packbits(table.numeric != 0, axis=1)
     octets = np.concatenate([live, table.codes.view(np.uint8)], axis=1)

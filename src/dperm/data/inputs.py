@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from dperm.data.compact_rows import CompactRows
 from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.dask.rows import DistributedRows
-from dperm.data.merging import MergedRows
 from dperm.data.readable import check_readable
 from dperm.data.rows import Rows, RowSettings, RowsInMemory, RowSource
 from dperm.data.sources import rows_of
@@ -25,5 +25,5 @@ def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSe
         return DistributedRows(blocks_of(X, y), settings)
     rows = rows_of(X, y, settings)
     if isinstance(rows, RowsInMemory) and rows.stored is not None and settings.multiplicity is None:
-        rows.merged = MergedRows(rows.stored, rows.y, settings, rows.n_entries)
+        rows.compact = CompactRows(rows.stored, rows.y, settings, rows.n_entries)
     return rows

@@ -131,8 +131,8 @@ def is_source(X: Any) -> TypeGuard[RowSource]:
     return callable(getattr(type(X), "rows", None))
 
 
-class Merged(Protocol):
-    """Identical records as one row; see `MergedRows`."""
+class Compact(Protocol):
+    """The records in a shorter form; see `CompactRows`."""
 
     def expect(self, passes: int) -> None:
         """Let it know that so many passes are to come."""
@@ -154,7 +154,7 @@ class RowsInMemory:
     #: The matrix as it was given, where its rows can be taken one by one.
     stored: Any = None
     #: What may be read in place of these; None where each row may stand for several records already.
-    merged: Merged | None = None
+    compact: Compact | None = None
     _multiplicity: Multiplicity | None = None
 
     def stand_for(self, multiplicity: Multiplicity | None) -> None:
@@ -173,8 +173,8 @@ class RowsInMemory:
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
         """Make a pass."""
-        merged = None if self.merged is None else self.merged.rows_for(pass_)
-        return pass_.over_rows(self, n_threads) if merged is None else merged.run(pass_, n_threads)
+        compact = None if self.compact is None else self.compact.rows_for(pass_)
+        return pass_.over_rows(self, n_threads) if compact is None else compact.run(pass_, n_threads)
 
     def finite_targets(self) -> tuple[Integers, Integers]:
         """Targets of the finite rows, which are whole numbers, and how many records have them."""

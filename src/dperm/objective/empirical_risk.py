@@ -297,10 +297,10 @@ class EmpiricalRisk:
     # -- passes --------------------------------------------------------------------------------------
 
     def _expect_passes(self, count: int) -> None:
-        """Tell that so many passes over all records are to come: it may pay to merge identical ones first."""
-        merged = self._rows.merged if isinstance(self._rows, RowsInMemory) else None
-        if merged is not None:
-            merged.expect(count)
+        """Tell that so many passes over all records are to come: a shorter form of them may pay."""
+        compact = self._rows.compact if isinstance(self._rows, RowsInMemory) else None
+        if compact is not None:
+            compact.expect(count)
 
     def _run(self, pass_: Pass, n_models: int = 1) -> Any:
         """Make a pass over all records."""

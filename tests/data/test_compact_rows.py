@@ -6,7 +6,7 @@ import scipy.sparse
 
 from dperm import Objective
 from dperm.algorithms import dp_sgd, noisy_gd, preconditioned_gd
-from dperm.data import merging
+from dperm.data import compact_rows
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
@@ -35,12 +35,12 @@ def pair(kind, loss="logistic", **settings):
     y = np.abs(y) if isinstance(loss, Softmax) else y
     merged, plain = (Objective(loss, X, y, row_norm=2.0, fit_intercept=True, **settings) for _ in range(2))
     merged._expect_passes(1000)
-    plain._rows.merged = None
+    plain._rows.compact = None
     return merged, plain
 
 
-def is_merged(objective):
-    return objective._rows.merged._rows is not None
+def is_compact(objective):
+    return objective._rows.compact._rows is not None
 
 
 def assert_same(merged, plain, sums):
@@ -75,8 +75,8 @@ def test_every_sum_is_the_same(kind):
     merged, plain = pair(kind)
     for name, sums in sums_of(plain).items():
         assert_same(merged, plain, sums)
-        assert is_merged(merged), name
-    assert merged._rows.merged._rows.n_stored <= 2 * KINDS
+        assert is_compact(merged), name
+    assert merged._rows.compact._rows.n_stored <= 2 * KINDS
     assert merged._rows.n_rows == N
 
 
@@ -85,7 +85,7 @@ def test_softmax_sums_are_the_same():
     w = np.linspace(-1.0, 1.0, plain.dimension).reshape(plain.shape)
     assert_same(merged, plain, lambda o: o.clipped_gradient_sum(w, CLIP))
     assert_same(merged, plain, lambda o: o.clipped_loss_sums(w, w, [0.0, 0.3], 1.5))
-    assert is_merged(merged)
+    assert is_compact(merged)
 
 
 def test_records_that_do_not_count_still_do_not():
@@ -96,7 +96,7 @@ def test_records_that_do_not_count_still_do_not():
     before = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
     objective._expect_passes(1000)
     assert_same(objective, objective, lambda o: o.clipped_gradient_sum(np.ones(WIDTH), CLIP))
-    assert is_merged(objective)
+    assert is_compact(objective)
     after = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
     assert before.tobytes() == after.tobytes()
 
@@ -104,22 +104,22 @@ def test_records_that_do_not_count_still_do_not():
 def test_norms_that_were_found_before_are_for_all_records():
     """Of gradients in the coordinates of a matrix: the objective keeps them from sum to sum."""
     merged, plain = pair("float64")
-    merged._rows.merged._passes_left = 3
+    merged._rows.compact._passes_left = 3
     in_other_coordinates = sums_of(plain)["gradients in other coordinates"]
     for _ in range(5):
         assert_same(merged, plain, in_other_coordinates)
-    assert is_merged(merged)
+    assert is_compact(merged)
     assert_same(merged, plain, sums_of(plain)["gradients"])
 
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd])
 def test_fits_are_the_same(algorithm):
     merged, plain = pair("table")
-    merged._rows.merged._passes_left = 16
-    settings = {"steps": merging._PASSES_AHEAD, "random_state": 1}
+    merged._rows.compact._passes_left = 16
+    settings = {"steps": compact_rows._PASSES_AHEAD, "random_state": 1}
     with pytest.warns(UserWarning, match="random_state"):
         coefs = [algorithm(each, 1.0, 1e-6, **settings).coef for each in (merged, plain)]
-    assert is_merged(merged)
+    assert is_compact(merged)
     assert coefs[0].tobytes() == coefs[1].tobytes()
 
 
@@ -130,26 +130,26 @@ def make_passes(objective, count):
 
 def test_merging_waits_for_passes_over_all_records():
     objective = Objective("logistic", *records("float64"), row_norm=2.0)
-    objective._expect_passes(merging._PASSES_AHEAD - 1)
+    objective._expect_passes(compact_rows._PASSES_AHEAD - 1)
     batches = SecretBatches("poisson", random_bits(1), 100, N)
-    for _ in range(2 * merging._PASSES_BEFORE):
+    for _ in range(2 * compact_rows._PASSES_BEFORE):
         objective.clipped_gradient_sum(np.zeros(WIDTH), CLIP, rows=next(batches))
-    make_passes(objective, merging._PASSES_BEFORE)
-    assert not is_merged(objective)
+    make_passes(objective, compact_rows._PASSES_BEFORE)
+    assert not is_compact(objective)
     make_passes(objective, 1)
-    assert is_merged(objective)
+    assert is_compact(objective)
 
 
 def test_steps_on_batches_are_no_passes():
     objective = Objective("logistic", *records("float64"), row_norm=2.0)
     dp_sgd(objective, 1.0, 1e-6, steps=200, batch_size=100)
     make_passes(objective, 1)
-    assert not is_merged(objective)
+    assert not is_compact(objective)
 
 
 @pytest.mark.parametrize(
     ("n", "kinds"),
-    [(N, 1_000_000_000), (merging._FEWEST_RECORDS - 1, 10)],
+    [(N, 1_000_000_000), (compact_rows._FEWEST_RECORDS - 1, 10)],
     ids=["different records", "few records"],
 )
 def test_what_is_not_merged(n, kinds):
@@ -158,7 +158,7 @@ def test_what_is_not_merged(n, kinds):
     objective = Objective("logistic", X, y, row_norm=2.0)
     objective._expect_passes(1000)
     make_passes(objective, 1)
-    assert not is_merged(objective)
+    assert not is_compact(objective)
 
 
 def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
@@ -171,21 +171,21 @@ def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
             raise MemoryError
         return aggregate(X, y, **options)
 
-    aggregate = merging.aggregate
-    monkeypatch.setattr(merging, "aggregate", no_memory)
+    aggregate = compact_rows.aggregate
+    monkeypatch.setattr(compact_rows, "aggregate", no_memory)
     for _ in range(2):
         assert_same(merged, plain, sums_of(plain)["gradients"])
-    assert not is_merged(merged)
+    assert not is_compact(merged)
     assert asked[1:] == [N]  # once, after the look at a part
 
 
 def test_large_copies_are_not_made(monkeypatch):
-    monkeypatch.setattr(merging, "_MOST_NUMBERS", 1000)
+    monkeypatch.setattr(compact_rows, "_MOST_NUMBERS", 1000)
     merged, plain = pair("float64")
     assert_same(merged, plain, sums_of(plain)["gradients"])
-    assert not is_merged(merged)
+    assert not is_compact(merged)
 
 
 def test_rows_that_stand_for_several_records_are_merged_already():
     X, y = records("float64")
-    assert Objective("logistic", X, y, row_norm=2.0, counts=np.full(N, 2))._rows.merged is None
+    assert Objective("logistic", X, y, row_norm=2.0, counts=np.full(N, 2))._rows.compact is None

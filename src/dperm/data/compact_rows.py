@@ -1,4 +1,4 @@
-"""Identical records merged on the way, once passes over them have taken as long as that takes."""
+"""Records in a shorter form, made on the way once passes over them have taken as long as that takes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.aggregation import aggregate
+from dperm.data.aggregation import aggregate, alike_together
 from dperm.data.multiplicity import Multiplicity
+from dperm.data.one_hot import as_table
 from dperm.data.passes import Pass
 from dperm.data.rows import RowSettings, RowsInMemory
 from dperm.data.sources import rows_of
 
-# To merge takes about as long as so many passes: whoever waits for them first loses half at most.
+# That takes about as long as so many passes: whoever waits for them first loses half at most.
 _PASSES_BEFORE = 16
 _PASSES_AHEAD = 4 * _PASSES_BEFORE  # for which nobody waits
 _LOOKED_AT = 1024  # records: the whole data repeat no less than a sample of them does
@@ -23,8 +24,8 @@ _WORTH_WHILE = 0.25  # of the records, which passes then need not read
 _MOST_NUMBERS = 1 << 27  # of the copy: 1 GiB
 
 
-class MergedRows:
-    """Identical records as one row that is counted as often, as soon as it pays.
+class CompactRows:
+    """Identical records as one row that is counted as often, one-hot columns as codes, as soon as it pays.
 
     A pass over them gives the sums of a pass over the records, bit for bit. How long it takes tells how many
     are identical, as the time of any fit tells how many there are.
@@ -58,10 +59,18 @@ class MergedRows:
             self._passes_left -= 1
         elif self._passes_left == 0:
             self._passes_left = -1
-            self._rows = self._merged()
+            self._rows = self._found()
         norms = getattr(pass_, "clip_norms", None)  # of the rows that were there when they were found
         known_for_others = self._rows is not None and norms is not None and len(norms) != self._rows.n_stored
         return None if known_for_others else self._rows
+
+    def _found(self) -> RowsInMemory | None:
+        """What there is to be read in place of all records; None where it would save little."""
+        try:
+            merged = self._merged()
+            return self._tabular() if merged is None else merged
+        except MemoryError:  # the fit has been paid for, and can do without
+            return None
 
     def _merged(self) -> RowsInMemory | None:
         n = len(self._y)
@@ -69,12 +78,16 @@ class MergedRows:
         different = len(aggregate(self._matrix[sample], self._keys[sample], n_threads=1)[1]) / sample.size
         if different > 1.0 - _WORTH_WHILE or different * self._n_entries > _MOST_NUMBERS:
             return None
-        try:
-            X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
-            rows = rows_of(X, *self._apart(keys, Multiplicity(counts)))
-        except MemoryError:  # the fit has been paid for, and can do without
-            return None
-        return cast(RowsInMemory, rows)
+        X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
+        table = as_table(X)
+        if table is not None:
+            order = alike_together(table)
+            X, keys, counts = table[order], keys[order], counts[order]
+        return cast(RowsInMemory, rows_of(X, *self._apart(keys, Multiplicity(counts))))
+
+    def _tabular(self) -> RowsInMemory | None:
+        table = as_table(self._matrix)
+        return None if table is None else cast(RowsInMemory, rows_of(table, self._y, self._settings))
 
     @property
     def _keys(self) -> NDArray[Any]:

@@ -1,0 +1,111 @@
+"""One-hot columns found in a matrix: the table is that matrix, and no sum notices."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.test_compact_rows import N, assert_same, is_compact, sums_of
+from dperm import Objective
+from dperm.data.one_hot import as_table
+from dperm.data.tabular import TabularMatrix
+from reference.tabular_data import random_table
+
+FORMATS = pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+SIZES = [0, 3, 0, 5, 40, 1, 300, 0]
+
+
+def one_hot_matrix(n, sizes=SIZES):
+    """Numbers (size 0) and one-hot columns, some rows of which are 0."""
+    return random_table(n, sizes).to_dense()
+
+
+@FORMATS
+@pytest.mark.parametrize("n", [1, 3000])
+def test_the_table_is_the_matrix(form, n):
+    dense = one_hot_matrix(n)
+    table = as_table(form(dense))
+    assert isinstance(table, TabularMatrix)
+    assert np.array_equal(table.to_dense(), dense)
+
+
+@given(
+    columns=st.lists(st.sampled_from(["number", "binary", "one-hot"]), min_size=1, max_size=6),
+    seed=st.integers(0, 99),
+)
+def test_any_table_that_is_found_is_the_matrix(columns, seed):
+    rng = np.random.default_rng(seed)
+    parts = {
+        "number": lambda: rng.normal(size=(50, 1)),
+        "binary": lambda: rng.integers(0, 2, (50, 1)).astype(float),
+        "one-hot": lambda: np.eye(9)[rng.integers(0, 9, 50)],
+    }
+    dense = np.concatenate([parts[kind]() for kind in columns], axis=1)
+    table = as_table(dense)
+    assert table is None or np.array_equal(table.to_dense(), dense)
+
+
+def test_there_are_as_many_columns_of_codes_as_there_were():
+    dense = np.concatenate([np.eye(size)[np.arange(5000) % size] for size in (7, 11, 13)], axis=1)
+    assert as_table(dense).layout.sizes == (7, 11, 13)
+
+
+def test_a_row_that_comes_late_counts():
+    """The first look is at a part; a row after it has two ones, another a number among the codes."""
+    dense = np.eye(20)[np.arange(40_000) % 20]
+    dense[-1, 10], dense[-1, 19], dense[-2, 3] = 1.0, 1.0, 0.5
+    table = as_table(dense)
+    assert table.layout.numeric_columns == (3,)
+    assert table.layout.sizes == (3, 15, 1)
+    assert np.array_equal(table.to_dense(), dense)
+
+
+def test_values_that_are_no_zeros_and_ones_stay_numbers():
+    dense = np.eye(12)[np.arange(500) % 12]
+    dense[5, 2], dense[6, 4], dense[7, 6] = np.nan, np.inf, -0.0
+    table = as_table(dense)
+    assert table.layout.numeric_columns == (2, 4)
+    assert np.array_equal(table.to_dense(), dense, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.random.default_rng(0).normal(size=(100, 30)),
+        np.random.default_rng(0).integers(0, 2, (100, 30)).astype(float),
+        one_hot_matrix(100).astype("f4"),
+        random_table(100, SIZES),
+        scipy.sparse.random_array((1000, 50), density=0.02, format="csr", rng=0),
+    ],
+    ids=["numbers", "zeros and ones", "float32", "a table", "sparse numbers"],
+)
+def test_what_is_left_as_it_is(matrix):
+    table = as_table(matrix)
+    assert table is None or table.nbytes < 0.5 * matrix.nbytes
+
+
+@FORMATS
+def test_every_sum_is_the_same(form):
+    rng = np.random.default_rng(0)
+    X = one_hot_matrix(N, [0, 3, 5, 40])
+    y = rng.choice([-1.0, 1.0], N)
+    compact, plain = (Objective("logistic", form(X), y, row_norm=1.5, fit_intercept=True) for _ in range(2))
+    compact._expect_passes(1000)
+    plain._rows.compact = None
+    for name, sums in sums_of(plain).items():
+        assert_same(compact, plain, sums)
+        assert is_compact(compact), name
+    assert compact._rows.compact._rows.n_stored == N
+
+
+def test_records_that_do_not_count_still_do_not():
+    X = one_hot_matrix(N, [0, 3, 5, 40])
+    X[::7, 0] = np.nan
+    X[3::11] = np.inf
+    y = np.where(np.arange(N) % 5 == 0, np.nan, 1.0)
+    compact, plain = (Objective("huber", X, y, row_norm=1.5, non_finite="zero") for _ in range(2))
+    compact._expect_passes(1000)
+    plain._rows.compact = None
+    for sums in (lambda o: o.clipped_gradient_sum(np.ones(o.shape), 0.5), lambda o: o.gram_sum()):
+        assert_same(compact, plain, sums)
