@@ -95,6 +95,8 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
     if problem.attained and not loss.classification and not loss.kink_jump:
         reach *= _REACH_WHERE_ATTAINED
+    if loss.classification and loss.kink_jump > 0.0:
+        reach *= _REACH_AT_KINKS
     if l2 > 0.0:
         reach = min(reach, 0.5 / math.sqrt(l2 * (plain + l2)))
     if loss.kink_jump > 0.0 and l2 > 0.0:
@@ -107,6 +109,9 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
 
 # Of what suits bounds on rows that few attain; real targets lie less far out than margins.
 _REACH_WHERE_ATTAINED = 0.3
+
+# Of what suits losses of labels that bend: half the objective or less, and as accurate.
+_REACH_AT_KINKS = 0.3
 
 # Length of a run on a loss with kinks, in times in which the ridge term forgets the start.
 _FORGETTING_TIMES = 20.0
