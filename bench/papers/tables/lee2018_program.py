@@ -8,12 +8,20 @@ from papers.tables.lee2018_figures2_3 import measure as of_the_package
 
 CANDIDATES, SPLITS, GROWTH, CLIP, LONGEST = 20, 60, 0.1, 3.0, 2.0
 
+#: Loss and slope of a margin.
+LOSSES = {
+    "logistic": (lambda margin: np.logaddexp(0.0, -margin), lambda margin: -expit(-margin)),
+    "svm": (lambda margin: np.maximum(1.0 - margin, 0.0), lambda margin: -1.0 * (margin < 1.0)),
+}
 
-def measure(mode: str, *, data: str, repetitions: int, **terms: float) -> tuple[float, float | None]:
+
+def measure(
+    mode: str, *, model: str, data: str, repetitions: int, **terms: float
+) -> tuple[float, float | None]:
     """Paper: noise subtracted, as in the program; tight: added, as for report-noisy-max; else the package."""
     if mode == "default":
         return of_the_package(
-            mode, model="logistic", algorithm="dp_agd", data=data, repetitions=repetitions, **terms
+            mode, model=model, algorithm="dp_agd", data=data, repetitions=repetitions, **terms
         )
     X, y, _ = records(data)
     X = np.column_stack([X, np.ones(len(y))])
@@ -21,14 +29,17 @@ def measure(mode: str, *, data: str, repetitions: int, **terms: float) -> tuple[
 
     def accuracy(seed: int) -> float:
         train, test = fold(data, seed)
-        coef = _descend(X[train], y[train], sign, np.random.default_rng(seed), **terms)
+        coef = _descend(X[train], y[train], LOSSES[model], sign, np.random.default_rng(seed), **terms)
         return 100.0 * float(np.mean(np.sign(X[test] @ coef) == y[test]))
 
     return repeated(accuracy, repetitions)
 
 
-def _descend(X, y, sign: float, rng: np.random.Generator, *, epsilon: float, delta: float) -> np.ndarray:
+def _descend(
+    X, y, losses, sign: float, rng: np.random.Generator, *, epsilon: float, delta: float
+) -> np.ndarray:
     """The budget is tested after it was spent, and the candidate before the chosen one is taken."""
+    loss, slope = losses
     log = np.log(1.0 / delta)
     left = (np.sqrt(log + epsilon) - np.sqrt(log)) ** 2
     share = 0.5 * epsilon / SPLITS
@@ -36,7 +47,7 @@ def _descend(X, y, sign: float, rng: np.random.Generator, *, epsilon: float, del
     norms, coef, longest, chosen, updates = np.linalg.norm(X, axis=1), np.zeros(X.shape[1]), LONGEST, [], 0
     while left > 0.0:
         margins = X @ coef
-        slopes = -y * expit(-y * margins)
+        slopes = y * slope(y * margins)
         exact = X.T @ (slopes * np.minimum(1.0, CLIP / np.maximum(np.abs(slopes) * norms, 1e-12)))
         measured = exact + CLIP / np.sqrt(2.0 * gradient) * rng.standard_normal(coef.size)
         left -= gradient
@@ -45,9 +56,9 @@ def _descend(X, y, sign: float, rng: np.random.Generator, *, epsilon: float, del
             direction = measured / np.linalg.norm(measured) + 1e-3 * coef
             sizes = np.linspace(0.0, longest, CANDIDATES + 1)
             along = X @ direction
-            losses = [np.minimum(np.logaddexp(0.0, -y * (margins - s * along)), CLIP).sum() for s in sizes]
+            sums = [np.minimum(loss(y * (margins - s * along)), CLIP).sum() for s in sizes]
             noise = rng.exponential(CLIP / np.sqrt(2.0 * selection), sizes.size)
-            choice = int(np.argmax(sign * noise - losses))
+            choice = int(np.argmax(sign * noise - sums))
             left -= selection
             if left < 0.0:
                 return coef

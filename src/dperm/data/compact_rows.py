@@ -60,9 +60,14 @@ class CompactRows:
         elif self._passes_left == 0:
             self._passes_left = -1
             self._rows = self._found()
+        return self._rows if self._rows is not None and self._serves(pass_, self._rows) else None
+
+    def _serves(self, pass_: Pass, rows: RowsInMemory) -> bool:
+        """Whether a pass may read these rows, and gains by it."""
+        if rows.n_stored == len(self._y):
+            return not (pass_.prefers_numbers and isinstance(self._matrix, np.ndarray))
         norms = getattr(pass_, "clip_norms", None)  # of the rows that were there when they were found
-        known_for_others = self._rows is not None and norms is not None and len(norms) != self._rows.n_stored
-        return None if known_for_others else self._rows
+        return norms is None or len(norms) == rows.n_stored
 
     def _found(self) -> RowsInMemory | None:
         """What there is to be read in place of all records; None where it would save little."""

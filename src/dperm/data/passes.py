@@ -63,6 +63,8 @@ class Pass:
     exact: ClassVar[bool] = True
     #: What cannot be had of wide sparse rows, as this pass makes rows dense; empty for a pass that does not.
     makes_rows_dense: ClassVar[str] = ""
+    #: Whether it does so much with each number that numbers side by side are read faster than codes.
+    prefers_numbers: ClassVar[bool] = False
 
     @property
     def multiplies_rows(self) -> bool:
@@ -133,6 +135,7 @@ class ClippedGradientSums(Pass):
     """Clipped gradients at ``w[0], w[1], ..``; record i is not in sum k if ``folds[i] == left_out[k]``."""
 
     kernel = "clipped_gradient_sums"
+    prefers_numbers = True
     loss_spec: LossSpec
     w: Array
     inner_clips: Array
