@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from data.test_compact_rows import N, assert_same, is_compact, sums_of
 from dperm import Objective
+from dperm.data import one_hot
 from dperm.data.one_hot import as_table
 from dperm.data.tabular import TabularMatrix
 from reference.tabular_data import random_table
@@ -81,8 +82,12 @@ def test_values_that_are_no_zeros_and_ones_stay_numbers():
     ids=["numbers", "zeros and ones", "float32", "a table", "sparse numbers"],
 )
 def test_what_is_left_as_it_is(matrix):
-    table = as_table(matrix)
-    assert table is None or table.nbytes < 0.5 * matrix.nbytes
+    assert as_table(matrix) is None
+
+
+def test_large_tables_are_not_made(monkeypatch):
+    monkeypatch.setattr(one_hot, "_MOST_BYTES", 1000)
+    assert as_table(one_hot_matrix(100)) is None
 
 
 @FORMATS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,8 @@ _LOOKED_AT = 1024  # rows that are looked at before all
 _MOST_COLUMNS = 1 << 12
 _BLOCK_ENTRIES = 1 << 17  # a megabyte, which stays in the cache
 _WORTH_WHILE = 0.5  # of the bytes that passes read
+_MOST_NONZERO = 1.0 / 6.0  # of the numbers of a dense matrix: a code takes as long as so many of them
+_MOST_BYTES = 1 << 30
 _ENTRY_BYTES = 12  # of a sparse matrix: a double and its column
 
 
@@ -36,12 +39,18 @@ def as_table(matrix: Any) -> TabularMatrix | None:
     """
     if isinstance(matrix, TabularMatrix) or matrix.dtype != np.float64 or matrix.shape[1] > _MOST_COLUMNS:
         return None
-    stored = _ENTRY_BYTES * matrix.nnz / matrix.shape[0] if is_sparse(matrix) else 8.0 * matrix.shape[1]
-    columns = _Columns(matrix.shape[1])
-    sample = matrix[:: max(1, matrix.shape[0] // _LOOKED_AT)]
-    for block in (*_blocks(sample), *_blocks(matrix)):
+    n, n_columns = matrix.shape
+    sample = matrix[:: max(1, n // _LOOKED_AT)]
+    if is_sparse(matrix):
+        stored = _ENTRY_BYTES * matrix.nnz / n
+    elif np.count_nonzero(sample) > _MOST_NONZERO * sample.size:
+        return None
+    else:
+        stored = 8.0 * n_columns
+    columns = _Columns(n_columns)
+    for block in itertools.chain(_blocks(sample), _blocks(matrix)):
         columns.see(block)
-        if columns.row_bytes() > _WORTH_WHILE * stored:
+        if columns.row_bytes() > min(_WORTH_WHILE * stored, _MOST_BYTES / n):
             return None
     return _filled(matrix, columns.layout())
 
