@@ -110,7 +110,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
 # Of what suits bounds on rows that few attain; real targets lie less far out than margins.
 _REACH_WHERE_ATTAINED = 0.3
 
-# Of what suits losses of labels that bend: half the objective or less, and as accurate.
+# Of what suits losses of labels that bend: a third to a half of the objective, accuracy within a point.
 _REACH_AT_KINKS = 0.3
 
 # Length of a run on a loss with kinks, in times in which the ridge term forgets the start.
