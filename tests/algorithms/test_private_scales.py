@@ -8,7 +8,7 @@ import pytest
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, nonprivate, preconditioned_gd, private_scales
 from dperm.algorithms.private_scales import scale_shares
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, Huber, Logistic, Pinball
@@ -72,6 +72,28 @@ def test_a_loose_row_norm_costs_little(algorithm):
 def test_columns_far_below_the_bound_are_learned(algorithm):
     objective = labelled(shrunk=30.0)
     assert excess(objective, algorithm) < 0.8 * excess(objective, algorithm, learn_scales=False)
+
+
+def learned_factors(monkeypatch, objective, runs):
+    """Factors of the columns, of several short runs."""
+    seen, learn = [], private_scales._column_scales
+    monkeypatch.setattr(private_scales, "_column_scales", lambda *args: seen.append(learn(*args)) or seen[-1])
+    for seed in range(runs):
+        noisy_gd(objective, 4.0, 1e-6, steps=1, random_state=seed)
+    assert len(seen) == runs
+    return np.array(seen)
+
+
+def test_rare_categories_are_not_taken_for_small_columns(monkeypatch):
+    """Just below the hundredth of the records from which a column is found, some are found by noise."""
+    rng = np.random.default_rng(0)
+    n, n_rare = 20_000, 40
+    rare = (rng.permuted(np.tile(np.arange(n) < 0.0098 * n, (n_rare, 1)), axis=1)).T.astype(float)
+    X = np.hstack([rare, rng.choice([-1.0, 1.0], (n, 4)), rng.uniform(-1e-3, 1e-3, (n, 1))])
+    objective = Objective("logistic", X, rng.choice([-1.0, 1.0], n), row_norm=3.0, fit_intercept=True)
+    factors = learned_factors(monkeypatch, objective, 20)
+    assert (factors[:, :-1] == 1.0).all()
+    assert (factors[:, -1] > 30.0).all()
 
 
 @learners

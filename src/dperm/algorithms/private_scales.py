@@ -336,9 +336,12 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
     enough = 0.01 * reach.max()
     detected = reach > np.maximum(enough, 4.0 * noise)
-    found, place = detected.any(axis=1), detected.argmax(axis=1)
+    found = detected.any(axis=1)
     if not found.any():
         return np.ones(objective.n_columns)
+    # Where most of it is: a rare category whose records are nearly enough is detected anywhere, by noise.
+    there = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
+    place = (reach >= 0.75 * there).argmax(axis=1)
     median = int(np.quantile(place[found], 0.5, method="lower"))
     nearly = min(median + 1, n_bins - 1)
     small = found & (place > nearly) & (reach[:, nearly] < max(enough, 2.0 * noise[nearly]))
