@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from dperm import Objective
-from dperm.algorithms import dp_sgd, noisy_gd, preconditioned_gd
+from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, preconditioned_gd
 from dperm.data import compact_rows
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
@@ -121,6 +121,23 @@ def test_fits_are_the_same(algorithm):
         coefs = [algorithm(each, 1.0, 1e-6, **settings).coef for each in (merged, plain)]
     assert is_compact(merged)
     assert coefs[0].tobytes() == coefs[1].tobytes()
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd, dp_agd])
+def test_a_long_fit_reads_merged_records_alone(algorithm, monkeypatch):
+    """Norms that it keeps from its first gradient would tie later ones to all records."""
+    read, served = [], compact_rows.CompactRows.rows_for
+
+    def rows_for(compact, pass_):
+        rows = served(compact, pass_)
+        read.append(rows is not None)
+        return rows
+
+    monkeypatch.setattr(compact_rows.CompactRows, "rows_for", rows_for)
+    objective = Objective("logistic", *records("float64"), row_norm=20.0, fit_intercept=True)
+    algorithm(objective, 1.0, 1e-6, learn_scales=True)
+    assert len(read) > compact_rows._PASSES_AHEAD
+    assert sum(read) >= len(read) - 1  # labels are counted without the rows
 
 
 def make_passes(objective, count):

@@ -223,6 +223,8 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
         plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
     plan.check(fit, schedule)
     facts = {"selection_share": plan.selection_share, **scales.facts()}
+    if not sampled:
+        fit.objective._expect_passes(2 * min(schedule.splits, schedule.max_iter))
     release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if sampled else "none", **facts)
     frame = Frame.learned(fit, release, plan.scales, problem)
     if frame.linear_map is not None:
