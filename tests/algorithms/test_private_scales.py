@@ -74,24 +74,19 @@ def test_columns_far_below_the_bound_are_learned(algorithm):
     assert excess(objective, algorithm) < 0.8 * excess(objective, algorithm, learn_scales=False)
 
 
-def learned_factors(monkeypatch, objective, runs):
-    """Factors of the columns, of several short runs."""
-    seen, learn = [], private_scales._column_scales
-    monkeypatch.setattr(private_scales, "_column_scales", lambda *args: seen.append(learn(*args)) or seen[-1])
-    for seed in range(runs):
-        noisy_gd(objective, 4.0, 1e-6, steps=1, random_state=seed)
-    assert len(seen) == runs
-    return np.array(seen)
-
-
 def test_rare_categories_are_not_taken_for_small_columns(monkeypatch):
     """Just below the hundredth of the records from which a column is found, some are found by noise."""
     rng = np.random.default_rng(0)
     n, n_rare = 20_000, 40
-    rare = (rng.permuted(np.tile(np.arange(n) < 0.0098 * n, (n_rare, 1)), axis=1)).T.astype(float)
+    rare = rng.permuted(np.tile(np.arange(n) < 0.0098 * n, (n_rare, 1)), axis=1).T.astype(float)
     X = np.hstack([rare, rng.choice([-1.0, 1.0], (n, 4)), rng.uniform(-1e-3, 1e-3, (n, 1))])
     objective = Objective("logistic", X, rng.choice([-1.0, 1.0], n), row_norm=3.0, fit_intercept=True)
-    factors = learned_factors(monkeypatch, objective, 20)
+    seen, learn = [], private_scales._column_scales
+    monkeypatch.setattr(private_scales, "_column_scales", lambda *args: seen.append(learn(*args)) or seen[-1])
+    for seed in range(20):
+        noisy_gd(objective, 4.0, 1e-6, steps=1, random_state=seed)
+    factors = np.array(seen)
+    assert len(factors) == 20
     assert (factors[:, :-1] == 1.0).all()
     assert (factors[:, -1] > 30.0).all()
 

@@ -323,9 +323,9 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     """Factors of the columns: above 1 where entries are far below those of the median column.
 
-    A column is as large as the largest magnitude that a hundredth of the records reach, as far as the fullest
-    column tells, or as many as stand out from the noise; relative to the other columns, as those that are not
-    detected stay as they are. So do those that seem to have larger entries, too: a sum over more bins is
+    A column is detected from the magnitude on that a hundredth of the records reach, as far as the fullest
+    column tells, or as many as stand out from the noise, and as large as three quarters of these; relative to
+    the other columns, as those that are not detected stay as they are. So do those that seem to have larger entries, too: a sum over more bins is
     noisier, and few entries may not stand out before. Two bins apart are magnitudes of 4 to 64 times each
     other.
     """
@@ -339,7 +339,7 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     found = detected.any(axis=1)
     if not found.any():
         return np.ones(objective.n_columns)
-    # Where most of it is: a rare category whose records are nearly enough is detected anywhere, by noise.
+    # Not where it was detected: a category of nearly enough records may be so in any bin, by noise.
     there = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
     place = (reach >= 0.75 * there).argmax(axis=1)
     median = int(np.quantile(place[found], 0.5, method="lower"))
