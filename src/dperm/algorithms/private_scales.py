@@ -324,10 +324,10 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     """Factors of the columns: above 1 where entries are far below those of the median column.
 
     A column is detected from the magnitude on that a hundredth of the records reach, as far as the fullest
-    column tells, or as many as stand out from the noise, and as large as three quarters of these; relative to
-    the other columns, as those that are not detected stay as they are. So do those that seem to have larger entries, too: a sum over more bins is
-    noisier, and few entries may not stand out before. Two bins apart are magnitudes of 4 to 64 times each
-    other.
+    column tells, or as many as stand out from the noise, and is as large as three quarters of these; relative
+    to the other columns, as those that are not detected stay as they are. So do those that seem to have
+    larger entries, too: a sum over more bins is noisier, and few entries may not stand out before. Two bins
+    apart are magnitudes of 4 to 64 times each other.
     """
     objective = fit.objective
     n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
