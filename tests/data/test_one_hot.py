@@ -10,6 +10,7 @@ from data.test_compact_rows import N, assert_same, is_compact, sums_of
 from dperm import Objective
 from dperm.data import one_hot
 from dperm.data.one_hot import as_table
+from dperm.data.passes import ClippedGradientSums
 from dperm.data.tabular import TabularMatrix
 from reference.tabular_data import random_table
 
@@ -102,6 +103,18 @@ def test_every_sum_is_the_same(form):
         assert_same(compact, plain, sums)
         assert is_compact(compact), name
     assert compact._rows.compact._rows.n_stored == N
+
+
+@pytest.mark.parametrize(("n_models", "codes"), [(2, False), (8, True), (9, False), (15, True), (16, True)])
+def test_several_models_read_codes_where_they_fill_vectors(n_models, codes):
+    X = one_hot_matrix(N, [0, 3, 5, 40])
+    objective = Objective("logistic", X, np.ones(N), row_norm=1.5, fit_intercept=True)
+    objective._expect_passes(1000)
+    one = np.zeros(1)
+    several = ClippedGradientSums(
+        objective.loss.kernel, np.zeros((n_models, *objective.shape)), one, one, None, one.astype(np.int32)
+    )
+    assert (objective._rows.compact.rows_for(several) is not None) == codes
 
 
 def test_records_that_do_not_count_still_do_not():

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LossSpec = tuple[int, float, float]  # see Loss.kernel
 
+_MODELS_PER_VECTOR = 8  # of sums for several models over codes
+
 
 class KernelRows(Protocol):
     """Records that this process holds in one piece, bound to the compiled kernels."""
@@ -63,8 +65,6 @@ class Pass:
     exact: ClassVar[bool] = True
     #: What cannot be had of wide sparse rows, as this pass makes rows dense; empty for a pass that does not.
     makes_rows_dense: ClassVar[str] = ""
-    #: Whether it does so much with each number that numbers side by side are read faster than codes.
-    prefers_numbers: ClassVar[bool] = False
 
     @property
     def multiplies_rows(self) -> bool:
@@ -72,6 +72,11 @@ class Pass:
 
         Its sums count a row as often; what it finds for each row is for passes over the same rows.
         """
+        return False
+
+    @property
+    def prefers_numbers(self) -> bool:
+        """Whether numbers side by side are read faster than the codes that stand for them."""
         return False
 
     @classmethod
@@ -135,7 +140,6 @@ class ClippedGradientSums(Pass):
     """Clipped gradients at ``w[0], w[1], ..``; record i is not in sum k if ``folds[i] == left_out[k]``."""
 
     kernel = "clipped_gradient_sums"
-    prefers_numbers = True
     loss_spec: LossSpec
     w: Array
     inner_clips: Array
@@ -147,6 +151,12 @@ class ClippedGradientSums(Pass):
     def multiplies_rows(self) -> bool:
         """Without folds."""
         return self.folds is None
+
+    @property
+    def prefers_numbers(self) -> bool:
+        """Unless models nearly fill the vectors that hold one in each lane where codes are read."""
+        idle_lanes = -len(self.w) % _MODELS_PER_VECTOR
+        return idle_lanes > len(self.w) / 8
 
     def over_part(self, here: slice) -> ClippedGradientSums:
         """The same over consecutive records."""
