@@ -12,7 +12,9 @@ struct model_group {
     int64_t first, count;
     double *number_weights, *entry_weights; /* GROUP for each number and entry */
     uint64_t *number_sums; /* the same: bit patterns, see add_rounded_rows(), of all rows added */
-    int64_t *entry_sums;   /* integers; one entry more, for the intercept */
+    /* Integers; one entry more, for the intercept. Even rows and odd ones have sums of their own,
+     * as an addition waits for the one before it to the same place. */
+    int64_t *entry_sums;
     double intercept[GROUP], inner_clip[GROUP], shift[GROUP];
     int one_clip;
     const int32_t *left_out; /* the fold that a model does not see, where there are folds */
@@ -29,6 +31,10 @@ struct table_models_scratch {
     int64_t n_groups;
 };
 
+static int64_t entry_sums_bytes(const struct tabular_matrix *table) {
+    return 2 * (table->n_entries + 1) * UNIT_BYTES;
+}
+
 static struct table_models_scratch
 table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int64_t n_models) {
     struct table_models_scratch scratch = {.rows = table_scratch_in(workspace, table, NULL),
@@ -43,7 +49,7 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
         group.number_weights = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
         group.entry_weights = table_piece(rows, workspace, table->n_entries * UNIT_BYTES);
         group.number_sums = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
-        group.entry_sums = table_piece(rows, workspace, (table->n_entries + 1) * UNIT_BYTES);
+        group.entry_sums = table_piece(rows, workspace, entry_sums_bytes(table));
         if (workspace)
             scratch.groups[g] = group;
     }
@@ -72,7 +78,7 @@ static void open_group(const struct dense_rows *rows, const struct pass *models,
     memset(group->number_weights, 0, (size_t)(table->n_numeric * UNIT_BYTES));
     memset(group->entry_weights, 0, (size_t)(table->n_entries * UNIT_BYTES));
     memset(group->number_sums, 0, (size_t)(table->n_numeric * UNIT_BYTES));
-    memset(group->entry_sums, 0, (size_t)((table->n_entries + 1) * UNIT_BYTES));
+    memset(group->entry_sums, 0, (size_t)entry_sums_bytes(table));
     group->one_clip = 1;
     group->left_out = models->folds ? models->left_out + group->first : NULL;
     for (int lane = 0; lane < GROUP; lane++) {
@@ -207,13 +213,14 @@ static void add_block_to_group(const struct tabular_matrix *table,
         }
         *intercept = sum;
     }
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        int64_t *sums = group->entry_sums + (i % 2) * (table->n_entries + 1) * GROUP;
         for (int64_t j = 0; j < n_categorical; j++)
             for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
                 const int64_t entry = scratch->entries[i * n_categorical + j];
-                *(wide_u64 *)(group->entry_sums + entry * GROUP + v) +=
-                    *(const wide_u64 *)&rounded[i][v];
+                *(wide_u64 *)(sums + entry * GROUP + v) += *(const wide_u64 *)&rounded[i][v];
             }
+    }
     for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
         const wide_f64 shift = *(const loose_wide *)(group->shift + v);
         for (int64_t k = 0; k < table->n_numeric; k++) {
@@ -236,6 +243,7 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
                         uint64_t added, int64_t *sum_out) {
     const struct tabular_matrix *table = table_of(rows);
     const int64_t dimension = rows->n_columns + rows->intercept;
+    const int64_t *even = group->entry_sums, *odd = even + (table->n_entries + 1) * GROUP;
     for (int lane = 0; lane < group->count; lane++) {
         int64_t *sum = sum_out + (group->first + lane) * dimension;
         uint64_t shift_bits;
@@ -244,9 +252,10 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
             sum[table->numeric_columns[k]] +=
                 (int64_t)(group->number_sums[k * GROUP + lane] - shift_bits * added);
         for (int64_t j = 0; j < table->n_categorical; j++)
-            for (int64_t code = 0; code < table->sizes[j]; code++)
-                sum[table->first_columns[j] + code] +=
-                    group->entry_sums[(table->first_entries[j] + code) * GROUP + lane];
+            for (int64_t code = 0; code < table->sizes[j]; code++) {
+                const int64_t at = (table->first_entries[j] + code) * GROUP + lane;
+                sum[table->first_columns[j] + code] += even[at] + odd[at];
+            }
         if (rows->intercept)
             sum[rows->n_columns] += group->entry_sums[table->n_entries * GROUP + lane];
     }
