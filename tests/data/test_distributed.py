@@ -1,11 +1,14 @@
 """Records on a cluster: the integers of one machine, whatever happens to the workers."""
 
+import asyncio
 import copy
 import os
 import pickle
 import signal
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import dask
 import dask.array
@@ -14,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from distributed import wait
+from distributed import Status, wait
 from distributed.comm import tcp
 from scipy.stats import binom
 
@@ -31,7 +34,14 @@ from dperm.algorithms import (
     rrpsgd,
 )
 from dperm.data.columns import ColumnsMatrix
-from dperm.data.dask.partition import Partition, WorkerThreads, checksum_of
+from dperm.data.dask.partition import (
+    Call,
+    Partition,
+    WorkerThreads,
+    checksum_of,
+    partition_key,
+    pass_on_worker,
+)
 from dperm.data.dask.placement import balanced
 from dperm.data.dask.rows import DistributedRows, EncodedCollection
 from dperm.data.passes import ClippedGradientSum, compensated_sum
@@ -518,6 +528,35 @@ def test_a_worker_that_retires_hands_its_partitions_on():
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
         client.retire_workers([clusters.holders_of(there)[0]])
         assert_same(there, here)
+
+
+@pytest.mark.parametrize(
+    ("status", "open_pool", "absent"),
+    [
+        (Status.running, True, False),
+        (Status.closing_gracefully, True, False),  # it retires, but still holds its partitions
+        (Status.closing, False, True),
+        (Status.closed, False, True),
+    ],
+)
+def test_a_worker_that_closes_answers_that_its_partitions_are_elsewhere(status, open_pool, absent):
+    X, y = random_records(200, D)
+    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
+    partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
+    with ThreadPoolExecutor(1) as pool:
+        worker = SimpleNamespace(
+            address="tcp://there",
+            status=status,
+            data={partition_key("records", 0): partition},
+            executors={"default": pool},
+            state=SimpleNamespace(nthreads=1),
+        )
+        if not open_pool:
+            pool.shutdown()
+        call = Call("facts")
+        reply = asyncio.run(pass_on_worker("records", {worker.address: {0: None}}, call, dask_worker=worker))
+    assert (reply.absent, reply.error) == (absent, None)
+    assert reply.result == (None if absent else [partition.facts()])
 
 
 def test_rows_on_a_cluster_are_not_copied(client):

@@ -327,7 +327,8 @@ class Reply:
     ----------
     result : object
     absent : bool
-        Whether it does not hold all the partitions that it was asked about.
+        Whether it does not hold all the partitions that it was asked about, or is closing: its partitions are
+        to be looked for again.
     error : Exception or None
     """
 
@@ -347,6 +348,8 @@ async def pass_on_worker(name: str, shares: dict[str, Share], call: Call, *, das
     that may hold secrets.
     """
     try:
+        if dask_worker.status.name in ("closing", "closed"):
+            return Reply(absent=True)  # its threads are gone, though it still answers
         share = shares[dask_worker.address]
         keys = [partition_key(name, number) for number in share]
         if any(key not in dask_worker.data for key in keys):
