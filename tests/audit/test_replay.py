@@ -50,8 +50,11 @@ def test_replay_passes_for_every_private_algorithm(name, relation, random_state)
     assert report.ok, report
     assert report.accesses >= 1
     # The worst case is one: the sensitivity is used up. Not quite where a ridge term pulls the weights back,
-    # and where an exchanged label leaves the products of the row with itself alone, which may weigh little.
-    known = {"sufficient_statistics": 0.8, "noisy_newton": 0.08 if relation == "replace_one" else 0.999}
+    # and where an exchanged label leaves the products of the row with itself alone: how much they weigh is up
+    # to the noise of the steps before, so that only a seed makes it known.
+    known = {"sufficient_statistics": 0.8}
+    if name == "noisy_newton" and relation == "replace_one":
+        known[name] = 0.0 if random_state is None else 0.08
     used_up = 0.4 if entry.l2 else known.get(name, 0.999)
     assert used_up < report.largest_share <= 1.0
     assert "passed" in str(report)
