@@ -1,27 +1,26 @@
-/* The compute kernels on one page.
+/* The interface of the compute kernels on one page.
  *
- * A pass over the data is a value, struct pass. Its kernel works on one range of rows, in one
- * thread, and adds to the caller's buffers; run_pass() (passes/run_pass.h) runs it over all rows in
- * many threads. Every kernel exists for float and double rows and once per instruction set, and
- * computes the same bits in each of them: all arithmetic is IEEE +, -, *, / in a fixed order, never
- * contracted.
+ * A pass over the data is described by a value, struct pass. Its kernel processes one range of rows
+ * in one thread and adds to the caller's buffers; run_pass() (passes/run_pass.h) runs it over all
+ * rows in many threads. Every kernel is compiled for float and double rows and once per instruction
+ * set, and computes the same bits in each of them: all arithmetic is IEEE +, -, *, / and sqrt in a
+ * fixed order, never contracted.
  *
- * Conventions. A design matrix has n rows x_i of d columns, C order. With
- * `intercept`, the row that is meant is (x_i, 1); the 1 is never stored, and
- * weights and sums have d + 1 entries, the intercept last. norms[i] is the
- * Euclidean norm of that row. Rows longer than row_norm are seen scaled onto it:
+ * Conventions. A design matrix has n rows x_i of d columns, in C order. With `intercept` the row is
+ * (x_i, 1); the 1 is never stored, and weights and sums have d + 1 entries, the intercept last.
+ * norms[i] is the Euclidean norm of that row. Rows longer than row_norm are scaled down to it:
  *
  *     z_i = min(1, row_norm / norms[i]) * (x_i, 1),    p_i = <w, z_i>.
  *
- * A row whose norm or target is not finite contributes exactly 0 to every sum, and
- * so does a row whose prediction is NaN.
+ * A row with a non-finite norm or target contributes exactly 0 to every sum, and so does a row
+ * whose prediction is NaN.
  *
- * With `weights` the loss of row i is weights[i] loss(p_i), and so are its derivatives weighted:
- * before a clip. coordinate_loss_sums and what sees rows through a matrix do not look there.
+ * With `weights` the loss of row i is weights[i] loss(p_i), and its derivatives are weighted in the
+ * same way, before any clipping. coordinate_loss_sums and the passes that see rows through a matrix
+ * ignore the weights.
  *
- * What a row adds to an exact sum depends on that row and on the arguments
- * alone, bit for bit: not on its position, its neighbours, the range or the
- * thread.
+ * What a row adds to an exact sum is a function of that row and the arguments alone, bit for bit:
+ * it does not depend on the row's position, its neighbours, the range or the thread.
  */
 #ifndef DPERM_KERNEL_TABLE_H
 #define DPERM_KERNEL_TABLE_H
@@ -32,7 +31,11 @@
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
-/* Of one prediction p and target y, with a parameter h; m = y p for labels y = -1 or +1,
+static inline int64_t real_bytes(enum real_type type) {
+    return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
+}
+
+/* Losses of a prediction p and a target y, with a parameter h; m = y p for labels y = -1 or +1,
  * e = p - y for real targets. */
 enum loss_kind {
     LOSS_LOGISTIC = 0,            /* log(1 + exp(-m)) */
@@ -53,11 +56,11 @@ enum loss_kind {
 struct loss {
     enum loss_kind kind;
     double parameter; /* h */
-    double curvature; /* of the ramp in place of a kink; infinite for the kink itself */
+    double curvature; /* of the ramp that replaces a kink; infinite to keep the kink */
 };
 
-/* The passes. To add one: a line here, its contract below, its result in passes/pass_arguments.c,
- * and its kernels and routes in dispatch/kernel_instances.c. */
+/* The passes. A new one needs a line here, its contract below, its result in
+ * passes/pass_arguments.c, and its kernels and routes in dispatch/kernel_instances.c. */
 #define FOR_EACH_PASS(PASS)                                                                        \
     PASS(row_norms)                                                                                \
     PASS(entry_sum)                                                                                \
@@ -85,24 +88,24 @@ enum pass_kind {
         N_PASSES
 };
 
-/* What multiplies the weighted image of a row: a derivative of its loss, of that order. */
+/* The factor of a row's weighted image: the derivative of its loss of that order. */
 enum image_factor { IMAGE_PLAIN = 0, IMAGE_SLOPE = 1, IMAGE_CURVATURE = 2, IMAGE_THIRD = 3 };
 
-/* A pass: what each record contributes, and on which grid. Every pass reads some of the arguments;
- * passes/pass_arguments.c knows them by name. */
+/* A pass: what each record contributes, and on which grid. Each pass reads only some of the
+ * arguments; passes/pass_arguments.c lists them by name. */
 struct pass {
     enum pass_kind kind;
     struct loss loss;
-    int64_t n_classes; /* of the softmax loss, which is none of enum loss_kind; 0 for the others */
+    int64_t n_classes; /* of the softmax loss, which is not in enum loss_kind; 0 for other losses */
     const double *w;
-    double inner_clip; /* bound of a contribution's norm before it is rounded */
+    double inner_clip; /* bound on the norm of a contribution before rounding */
     double grid;       /* a power of two */
 
     /* Several models: w is (n_models, n_columns + intercept). */
     int64_t n_models;
     const double *inner_clips, *grids; /* n_models */
     const int32_t *folds;              /* n_rows: the row's fold; or NULL */
-    const int32_t *left_out;           /* n_models: the fold whose rows add nothing to the model */
+    const int32_t *left_out;           /* n_models: the fold that each model leaves out */
 
     const double *direction, *steps; /* steps: n_steps */
     int64_t n_steps;
@@ -111,15 +114,15 @@ struct pass {
 
     /* Rows as integers, see below. */
     double target_factor;
-    int upper;            /* loss'' is replaced by an upper bound, see loss_curvatures.h */
-    const double *matrix; /* of n_out columns */
+    int upper;            /* replace loss'' by an upper bound, see loss_curvatures.h */
+    const double *matrix; /* has n_out columns */
     int64_t n_out;
     const double *column_scales; /* n_columns + intercept; or NULL */
     int64_t n_bins;
 
     /* Rows seen through `matrix`, see below. */
     int64_t image_factor; /* enum image_factor */
-    int64_t n_images;     /* coordinates of an image, at most n_out */
+    int64_t n_images;     /* dimension of an image, at most n_out */
     double image_unit, image_bound;
 
     int with_loss, precise;
@@ -130,62 +133,65 @@ struct row_source;
 struct dense_rows {
     const void *x;       /* n_rows * n_columns reals, C order; unused with a source */
     const void *y;       /* n_rows reals */
-    const double *norms; /* n_rows, from the pass row_norms; NULL for a source that finds them */
+    const double *norms; /* n_rows, from the pass row_norms; NULL if the source computes them */
     int64_t n_rows, n_columns;
     int intercept; /* 0 or 1 */
     double row_norm;
-    /* NULL for all rows. Otherwise "row i" of everything below (but row_norms and entry_sum, which
-     * read whole matrices) is row batch[i] of x, and n_rows is the length of batch. A kernel
-     * prefetches rows up to n_rows, beyond the end of its range, too. */
+    /* NULL for all rows. Otherwise "row i" below means row batch[i] of x, and n_rows is the length
+     * of batch (except for row_norms and entry_sum, which read whole matrices). A kernel prefetches
+     * rows up to n_rows, even beyond the end of its range. */
     const int64_t *batch;
-    /* NULL, or n_rows numbers above 0, and no batch: sums of gradients and of losses hold row i
-     * multiplicity[i] times, and sums of integers are those of a matrix with as many equal rows.
-     * The other kernels do not look here. */
+    /* NULL, or n_rows positive numbers (then there is no batch): sums of gradients and losses count
+     * row i multiplicity[i] times, and integer sums equal those of a matrix with the rows repeated.
+     * The other kernels ignore it. */
     const int64_t *multiplicity;
-    const double *weights;    /* n_rows numbers from 0, see below; or NULL: every weight is 1 */
-    const double *clip_norms; /* n_rows lengths that stand for norms when clipping, or NULL */
-    double *predictions; /* n_rows: clipped_gradient_sum leaves its p_i here, and clipped_loss_sums
-                          * at the same weights takes them from here; or NULL */
-    /* NULL, or what makes these rows, see row_blocks.h. Kernels for dense rows never see it. */
+    const double *weights;    /* n_rows non-negative numbers; NULL: every weight is 1 */
+    const double *clip_norms; /* n_rows lengths used in place of norms when clipping, or NULL */
+    double *predictions; /* n_rows: written by clipped_gradient_sum, and read by clipped_loss_sums
+                          * at the same weights; or NULL */
+    /* NULL, or what generates these rows, see row_blocks.h. Kernels for dense rows never see it. */
     const struct row_source *source;
-    /* Done by the threads of run_pass() meanwhile; a pass over sparse rows leaves them undone. */
+    /* Run by the threads of run_pass() alongside; a pass over sparse rows does not run them. */
     const struct side_task *side_tasks;
     int n_side_tasks;
 };
 
-/* A kernel: adds what rows [begin, end) contribute to `out`, or writes a result for each of them
- * from `out` on. `workspace` is scratch of the size that the route tells, 64-byte aligned.
+static inline double intercept_of(const struct dense_rows *rows, const double *w) {
+    return rows->intercept ? w[rows->n_columns] : 0.0;
+}
+
+/* A kernel adds the contributions of rows [begin, end) to `out`, or writes one result per row from
+ * `out` on. `workspace` is 64-byte aligned scratch memory of the size given by the route.
  *
  * row_norms: out[i - begin] = norm of row i, the intercept's 1 included, in double. Robust to
  * overflow and underflow of the squares; NaN for a row with a non-finite entry, infinity for a norm
- * above DBL_MAX, at least DBL_MIN for any row but 0. Relative error at most (n_columns + 8) *
+ * above DBL_MAX, at least DBL_MIN for any non-zero row. Relative error at most (n_columns + 8) *
  * 2^-52. Reads no argument: the pass may be NULL.
  *
- * entry_sum: *out += sum of the entries: what reading them costs at least.
+ * entry_sum: *out += sum of the entries. Measures the cost of reading the matrix.
  *
  * predictions: out[i - begin] = p_i.
  *
  * clipped_gradient_sum: out[j] += sum over rows of round(s_i * (x_i, 1)_j / grid): integers.
  *
  *     s_i = loss'(p_i) * min(1, row_norm / norms[i]), clamped to +-inner_clip / norms[i] (to
- *     +-inner_clip / clip_norms[i] where given), so that the vector before rounding is no longer
- *     than inner_clip (1 + 2^-22) for float and inner_clip (1 + 2^-50) for double rows. A subnormal
- *     s_i counts as 0. inner_clip / grid <= 2^22 (float), 2^50 (double). n_columns + intercept
- *     numbers.
+ *     +-inner_clip / clip_norms[i] where given), so that the norm before rounding is at most
+ *     inner_clip (1 + 2^-22) for float and inner_clip (1 + 2^-50) for double rows. A subnormal s_i
+ *     counts as 0. inner_clip / grid <= 2^22 (float), 2^50 (double). n_columns + intercept numbers.
  *
- * clipped_gradient_sums: the same for every model: out[k, j], row k as clipped_gradient_sum gives
- * it for the rows that the model sees. No batch, no clip_norms.
+ * clipped_gradient_sums: out[k, j], whose row k is the clipped_gradient_sum of model k over the
+ * rows outside its left-out fold. No batch, no clip_norms.
  *
  * gradient_sum: the same sum without clip or grid, in floating point, for non-private use:
- * out += sum_i loss'(p_i) z_i, and with_loss one number more, sum_i loss(p_i). `precise`: in double
+ * out += sum_i loss'(p_i) z_i, followed if with_loss by sum_i loss(p_i). `precise`: in double
  * arithmetic for float rows, too.
  *
  * clipped_loss_sums: out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) /
- * grid). Losses are evaluated in the precision of the rows. One read of each row serves all n_steps
+ * grid). Losses are evaluated in the precision of the rows. Each row is read once for all n_steps
  * candidates. clip is a multiple of the grid with clip / grid <= 2^22 (float), 2^50 (double).
  *
- * coordinate_loss_sums: changes of the losses at the neighbours of w along the axes, each kept in
- * [-clip/2, clip/2]: with D = n_columns + intercept, j < D and a = clip/2
+ * coordinate_loss_sums: changes of the losses at the neighbours of w along the axes, each clamped
+ * to [-clip/2, clip/2]: with D = n_columns + intercept, j < D and a = clip/2
  *
  *     out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) / grid),
  *     out[D + j] += the same at w - stride e_j,   out[2 D] += the same at w.
@@ -198,15 +204,15 @@ struct dense_rows {
  * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
  * With column_scales s the row is t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j)_j instead:
  * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||. Before
- * rounding V_i without that column is no longer than inner_clip / grid (1 + 2^-50 + (n_columns +
+ * rounding V_i without that column has norm at most inner_clip / grid (1 + 2^-50 + (n_columns +
  * 16) 2^-52). inner_clip / grid and target_factor y_i / grid are at most 2^22.
  *
  * gram_sum: out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper
  * triangle. At most 2^40 rows.
  *
  * moment_sums: out[j] += sum over rows of V_ij, and after these sums of round(f_i V_ij^2), where
- * f_i = min(1, clip / ||(V_ij^2)_j||): of norm at most clip (1 + (n_columns + 16) 2^-52) before
- * rounding. clip is at most 2^44.
+ * f_i = min(1, clip / ||(V_ij^2)_j||): the norm before rounding is at most clip (1 + (n_columns +
+ * 16) 2^-52). clip is at most 2^44.
  *
  * norms_scaled: out[i - begin] = ||t_i|| for t_i with column_scales, relative error below
  * (n_columns + 16) 2^-52 where no square of an entry is subnormal or infinite.
@@ -216,24 +222,25 @@ struct dense_rows {
  * times V_i sum to at most 2^52.
  *
  * norm_counts: out[k] += number of rows with ||t_i|| / inner_clip in (2^(-(k + 1) / 2), 2^(-k /
- * 2)], for t_i as above; the first of n_bins bins takes longer rows, too, and the last shorter
- * ones. Edges are off by a relative error of at most 2^-28.
+ * 2)], for t_i as above; the first of the n_bins bins includes all longer rows, the last all
+ * shorter ones. Edges have a relative error of at most 2^-28.
  *
  * magnitude_counts: out[j, k] += floor(1 / (grid sqrt(m_i))) for rows whose entry j, of n_columns,
  * scaled with the row, has a magnitude in inner_clip (4^-(k + 1), 4^-k]; m_i is the number of such
- * entries of the row. The first of n_bins bins takes larger ones, too, and smaller ones are in
- * none.
+ * entries of the row. The first of the n_bins bins includes all larger entries; smaller ones are
+ * not counted.
  *
- * Images: u_i = image_unit matrix^T V_i, for V_i without w as norms_through sees it, is row i seen
- * through a public matrix, in units of the grid of what is summed. Its weight is
- * omega_i = min(1, clip^2 / ||u_i||^2). U_i = round(f_i u_i), where f_i, at most image_bound /
- * ||u_i|| in magnitude, is for image_factor
+ * Images: u_i = image_unit matrix^T V_i, with V_i as for norms_through without w, is the image of
+ * row i under a public matrix, in units of the grid of the sum. Its weight is
+ * omega_i = min(1, clip^2 / ||u_i||^2). U_i = round(f_i u_i), where f_i, clamped to
+ * image_bound / ||u_i|| in magnitude, depends on image_factor:
  *
- *     IMAGE_PLAIN: sqrt(omega_i)                     IMAGE_SLOPE: omega_i loss'(p_i)
- *     IMAGE_CURVATURE: sqrt(omega_i loss''(p_i))     IMAGE_THIRD: omega_i loss'''(p_i), logistic
- * only
+ *     IMAGE_PLAIN      sqrt(omega_i)
+ *     IMAGE_SLOPE      omega_i loss'(p_i)
+ *     IMAGE_CURVATURE  sqrt(omega_i loss''(p_i))
+ *     IMAGE_THIRD      omega_i loss'''(p_i), logistic only
  *
- * Before rounding U_i is no longer than image_bound (1 + 2^-49 + (n_columns + 16) 2^-52). n_out is
+ * Before rounding U_i has norm at most image_bound (1 + 2^-49 + (n_columns + 16) 2^-52). n_out is
  * n_images rounded up to a multiple of 16, and columns beyond n_images are 0.
  *
  * image_sum: out[j] += sum over rows of U_ij. image_bound <= 2^40.
@@ -241,8 +248,8 @@ struct dense_rows {
  * image_gram: out[(j, k)] += sum over rows of U_ij U_ik, as gram_sum. image_bound <= 2^22.
  *
  * image_table: for rows with ||u_i|| > sqrt(2) clip and k = floor(log2(||u_i|| / (sqrt(2) clip))),
- * at most n_bins - 1, out[k, j] += 2^20 (u_ij / ||u_i||)^2, rounded down: integers that sum to at
- * most 2^20.
+ * at most n_bins - 1, out[k, j] += 2^20 (u_ij / ||u_i||)^2, rounded down: integers with a sum of
+ * at most 2^20.
  *
  * residual_sums: 2^20 times the number of rows with omega_i < 1, and sums of floor(2^20
  * loss'(p_i)^2 / L^2) and of floor(2^20 loss''(p_i) / B), each at most 2^20; L^2 = inner_clips[0]
@@ -257,7 +264,7 @@ struct dense_rows {
  * predictions: out[i - begin, k] = <w_k, z_i>.
  *
  * clipped_gradient_sum: out[j, k] += sum over rows of round(s_ik * (x_i, 1)_j / grid): integers.
- * s_i = r_i * min(1, row_norm / norms[i]), shortened where needed so that |s_i| * norms[i], the
+ * s_i = r_i * min(1, row_norm / norms[i]), scaled down where needed so that |s_i| * norms[i], the
  * Frobenius norm before rounding, is at most inner_clip times 1 + 2^-22 (float rows) or 1 + 2^-50 +
  * n_classes * 2^-52 (double rows).
  *
@@ -266,10 +273,10 @@ struct dense_rows {
 typedef void pass_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                      const struct pass *pass, void *out, void *workspace);
 
-/* Workspace of a kernel in bytes. */
+/* Size of a kernel's workspace in bytes. */
 typedef int64_t workspace_bytes_fn(const struct dense_rows *rows, const struct pass *pass);
 
-/* How rows are cut into the ranges that threads take: see passes/ranges.c. */
+/* How rows are split into ranges for threads: see passes/ranges.c. */
 enum range_policy {
     RANGES_OF_ROWS,
     RANGES_OF_INTEGERS,
@@ -279,16 +286,17 @@ enum range_policy {
     RANGES_OF_COLUMNS
 };
 
-/* How a pass goes over one representation of the rows. */
+/* How a pass runs over one representation of the rows. */
 struct route {
     pass_fn *kernel[N_REAL_TYPES];       /* NULL where there is none */
     workspace_bytes_fn *workspace_bytes; /* or NULL */
     enum range_policy ranges;
 };
 
-/* Dense rows, or blocks of rows that are made dense; columns and tables as they are. Contracts and
- * bits are those of dense rows (of doubles, for tables). Columns: no batch, no multiplicity;
- * without norms in `rows` each row's is found on the way. Sparse rows: see sparse_rows.h. */
+/* Dense rows include blocks of rows that were expanded from another representation. Columns and
+ * tables have kernels of their own, with the contracts and bits of dense rows (of doubles, for
+ * tables). Columns: no batch, no multiplicity; norms are computed on the fly if `rows` has none.
+ * Sparse rows: see sparse_rows.h. */
 enum representation {
     DENSE_ROWS,
     SOFTMAX_ROWS, /* dense, for passes with n_classes > 0 */
@@ -310,8 +318,8 @@ typedef void sgd_steps_fn(const struct dense_rows *rows, const struct sgd_settin
 typedef int64_t sgd_workspace_bytes_fn(const struct dense_rows *rows);
 
 /* Laplacian smoothing of a chunk of a ring, see circulant_solve.h. `power` holds 1, a, .., a^8;
- * forward[j][i] = a^(i-j) for i >= j, backward[j][i] = a^(j-i) for i < j, else 0. Powers beyond
- * a^reach are negligible. */
+ * forward[j][i] = a^(i-j) for i >= j, backward[j][i] = a^(j-i) for i < j, else 0. Powers from
+ * a^reach on are negligible. */
 enum { SMOOTHER_UNIT = 8 };
 struct smoother {
     double a, scale;
@@ -320,12 +328,12 @@ struct smoother {
     double forward[SMOOTHER_UNIT][SMOOTHER_UNIT], backward[SMOOTHER_UNIT][SMOOTHER_UNIT];
 };
 
-/* *forward = sum_i a^(length-1-i) v_i and *backward = sum_i a^i v_i, without negligible terms. */
+/* *forward = sum_i a^(length-1-i) v_i and *backward = sum_i a^i v_i, negligible terms left out. */
 typedef void chunk_ends_fn(const struct smoother *smoother, const double *v, int64_t length,
                            double *forward, double *backward);
 
-/* u_i = scale (F_i + a B_(i+1)), F_(-1) = forward and B_length = backward, which carry over from
- * the neighbouring chunks. */
+/* u_i = scale (F_i + a B_(i+1)), where F_(-1) = forward and B_length = backward are the carries
+ * from the neighbouring chunks. */
 typedef void smooth_chunk_fn(const struct smoother *smoother, const double *v, int64_t length,
                              double forward, double backward, double *u);
 
@@ -345,15 +353,14 @@ struct kernel_table {
 
 /* kernel_dispatch.c */
 
-/* Names of the compiled tables that this machine can run, slowest first; NULL
- * past the end. */
+/* Names of the compiled tables that this machine can run, slowest first; NULL past the end. */
 const char *kernels_available(int index);
 
-/* The fastest table that this machine can run, or the one called `name`; NULL if
- * that one is unknown or cannot run here. */
+/* The fastest table that this machine can run, or the one called `name`; NULL if that one is
+ * unknown or cannot run here. */
 const struct kernel_table *kernels_choose(const char *name);
 
-/* The table that all threads take; set it before use. */
+/* The table that all threads use; set it before use. */
 extern const struct kernel_table *_Atomic kernels_in_use;
 
 #endif

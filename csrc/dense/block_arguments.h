@@ -1,4 +1,4 @@
-/* What kernels need of a pass for a block of rows, whatever the type of the rows. */
+/* Arguments of a pass for a block of rows that do not depend on the type of the rows. */
 #ifndef DPERM_BLOCK_ARGUMENTS_H
 #define DPERM_BLOCK_ARGUMENTS_H
 
@@ -7,12 +7,8 @@
 #include "kernel_table.h"
 #include "vector/lanes.h"
 
-static inline double intercept_of(const struct dense_rows *rows, const double *w) {
-    return rows->intercept ? w[rows->n_columns] : 0.0;
-}
-
-/* Weights of the rows of a block: `weight`, filled in, or NULL if there are none. Places past the
- * end weigh 0. */
+/* Fills `weight` with the weights of a block's rows and returns it; NULL if rows have no weights.
+ * Places past the end get weight 0. */
 static inline const double *read_weights(const struct dense_rows *rows, int64_t first, int64_t end,
                                          int n, double *weight) {
     if (!rows->weights)
@@ -24,7 +20,7 @@ static inline const double *read_weights(const struct dense_rows *rows, int64_t 
     return weight;
 }
 
-/* factor[i] *= weight of row i of a block, n of them, at most ROWS_PER_BLOCK. */
+/* factor[i] *= weight of row i of a block, for n <= ROWS_PER_BLOCK rows. */
 static inline void weigh(const struct dense_rows *rows, int64_t first, int64_t end, int n,
                          double *factor) {
     double weights[ROWS_PER_BLOCK];
@@ -33,15 +29,15 @@ static inline void weigh(const struct dense_rows *rows, int64_t first, int64_t e
         factor[i] *= weight[i];
 }
 
-/* A block on the line of a line search: predictions p and their slopes q, targets, and how often
- * each row counts and what it weighs, or NULL. */
+/* A block in a line search: predictions p and their slopes q along the direction, targets, and
+ * multiplicities and weights of the rows, or NULL. */
 struct on_line {
     const double *p, *q, *y;
     const int64_t *count;
     const double *weight;
 };
 
-/* Folds of the rows of a block that are there, none without folds; and their weights, or NULL. */
+/* Folds of the rows in a block (n_folds = 0 without folds), and their weights, or NULL. */
 struct in_models {
     const int32_t *fold;
     int n_folds;

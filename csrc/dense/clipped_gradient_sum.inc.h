@@ -1,12 +1,12 @@
 /* sum_i loss'(p_i) z_i: clipped and exact, or plain. See kernel_table.h.
  *
- * A block of rows is added up while the next one is multiplied and memory is prefetched for the one
- * after: a few lines at a time throughout, which keeps the bus busy.
+ * A software pipeline: one block of rows is added up while the next one is multiplied and the one
+ * after is prefetched, a few cache lines at a time, which keeps the memory bus busy.
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
-/* s_i = weight_i * loss'(p_i) * scale_i for the n rows from `first` on; on return s_i (x_i, 1) is
- * the record's gradient. */
+/* s_i = weight_i * loss'(p_i) * scale_i for the n rows from `first` on: s_i (x_i, 1) is the
+ * gradient of the record. */
 ALWAYS_INLINE void NAME(gradient_factors)(const struct dense_rows *rows, int n, int64_t first,
                                           int64_t end, const struct NAME(block) * block,
                                           struct loss loss, const double *p, double *s) {
@@ -23,9 +23,8 @@ ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double inner_clip,
         cap[i] = inner_clip / norm[i];
 }
 
-/* Clamp to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
- * factor: it has few digits, and times a huge row its rounding error would carry the record past
- * the clip. */
+/* Clamps to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
+ * factor, whose rounding error, multiplied by a huge row, would carry the record past the clip. */
 ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap, REAL *clipped) {
 #pragma omp simd
     for (int i = 0; i < n; i++) {
@@ -38,7 +37,7 @@ ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap
     }
 }
 
-/* Clamp to +-inner_clip / norm_i. n is at most ROWS_PER_BLOCK. */
+/* Clamps to +-inner_clip / norm_i; n <= ROWS_PER_BLOCK. */
 ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm, double inner_clip,
                                       REAL *clipped) {
     double cap[ROWS_PER_BLOCK];
@@ -49,9 +48,7 @@ ALWAYS_INLINE void NAME(clip_factors)(int n, const double *s, const double *norm
 /* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */
 static void NAME(flush_rounded)(const struct NAME(layout) * layout, UNSIGNED *accumulator,
                                 REAL shift, UNSIGNED added, int64_t *sum_out) {
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
-    const UNSIGNED surplus = shift_bits * added;
+    const UNSIGNED surplus = NAME(bits)(shift) * added;
     for (int64_t unit = 0; unit < layout->units; unit++)
         for (int lane = 0; lane < LANES; lane++) {
             const int64_t column = NAME(unit_offset)(layout, unit) + lane;
@@ -62,22 +59,17 @@ static void NAME(flush_rounded)(const struct NAME(layout) * layout, UNSIGNED *ac
         }
 }
 
-/* rounded[i] = round(s_i / grid), what an entry of 1 adds; returns their sum. */
+/* rounded[i] = round(s_i / grid), the contribution of an entry of 1; returns their sum. */
 ALWAYS_INLINE int64_t NAME(rounded_factors)(int n, const REAL *s, REAL shift, int64_t *rounded) {
     int64_t sum = 0;
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
     for (int i = 0; i < n; i++) {
-        const REAL shifted = s[i] + shift;
-        UNSIGNED bits;
-        memcpy(&bits, &shifted, sizeof bits);
-        rounded[i] = (INTEGER)(bits - shift_bits);
+        rounded[i] = NAME(grid_steps)(s[i], shift);
         sum += rounded[i];
     }
     return sum;
 }
 
-/* What the rows of a block that count more than once add beyond the first time. Apart: few do. */
+/* Adds the further copies of rows with multiplicity above 1. Not inlined: such rows are rare. */
 static __attribute__((noinline)) void NAME(add_repeats)(int n, const struct NAME(block) * block,
                                                         const REAL *s, const int64_t *count,
                                                         const struct dense_rows *rows, REAL shift,
@@ -92,7 +84,7 @@ static __attribute__((noinline)) void NAME(add_repeats)(int n, const struct NAME
     }
 }
 
-/* The block of rows from `first` on; two of them can be held, in the halves of the scratch. */
+/* Reads the block of rows from `first` on into one half of the scratch; two blocks fit. */
 ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first, int64_t end,
                                    int half, const struct NAME(layout) * layout,
                                    const struct NAME(scratch) * scratch,
@@ -102,8 +94,8 @@ ALWAYS_INLINE void NAME(take_rows)(const struct dense_rows *rows, int64_t first,
                     block);
 }
 
-/* The first block, and what its rows make with the packed weights. Prefetches rows of a batch up to
- * where add_and_multiply() begins to. */
+/* Reads the first block and multiplies its rows with the packed weights. Prefetches the rows of a
+ * batch up to those with which add_and_multiply() begins. */
 static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                  const struct NAME(layout) * layout,
                                  const struct NAME(scratch) * scratch, struct NAME(block) * block,
@@ -115,17 +107,18 @@ static void NAME(first_products)(const struct dense_rows *rows, int64_t begin, i
         product[i] = (double)NAME(dot)(block->row[i], scratch->weights, layout);
 }
 
-/* A block that is to be added up, each row times its factor. */
+/* A block to be added up, each row times its factor. */
 struct NAME(sum) {
     const struct NAME(block) * block;
     const REAL *factor;
-    REAL shift; /* that rounds to the grid, see add_rounded_rows() */
+    REAL shift; /* of the grid, see grid_rounding.h */
     const struct NAME(layout) * layout;
     const struct NAME(scratch) * scratch;
 };
 
-/* Adds up a block (rounded if `exact`), piece by piece while the rows of the next block, from row
- * `second` on, are multiplied: product[i] = <x_i, w>. `exact` and `prefetching` are constants. */
+/* Adds up a block (rounded if `exact`) piece by piece while multiplying the rows of the next block,
+ * from row `second` on: product[i] = <x_i, w>. `exact` and `prefetching` are compile-time
+ * constants. */
 ALWAYS_INLINE void NAME(add_and_multiply_block)(int exact, enum prefetching prefetching,
                                                 const struct NAME(sum) * sum,
                                                 const struct dense_rows *rows, int64_t second,
@@ -167,7 +160,7 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(sum) * su
         NAME(add_and_multiply_block)(exact, PREFETCH_ROWS, sum, rows, second, ahead, next, product);
 }
 
-/* What multiplies the n rows of a block whose predictions are known. */
+/* The clipped factors of the n rows of a block, given their predictions. */
 ALWAYS_INLINE void NAME(clip_predictions)(const struct dense_rows *rows, int n, int64_t first,
                                           int64_t end, const struct pass *pass,
                                           struct NAME(block) * block, const double *p,
@@ -181,7 +174,7 @@ ALWAYS_INLINE void NAME(clip_predictions)(const struct dense_rows *rows, int n, 
     NAME(clip_factors)(n, s, block->norm, pass->inner_clip, clipped);
 }
 
-/* p[i] = scale_i * (p[i] + intercept): predictions from products. */
+/* Turns products into predictions: p[i] = scale_i * (p[i] + intercept). */
 ALWAYS_INLINE void NAME(scale_products)(int n, const struct NAME(block) * block, double intercept,
                                         double *p) {
     for (int i = 0; i < n; i++)
@@ -238,8 +231,8 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
         }
 }
 
-/* What multiplies the rows of a block whose predictions are known: loss'(p_i) scale_i, times how
- * often the row counts. Adds these up one by one, and the losses if asked: sums[0] and sums[1]. */
+/* The factors of the rows of a block, given their predictions: loss'(p_i) scale_i times weight and
+ * multiplicity. Adds the factors to sums[0] and, with_loss, the losses to sums[1]. */
 ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t first, int64_t end,
                                      const struct pass *pass, const struct NAME(block) * block,
                                      const double *p, REAL *factor, double *sums) {

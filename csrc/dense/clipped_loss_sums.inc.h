@@ -3,27 +3,23 @@
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/logistic_line.inc.h,
  * loss/loss_values.inc.h. */
 
-/* Sum over a block of round(min(value, clip) / grid), each count_i times unless count is NULL. A
- * NaN, which no comparison lets pass, counts 0; an overflow to infinity counts as clip. */
+/* Sum over a block of round(min(value, clip) / grid), each count_i times unless count is NULL. NaN
+ * counts as 0, because it fails every comparison, and infinity as clip. */
 ALWAYS_INLINE int64_t NAME(rounded_loss_sum)(const REAL *value, const int64_t *count, double clip,
                                              double grid) {
-    const double shift = 6755399441055744.0 * grid; /* 1.5 * 2^52 grid */
-    int64_t shift_bits, sum = 0;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    const double shift = SHIFT_F64 * grid;
+    int64_t sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
         double clipped = (double)value[i];
         clipped = clipped > clip ? clip : clipped;
         clipped = clipped >= 0.0 ? clipped : 0.0;
-        const double rounded = clipped + shift;
-        int64_t bits;
-        memcpy(&bits, &rounded, sizeof bits);
-        sum += (bits - shift_bits) * (count ? count[i] : 1);
+        sum += grid_steps_f64(clipped, shift) * (count ? count[i] : 1);
     }
     return sum;
 }
 
-/* A block's part of the sums: losses of a batch of steps at a time. */
+/* Adds the losses of a block, a batch of steps at a time. */
 ALWAYS_INLINE void NAME(add_losses)(const struct pass *pass, const struct on_line *block,
                                     struct read_ahead next, int64_t *sum_out) {
     REAL at[STEPS_PER_BATCH * ROWS_PER_BLOCK], value[STEPS_PER_BATCH * ROWS_PER_BLOCK];
@@ -48,7 +44,7 @@ ALWAYS_INLINE void NAME(add_losses)(const struct pass *pass, const struct on_lin
     }
 }
 
-/* round(min(value, clip) / grid) of the rows that do not fit a logistic line. */
+/* Adds round(min(value, clip) / grid) for the rows that do not fit a logistic line. */
 static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, const struct pass *pass,
                                    const struct on_line *block, int64_t *sum_out) {
     for (int64_t j = 0; j < pass->n_steps; j++) {
@@ -64,7 +60,7 @@ static void NAME(add_unfit_losses)(const struct NAME(logistic_line) * line, cons
     }
 }
 
-/* The sums of a pass over blocks on a line: by the logistic line where steps are even, see
+/* The state of a line search pass: evenly spaced steps of the logistic loss use
  * logistic_line.inc.h. */
 struct NAME(line_pass) {
     UNSIGNED_WIDE sums[LINE_MAX_STEPS];
@@ -89,7 +85,7 @@ static void NAME(line_pass_close)(struct NAME(line_pass) * line_pass, const stru
         NAME(logistic_line_flush)(line_pass->sums, pass->n_steps, sum_out);
 }
 
-/* Rows with weights, each of which counts once if `count` is NULL. */
+/* Rows with weights; count NULL: each counts once. */
 static __attribute__((noinline)) void
 NAME(weighted_line_add)(const struct NAME(logistic_line) * line,
                         const struct NAME(line_steps) * steps, const double *weight,
@@ -126,7 +122,7 @@ static void NAME(line_pass_add)(struct NAME(line_pass) * line_pass, const struct
     }
 }
 
-/* A block of a line search whose sums know how its steps are spaced. */
+/* Adds a block of a line search. */
 ALWAYS_INLINE void NAME(add_block_on_line)(struct NAME(line_pass) * line_pass,
                                            const struct pass *pass, const struct on_line *block,
                                            struct read_ahead next, int64_t *sum_out) {
@@ -151,7 +147,7 @@ ALWAYS_INLINE void NAME(predict_both)(const struct NAME(block) * block,
         p[i] = block->scale[i] * (p[i] + intercept);
 }
 
-/* The same with the predictions of an earlier pass. */
+/* The same with predictions kept from an earlier pass. */
 ALWAYS_INLINE void NAME(predict_from)(const struct dense_rows *rows, int64_t first, int64_t end,
                                       const struct NAME(block) * block,
                                       const struct NAME(scratch) * scratch,

@@ -1,4 +1,4 @@
-/* A design matrix that is kept column by column, as files and data frames have it. */
+/* A design matrix stored column by column, as in files and data frames. */
 #ifndef DPERM_COLUMNS_MATRIX_H
 #define DPERM_COLUMNS_MATRIX_H
 
@@ -10,7 +10,7 @@ struct columns_matrix {
 };
 
 enum { QUAD = 4 };            /* entries of a column that are moved together */
-enum { COLUMNS_AT_ONCE = 8 }; /* as many streams as a processor reads ahead of */
+enum { COLUMNS_AT_ONCE = 8 }; /* as many streams as hardware prefetchers follow */
 
 /* Tiles, see column_tiles.inc.h. */
 enum { GROUP_BYTES = 1 << 17, MAX_GROUP_TILES = 32, TILES_PER_LOAD = 4, COLUMNS_AHEAD = 1 };

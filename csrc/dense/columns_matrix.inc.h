@@ -1,4 +1,4 @@
-/* Columns side by side: a transposition. See kernel_table.h. Included once per element type.
+/* Columns to rows: a transposition. See kernel_table.h. Included once per element type.
  *
  * Needs: vector/real_types.inc.h. */
 

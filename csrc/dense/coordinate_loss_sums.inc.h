@@ -1,36 +1,30 @@
-/* Changes of the losses at the neighbours of w along the axes. See kernel_table.h.
+/* Changes of the losses from w to its neighbours along the axes. See kernel_table.h.
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, loss/loss_values.inc.h. */
 
-/* sum_out[k] += times * round(change_k / grid) with change_k = value[k] - base + clip/2 kept in
- * [0, clip]. A NaN, which no comparison lets pass, counts 0. */
+/* sum_out[k] += times * round(change_k / grid) with change_k = value[k] - base + clip/2 clamped to
+ * [0, clip]. NaN counts as 0, because it fails every comparison. */
 ALWAYS_INLINE void NAME(add_rounded_changes)(const double *value, int64_t count, double base,
                                              const struct pass *pass, int64_t times,
                                              int64_t *sum_out) {
     const double clip = pass->clip;
-    const double shift = 6755399441055744.0 * pass->grid; /* 1.5 * 2^52 grid */
-    const double half = 0.5 * clip;
-    int64_t shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    const double shift = SHIFT_F64 * pass->grid, half = 0.5 * clip;
 #pragma omp simd
     for (int64_t k = 0; k < count; k++) {
         double change = (value[k] - base) + half;
         change = change > clip ? clip : change;
         change = change >= 0.0 ? change : 0.0;
-        const double rounded = change + shift;
-        int64_t bits;
-        memcpy(&bits, &rounded, sizeof bits);
-        sum_out[k] += times * (bits - shift_bits);
+        sum_out[k] += times * grid_steps_f64(change, shift);
     }
 }
 
-/* A row: its prediction, target and loss, a stride along its axes, and how often it counts. */
+/* A row: its prediction, target and loss, the scaled stride, and its multiplicity. */
 struct NAME(row_at) {
     double p, y, base, stride;
     int64_t times;
 };
 
-/* One row's part: columns in batches that whole blocks of losses fit. */
+/* Adds one row, columns in batches of whole blocks of losses. */
 static void NAME(add_coordinates)(const struct pass *pass, const REAL *x, int64_t n_columns,
                                   const struct NAME(row_at) * row, int64_t *plus, int64_t *minus) {
     double at[COLUMNS_PER_BATCH], value[COLUMNS_PER_BATCH], target[COLUMNS_PER_BATCH];
@@ -74,7 +68,7 @@ static void NAME(coordinate_loss_sums)(const struct dense_rows *rows, int64_t be
                 row = {p[i], block.y[i], base[i], pass->stride * block.scale[i],
                        rows->multiplicity && first + i < end ? rows->multiplicity[first + i] : 1};
             if (!(block.norm[i] <= DBL_MAX))
-                continue; /* must not count */
+                continue;
             NAME(add_coordinates)(pass, block.row[i], rows->n_columns, &row, plus, minus);
             if (rows->intercept)
                 NAME(add_coordinates)(pass, &one, 1, &row, plus + rows->n_columns,

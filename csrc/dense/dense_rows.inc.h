@@ -1,17 +1,16 @@
-/* Blocks of dense rows: reading them, their dot products with a weight vector, and
- * adding multiples of them up. Included once per element type.
+/* Blocks of dense rows: reading them, their dot products with a weight vector, and sums of
+ * multiples of them. Included once per element type.
  *
  * Needs: vector/real_types.inc.h. */
 
-/* How the columns are cut into units of LANES. When the width is not a multiple of
- * LANES, a last unit covers the last LANES columns again; weights of the columns it
- * repeats are 0 and their sums are ignored, so no row is read past its end. Rows
- * narrower than a unit are copied into a zero-padded one. */
+/* How columns are split into units of LANES. If the width is not a multiple of LANES, the last unit
+ * covers the last LANES columns and overlaps the one before it; the repeated columns have weight 0
+ * there and their sums are ignored, so that no row is read past its end. Rows narrower than a unit
+ * are copied into a zero-padded one. */
 struct NAME(layout) {
     int64_t n_columns, width; /* width = max(n_columns, LANES) */
     int64_t full_units, units;
-    /* From a row of a batch that is multiplied to those prefetched: see prefetched_of_batch(). */
-    int64_t rows_near, rows_far;
+    int64_t rows_near, rows_far; /* prefetch distances in a batch: see prefetched_of_batch() */
 };
 
 ALWAYS_INLINE struct NAME(layout) NAME(layout_of)(int64_t n_columns) {
@@ -34,7 +33,7 @@ ALWAYS_INLINE int64_t NAME(unit_offset)(const struct NAME(layout) * layout, int6
 struct NAME(scratch) {
     REAL *weights;     /* units * LANES, packed */
     REAL *direction;   /* units * LANES, packed */
-    REAL *zero_row;    /* width zeros, read in place of a row that must not count */
+    REAL *zero_row;    /* width zeros, read in place of a row that does not count */
     void *accumulator; /* units * LANES of REAL or UNSIGNED */
     REAL *narrow;      /* two blocks of ROWS_PER_BLOCK * LANES, for rows narrower than a unit */
 };
@@ -67,12 +66,12 @@ static void NAME(pack_weights)(const struct NAME(layout) * layout, const double 
 struct NAME(block) {
     const REAL *row[ROWS_PER_BLOCK];
     double y[ROWS_PER_BLOCK];
-    double norm[ROWS_PER_BLOCK];  /* NaN: the row must not count */
+    double norm[ROWS_PER_BLOCK];  /* NaN: the row does not count */
     double scale[ROWS_PER_BLOCK]; /* min(1, row_norm / norm) */
 };
 
-/* Target and norm of row i of the block, which is row `place` unless that is past the end; whether
- * it counts. */
+/* Reads target and norm of row i of the block, which is row `place` unless past the end; returns
+ * whether it counts. */
 ALWAYS_INLINE int NAME(read_target)(const struct dense_rows *rows, int64_t place, int past_end,
                                     int i, struct NAME(block) * block) {
     const double norm = past_end ? NAN : rows->norms[place];
@@ -95,7 +94,7 @@ ALWAYS_INLINE void NAME(read_row)(const struct dense_rows *rows, int64_t place, 
     block->row[i] = counts ? (const REAL *)rows->x + place * rows->n_columns : zero_row;
 }
 
-/* The same for n rows of a batch. Apart, as its loop would crowd that of whole passes. */
+/* The same for n rows of a batch. Not inlined, to keep its loop out of that of whole passes. */
 static __attribute__((noinline)) void NAME(read_batch_rows)(const struct dense_rows *rows,
                                                             int64_t first, int64_t count, int n,
                                                             const REAL *zero_row,
@@ -106,7 +105,7 @@ static __attribute__((noinline)) void NAME(read_batch_rows)(const struct dense_r
     }
 }
 
-/* Rows first .. first + count - 1 as the first of n; the others are rows that do not count. Rows
+/* Reads rows first .. first + count - 1 as the first of n rows; the others do not count. Rows
  * narrower than a unit are copied to `narrow`. */
 ALWAYS_INLINE void NAME(read_rows)(const struct dense_rows *rows, int64_t first, int64_t count,
                                    int n, const struct NAME(layout) * layout, const REAL *zero_row,
@@ -133,8 +132,8 @@ ALWAYS_INLINE void NAME(read_block)(const struct dense_rows *rows, int64_t first
                     block);
 }
 
-/* How often the n rows of a block count: `count`, filled in, or NULL if each counts once. Places
- * past the end count once. */
+/* Fills `count` with the multiplicities of the n rows of a block and returns it; NULL if all are 1.
+ * Places past the end get 1. */
 ALWAYS_INLINE const int64_t *NAME(read_multiplicity)(const struct dense_rows *rows, int64_t first,
                                                      int64_t end, int n, int64_t *count) {
     int64_t others = 0;
@@ -147,7 +146,7 @@ ALWAYS_INLINE const int64_t *NAME(read_multiplicity)(const struct dense_rows *ro
     return others ? count : NULL;
 }
 
-/* The lengths that stand for the norms of a block's rows when clipping, in their place. */
+/* Replaces the norms of a block's rows by the lengths to be used when clipping. */
 ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t first, int n,
                                          struct NAME(block) * block) {
     for (int i = 0; i < n; i++)
@@ -155,7 +154,7 @@ ALWAYS_INLINE void NAME(read_clip_norms)(const struct dense_rows *rows, int64_t 
             block->norm[i] = rows->clip_norms[rows->batch ? rows->batch[first + i] : first + i];
 }
 
-/* Prefetches row i of a batch, if there is one: no hardware foresees where it lies. */
+/* Prefetches row i of a batch, if there is one: hardware prefetchers cannot predict its address. */
 ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) {
     if (!rows->batch || i >= rows->n_rows)
         return;
@@ -168,15 +167,15 @@ ALWAYS_INLINE void NAME(prefetch_row)(const struct dense_rows *rows, int64_t i) 
     __builtin_prefetch((const REAL *)rows->y + place, 0, 2);
 }
 
-/* Rows to prefetch while another is multiplied: `near` into the nearest cache and, of a batch,
- * `far` into the next one, which takes more lines at once. */
+/* Rows to prefetch while another is multiplied: `near` into L1 and, in a batch, `far` into L2,
+ * which accepts more requests at once. */
 struct NAME(prefetched) {
     const REAL *near, *far;
 };
 
-/* Rows `near` and `far` of a batch while one at `there` is multiplied, which stands for those
- * past the last. Prefetches a norm and a target here: for those of a whole block at once the
- * processor would have to wait. */
+/* Rows `near` and `far` of a batch, to be prefetched while the row at `there` is multiplied;
+ * `there` itself in place of rows past the last. Prefetches the norm and target of row `far` right
+ * here, since prefetching those of a whole block at once would stall. */
 ALWAYS_INLINE struct NAME(prefetched)
     NAME(prefetched_of_batch)(const struct dense_rows *rows, int64_t near, int64_t far,
                               const REAL *there) {
@@ -193,10 +192,8 @@ ALWAYS_INLINE struct NAME(prefetched)
     return prefetched;
 }
 
-/* Where the n rows from `next` on lie, to be prefetched while those of a block are multiplied;
- * where these lie, which are there already, if there are no more. Of a batch see
- * prefetched_of_batch().
- */
+/* Addresses of the n rows from `next` on, to be prefetched while those of a block are multiplied;
+ * the block's own rows if there are no more, or in a batch, for which see prefetched_of_batch(). */
 ALWAYS_INLINE void NAME(rows_to_prefetch)(const struct dense_rows *rows, int64_t next, int64_t end,
                                           int n, const struct NAME(block) * block,
                                           const REAL **row) {
@@ -205,8 +202,8 @@ ALWAYS_INLINE void NAME(rows_to_prefetch)(const struct dense_rows *rows, int64_t
         row[i] = there ? (const REAL *)rows->x + (next + i) * rows->n_columns : block->row[i];
 }
 
-/* Rows first .. first + count - 1, to be read ahead in `calls` calls; nothing where they pass
- * `end`, or of a batch. */
+/* Rows first .. first + count - 1, to be prefetched in `calls` calls of read_ahead(); nothing if
+ * they pass `end`, or in a batch. */
 ALWAYS_INLINE struct read_ahead NAME(rows_ahead)(const struct dense_rows *rows, int64_t first,
                                                  int64_t count, int64_t end, int64_t calls) {
     const int64_t row_bytes = rows->n_columns * (int64_t)sizeof(REAL);
@@ -217,8 +214,8 @@ ALWAYS_INLINE struct read_ahead NAME(rows_ahead)(const struct dense_rows *rows, 
     return ahead;
 }
 
-/* Sum of the LANES partial sums of a unit: lane l gets lane l + LANES/2 added, and so
- * on by halves. Copies into narrower vectors are register moves. */
+/* Sum of the LANES partial sums of a unit, by halves: lane l + LANES/2 is added to lane l, and so
+ * on. Copies into narrower vectors are register moves. */
 ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
     for (int half = VECTORS_PER_UNIT / 2; half > 0; half /= 2)
         for (int v = 0; v < half; v++)
@@ -246,7 +243,7 @@ ALWAYS_INLINE REAL NAME(fold)(VECTOR *unit) {
 #endif
 }
 
-/* Prefetches the lines where a unit of the rows begins. */
+/* Prefetches the cache lines at which a unit of the rows begins. */
 ALWAYS_INLINE void NAME(prefetch_unit)(enum prefetching prefetching,
                                        struct NAME(prefetched) prefetched, int64_t unit) {
     if (prefetching != PREFETCH_NOTHING)
@@ -256,8 +253,8 @@ ALWAYS_INLINE void NAME(prefetch_unit)(enum prefetching prefetching,
 }
 
 /* <x, w> for packed w, four units at a time, each with its own partial sums. Prefetches other rows
- * meanwhile as evenly as it reads: a processor that gets many requests at once has to wait.
- * `prefetching` is a constant. */
+ * at the same pace, because many requests at once would stall. `prefetching` is a compile-time
+ * constant. */
 ALWAYS_INLINE REAL NAME(dot_prefetching)(enum prefetching prefetching, const REAL *restrict x,
                                          const REAL *restrict w, const struct NAME(layout) * layout,
                                          struct NAME(prefetched) prefetched) {
@@ -279,7 +276,7 @@ ALWAYS_INLINE REAL NAME(dot_prefetching)(enum prefetching prefetching, const REA
                 *(const VECTOR *)(x + at) * *(const VECTOR *)(w + unit * LANES + v * VECTOR_LANES);
         }
     }
-    if (prefetching == PREFETCH_BATCH) /* rows begin and end within lines */
+    if (prefetching == PREFETCH_BATCH) /* rows begin and end within cache lines */
         __builtin_prefetch(prefetched.far + layout->n_columns - 1, 0, 2);
     for (int v = 0; v < VECTORS_PER_UNIT; v++)
         sum[0][v] = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
@@ -292,7 +289,7 @@ ALWAYS_INLINE REAL NAME(dot)(const REAL *restrict x, const REAL *restrict w,
     return NAME(dot_prefetching)(PREFETCH_NOTHING, x, w, layout, nothing);
 }
 
-/* <x, w> and <x, v> with one read of x; the bits are those of two dots. */
+/* <x, w> and <x, v> with one read of x, and the bits of two calls of dot(). */
 ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w,
                                   const REAL *restrict v, const struct NAME(layout) * layout,
                                   REAL *with_w, REAL *with_v) {
@@ -321,7 +318,7 @@ ALWAYS_INLINE void NAME(two_dots)(const REAL *restrict x, const REAL *restrict w
     *with_v = NAME(fold)(sum[1][0]);
 }
 
-/* p[i] = <x_i, w>, prefetching the first half of a batch's block from `next` on meanwhile. */
+/* p[i] = <x_i, w>; prefetches the first half of the next block of a batch, from `next` on. */
 static __attribute__((noinline)) void
 NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct NAME(block) * block,
                      const REAL *w, const struct NAME(layout) * layout, double *p) {
@@ -332,7 +329,7 @@ NAME(dot_batch_rows)(const struct dense_rows *rows, int64_t next, const struct N
     }
 }
 
-/* p[i] = scale_i * (<x_i, w> + intercept). Prefetches rows of a batch from `next` on meanwhile. */
+/* p[i] = scale_i * (<x_i, w> + intercept). Prefetches rows of a batch from `next` on. */
 ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t next,
                                        const struct NAME(block) * block, const REAL *w,
                                        double intercept, const struct NAME(layout) * layout,
@@ -346,8 +343,8 @@ ALWAYS_INLINE void NAME(predict_block)(const struct dense_rows *rows, int64_t ne
         p[i] = block->scale[i] * (p[i] + intercept);
 }
 
-/* ROWS_PER_LOAD rows to be added, each times its factor: copies, which a store of sums cannot
- * alias. */
+/* ROWS_PER_LOAD rows to be added with their factors: copies, which stores to the sums cannot alias.
+ */
 struct NAME(rows_to_add) {
     const REAL *row[ROWS_PER_LOAD];
     VECTOR factor[ROWS_PER_LOAD];
@@ -362,10 +359,8 @@ ALWAYS_INLINE struct NAME(rows_to_add) NAME(rows_to_add)(const REAL *const *row,
     return rows;
 }
 
-/* accumulator += bit patterns of s_i x_i + shift, units [unit, end). With
- * shift = 1.5 * 2^m * grid (m = mantissa bits) the addition rounds s_i x_i to the grid,
- * and the bit pattern is that of `shift` plus the rounded integer. Sums of bit patterns wrap
- * around, hence unsigned. */
+/* accumulator += bit patterns of s_i x_i + shift (grid_rounding.h), units [unit, end): sums of
+ * rounded integers, plus the bits of `shift` for each row. They wrap around, hence unsigned. */
 ALWAYS_INLINE void NAME(add_rounded_rows)(const struct NAME(rows_to_add) * rows, REAL shift,
                                           const struct NAME(layout) * layout, int64_t unit,
                                           int64_t end, UNSIGNED *accumulator) {
@@ -401,13 +396,7 @@ ALWAYS_INLINE void NAME(add_rows)(const struct NAME(rows_to_add) * rows,
 ALWAYS_INLINE void NAME(add_rounded_multiple)(const REAL *restrict x, int64_t size, REAL s,
                                               REAL shift, int64_t times,
                                               int64_t *restrict sum_out) {
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
 #pragma omp simd
-    for (int64_t j = 0; j < size; j++) {
-        const REAL rounded = s * x[j] + shift;
-        UNSIGNED bits;
-        memcpy(&bits, &rounded, sizeof bits);
-        sum_out[j] += times * (int64_t)(INTEGER)(bits - shift_bits);
-    }
+    for (int64_t j = 0; j < size; j++)
+        sum_out[j] += times * (int64_t)NAME(grid_steps)(s * x[j], shift);
 }

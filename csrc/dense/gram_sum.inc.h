@@ -1,126 +1,53 @@
-/* Sums of outer products of rows, and norms of rows seen through a matrix. See kernel_table.h.
+/* Sums of outer products of rows, and norms of rows multiplied by a matrix. See kernel_table.h.
  *
- * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h. */
+ * Needs: vector/real_types.inc.h, vector/integer_panels.h, dense/dense_rows.inc.h. */
 
-/* Column of the panel = round(factor * (x, 1)), and round(target) in the column after it. */
-ALWAYS_INLINE void NAME(put_row)(const REAL *restrict x, int64_t n_columns, int intercept,
-                                 double factor, double target, double *restrict place) {
-    const int64_t whole = n_columns / PANEL_LANES, width = n_columns + intercept;
-    for (int64_t unit = 0; unit < whole; unit++)
-        for (int lane = 0; lane < PANEL_LANES; lane++)
-            place[unit * PANEL_UNIT + lane] =
-                (factor * (double)x[unit * PANEL_LANES + lane] + INTEGER_SHIFT) - INTEGER_SHIFT;
-    for (int64_t j = whole * PANEL_LANES; j <= width; j++) {
-        const double value = j < n_columns ? factor * (double)x[j] : j < width ? factor : target;
-        place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] =
-            (value + INTEGER_SHIFT) - INTEGER_SHIFT;
-    }
-}
-
-/* Column of the panel = t_j = factor * (x, 1)_j * scales[j], not rounded; returns ||t||. */
-ALWAYS_INLINE double NAME(put_scaled_row)(const REAL *restrict x, int64_t n_columns, int intercept,
-                                          double factor, const double *restrict scales,
-                                          double *restrict place) {
-    const int64_t width = n_columns + intercept;
-    double partial[PANEL_LANES] = {0.0}, total = 0.0;
-    for (int64_t j = 0; j < width; j++) {
-        const double entry = j < n_columns ? (double)x[j] : 1.0;
-        const double value = factor * entry * scales[j];
-        place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
-        partial[j % PANEL_LANES] += value * value;
-    }
-    for (int lane = 0; lane < PANEL_LANES; lane++)
-        total += partial[lane];
-    return sqrt(total);
-}
-
-/* Column of the panel = round(factor * the same), and round(target) in the column after it. */
-ALWAYS_INLINE void NAME(round_row)(int64_t width, double factor, double target,
-                                   double *restrict place) {
-    for (int64_t j = 0; j <= width; j++) {
-        double *entry = place + j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES;
-        *entry = ((j < width ? factor * *entry : target) + INTEGER_SHIFT) - INTEGER_SHIFT;
-    }
-}
-
+#if !REAL_IS_F32
 /* At most bound / norm. Only a true comparison lets a value pass: NaN becomes 0, and so does a
- * subnormal factor, which has lost its digits. */
-ALWAYS_INLINE double NAME(bounded_factor)(double factor, double norm, double bound) {
+ * subnormal factor, which has lost precision. */
+ALWAYS_INLINE double bounded_factor(double factor, double norm, double bound) {
     const double cap = bound / norm;
     const double value = factor > cap ? cap : factor;
     return value >= DBL_MIN && value <= cap && value <= DBL_MAX ? value : 0.0;
 }
 
-/* PANEL_ROWS rows from `first` on as a panel of integers; rows past `end` are 0. */
-static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64_t end,
-                             const struct pass *pass, const struct NAME(layout) * layout,
-                             const struct NAME(scratch) * scratch, double *panel) {
-    const double per_unit = 1.0 / pass->grid; /* a power of two */
-    const double intercept = pass->w ? intercept_of(rows, pass->w) : 0.0;
-    for (int done = 0; done < PANEL_ROWS; done += ROWS_PER_BLOCK) {
-        struct NAME(block) block;
-        double p[ROWS_PER_BLOCK], curvature[ROWS_PER_BLOCK];
-        NAME(read_block)(rows, first + done, end - first - done, layout, scratch, &block);
-        for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            curvature[i] = 1.0;
-        if (pass->w) {
-            NAME(predict_block)(rows, first + done + ROWS_PER_BLOCK, &block, scratch->weights,
-                                intercept, layout, p);
-            loss_curvatures(pass->loss, pass->upper, p, block.y, curvature);
-            weigh(rows, first + done, end, ROWS_PER_BLOCK, curvature);
-        }
-        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-            const double factor = sqrt(curvature[i]) * per_unit,
-                         bound = pass->inner_clip * per_unit;
-            const int counts = block.norm[i] <= DBL_MAX;
-            const double target = counts ? pass->target_factor * block.y[i] * per_unit : 0.0;
-            double *place = panel + (done + i) * PANEL_LANES;
-            if (pass->column_scales) {
-                const double length =
-                    NAME(put_scaled_row)(block.row[i], rows->n_columns, rows->intercept,
-                                         counts ? block.scale[i] : 0.0, pass->column_scales, place);
-                NAME(round_row)(rows->n_columns + rows->intercept,
-                                NAME(bounded_factor)(factor, length, bound), target, place);
-            } else
-                NAME(put_row)(block.row[i], rows->n_columns, rows->intercept,
-                              NAME(bounded_factor)(block.scale[i] * factor, block.norm[i], bound),
-                              target, place);
-        }
+/* A row of the panel: round(factor * the row), and round(target) in the column after it. */
+ALWAYS_INLINE void round_row(int64_t width, double factor, double target, double *restrict place) {
+    for (int64_t j = 0; j <= width; j++) {
+        double *entry = place + j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES;
+        *entry = ((j < width ? factor * *entry : target) + SHIFT_F64) - SHIFT_F64;
     }
 }
 
-/* The workspace of the other kernels, and after it what is needed here. */
-static double *NAME(open_panel)(const struct dense_rows *rows, const struct pass *pass,
-                                int64_t units, void *workspace, const struct NAME(layout) * layout,
-                                struct NAME(scratch) * scratch) {
-    *scratch = NAME(scratch_in)(workspace, layout);
-    if (pass->w)
-        NAME(pack_weights)(layout, pass->w, scratch->weights);
-    double *panel = (double *)((char *)workspace + whole_units(workspace_bytes(rows, pass)));
-    memset(panel, 0, (size_t)(units + 1) * PANEL_UNIT * sizeof *panel);
-    return panel;
-}
-
-static void NAME(gram_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
-                           const struct pass *pass, void *out, void *workspace) {
-    const int64_t width = rows->n_columns + rows->intercept + (pass->target_factor > 0.0);
-    const int64_t units = panel_units(width);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
-    uint64_t *tiles = (uint64_t *)(panel + (units + 1) * PANEL_UNIT);
-    memset(tiles, 0, tiles_bytes(units));
-    for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
-        add_panel_tiles(panel, units, tiles);
+/* Images matrix^T V of TILE_ROWS rows V of a panel from `row` on: their norms, and unless `images`
+ * is the constant NULL, the images themselves as rows of another panel. */
+ALWAYS_INLINE void multiply_panel_rows(const double *panel, int row, int64_t width,
+                                       const struct pass *pass, double *images, double *norms) {
+    enum { LANES_OUT = TILE_UNITS * PANEL_LANES, PARTIAL_SUMS = 2 * PANEL_LANES };
+    double squares[TILE_ROWS][PARTIAL_SUMS] = {{0.0}}, out[TILE_ROWS][LANES_OUT];
+    for (int64_t j = 0; j < pass->n_out; j += LANES_OUT) {
+        panel_times_matrix(panel, row, width, pass->matrix + j, pass->n_out, out);
+        for (int r = 0; r < TILE_ROWS; r++)
+            for (int lane = 0; lane < LANES_OUT; lane++) {
+                const int64_t column = j + lane;
+                squares[r][column % PARTIAL_SUMS] += out[r][lane] * out[r][lane];
+                if (images)
+                    images[column / PANEL_LANES * PANEL_UNIT + (row + r) * PANEL_LANES +
+                           column % PANEL_LANES] = out[r][lane];
+            }
     }
-    add_tiles(tiles, width, out);
+    for (int r = 0; r < TILE_ROWS; r++) {
+        double total = 0.0;
+        for (int lane = 0; lane < PARTIAL_SUMS; lane++)
+            total += squares[r][lane];
+        norms[r] = sqrt(total);
+    }
 }
 
 /* sums[j] += V_kj and squares[j] += round(factor V_kj^2) for row k of a panel, with
  * factor = min(1, clip / ||(V_kj^2)_j||). */
-ALWAYS_INLINE void NAME(add_moments)(const double *panel, int64_t units, int row, double clip,
-                                     double *sums, double *squares) {
+ALWAYS_INLINE void add_moments(const double *panel, int64_t units, int row, double clip,
+                               double *sums, double *squares) {
     double partial[PANEL_LANES] = {0.0}, total = 0.0;
     const double *place = panel + row * PANEL_LANES;
     for (int64_t unit = 0; unit < units; unit++)
@@ -136,23 +63,126 @@ ALWAYS_INLINE void NAME(add_moments)(const double *panel, int64_t units, int row
             const double value = place[unit * PANEL_UNIT + lane];
             sums[unit * PANEL_LANES + lane] += value;
             squares[unit * PANEL_LANES + lane] +=
-                (factor * (value * value) + INTEGER_SHIFT) - INTEGER_SHIFT;
+                (factor * (value * value) + SHIFT_F64) - SHIFT_F64;
         }
+}
+#endif
+
+/* A row of the panel: round(factor * (x, 1)), and round(target) in the column after it. */
+ALWAYS_INLINE void NAME(put_row)(const struct dense_rows *rows, const REAL *restrict x,
+                                 double factor, double target, double *restrict place) {
+    const int64_t n_columns = rows->n_columns, width = n_columns + rows->intercept;
+    const int64_t whole = n_columns / PANEL_LANES;
+    for (int64_t unit = 0; unit < whole; unit++)
+        for (int lane = 0; lane < PANEL_LANES; lane++)
+            place[unit * PANEL_UNIT + lane] =
+                (factor * (double)x[unit * PANEL_LANES + lane] + SHIFT_F64) - SHIFT_F64;
+    for (int64_t j = whole * PANEL_LANES; j <= width; j++) {
+        const double value = j < n_columns ? factor * (double)x[j] : j < width ? factor : target;
+        place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = (value + SHIFT_F64) - SHIFT_F64;
+    }
+}
+
+/* A row of the panel: t_j = factor * (x, 1)_j * scales[j], not rounded; returns ||t||. */
+ALWAYS_INLINE double NAME(put_scaled_row)(const struct dense_rows *rows, const REAL *restrict x,
+                                          double factor, const double *restrict scales,
+                                          double *restrict place) {
+    const int64_t n_columns = rows->n_columns, width = n_columns + rows->intercept;
+    double partial[PANEL_LANES] = {0.0}, total = 0.0;
+    for (int64_t j = 0; j < width; j++) {
+        const double entry = j < n_columns ? (double)x[j] : 1.0;
+        const double value = factor * entry * scales[j];
+        place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
+        partial[j % PANEL_LANES] += value * value;
+    }
+    for (int lane = 0; lane < PANEL_LANES; lane++)
+        total += partial[lane];
+    return sqrt(total);
+}
+
+/* A panel of rows, and what is needed to read them. */
+struct NAME(panel) {
+    struct NAME(layout) layout;
+    struct NAME(scratch) scratch;
+    int64_t width, units; /* columns of a row and its intercept; units of these and a target */
+    double *entries;
+};
+
+/* The usual workspace, and after it a panel of zeros. */
+static struct NAME(panel)
+    NAME(open_panel)(const struct dense_rows *rows, const struct pass *pass, void *workspace) {
+    struct NAME(panel) panel = {.layout = NAME(layout_of)(rows->n_columns),
+                                .width = rows->n_columns + rows->intercept};
+    panel.units = panel_units(panel.width + 1);
+    panel.scratch = NAME(scratch_in)(workspace, &panel.layout);
+    panel.entries = (double *)((char *)workspace + whole_units(workspace_bytes(rows, pass)));
+    if (pass->w)
+        NAME(pack_weights)(&panel.layout, pass->w, panel.scratch.weights);
+    memset(panel.entries, 0, (size_t)(panel.units + 1) * PANEL_UNIT * sizeof *panel.entries);
+    return panel;
+}
+
+/* PANEL_ROWS rows from `first` on as integers; rows past `end` are 0. */
+static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64_t end,
+                             const struct pass *pass, const struct NAME(panel) * panel) {
+    const struct NAME(layout) *layout = &panel->layout;
+    const struct NAME(scratch) *scratch = &panel->scratch;
+    const double per_unit = 1.0 / pass->grid; /* a power of two */
+    const double intercept = pass->w ? intercept_of(rows, pass->w) : 0.0;
+    for (int done = 0; done < PANEL_ROWS; done += ROWS_PER_BLOCK) {
+        struct NAME(block) block;
+        double p[ROWS_PER_BLOCK], curvature[ROWS_PER_BLOCK];
+        NAME(read_block)(rows, first + done, end - first - done, layout, scratch, &block);
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            curvature[i] = 1.0;
+        if (pass->w) {
+            NAME(predict_block)(rows, first + done + ROWS_PER_BLOCK, &block, scratch->weights,
+                                intercept, layout, p);
+            loss_curvatures(pass->loss, pass->upper, p, block.y, curvature);
+            weigh(rows, first + done, end, ROWS_PER_BLOCK, curvature);
+        }
+        for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+            const double factor = sqrt(curvature[i]) * per_unit;
+            const double bound = pass->inner_clip * per_unit;
+            const int counts = block.norm[i] <= DBL_MAX;
+            const double target = counts ? pass->target_factor * block.y[i] * per_unit : 0.0;
+            double *place = panel->entries + (done + i) * PANEL_LANES;
+            if (pass->column_scales) {
+                const double length = NAME(put_scaled_row)(
+                    rows, block.row[i], counts ? block.scale[i] : 0.0, pass->column_scales, place);
+                round_row(panel->width, bounded_factor(factor, length, bound), target, place);
+            } else
+                NAME(put_row)(rows, block.row[i],
+                              bounded_factor(block.scale[i] * factor, block.norm[i], bound), target,
+                              place);
+        }
+    }
+}
+
+static void NAME(gram_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
+                           const struct pass *pass, void *out, void *workspace) {
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
+    const int64_t width = panel.width + (pass->target_factor > 0.0), units = panel_units(width);
+    uint64_t *tiles = (uint64_t *)(panel.entries + (panel.units + 1) * PANEL_UNIT);
+    memset(tiles, 0, tiles_bytes(units));
+    for (int64_t first = begin; first < end; first += PANEL_ROWS) {
+        NAME(fill_panel)(rows, first, end, pass, &panel);
+        add_panel_tiles(panel.entries, units, tiles);
+    }
+    add_tiles(tiles, width, out);
 }
 
 static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
                               const struct pass *pass, void *out, void *workspace) {
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
+    const int64_t width = panel.width, units = panel.units;
+    double *sums = panel.entries + (units + 1) * PANEL_UNIT, *squares = sums + units * PANEL_LANES;
     int64_t *sum_out = out;
-    const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
-    double *sums = panel + (units + 1) * PANEL_UNIT, *squares = sums + units * PANEL_LANES;
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
+        NAME(fill_panel)(rows, first, end, pass, &panel);
         memset(sums, 0, (size_t)(2 * units * PANEL_LANES) * sizeof *sums);
         for (int row = 0; row < PANEL_ROWS; row++)
-            NAME(add_moments)(panel, units, row, pass->clip, sums, squares);
+            add_moments(panel.entries, units, row, pass->clip, sums, squares);
         for (int64_t j = 0; j < width; j++) {
             sum_out[j] += (int64_t)sums[j];
             sum_out[width + j] += (int64_t)squares[j];
@@ -162,30 +192,15 @@ static void NAME(moment_sums)(const struct dense_rows *rows, int64_t begin, int6
 
 static void NAME(norms_through)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out, void *workspace) {
-    const double *matrix = pass->matrix;
-    const int64_t n_out = pass->n_out;
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
     double *norms_out = out;
-    const int64_t width = rows->n_columns + rows->intercept, units = panel_units(width + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
-    enum { LANES_OUT = TILE_UNITS * PANEL_LANES, PARTIAL_SUMS = 2 * PANEL_LANES };
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_panel)(rows, first, end, pass, &layout, &scratch, panel);
+        NAME(fill_panel)(rows, first, end, pass, &panel);
         for (int row = 0; row < PANEL_ROWS && first + row < end; row += TILE_ROWS) {
-            double squares[TILE_ROWS][PARTIAL_SUMS] = {{0.0}}, out[TILE_ROWS][LANES_OUT];
-            for (int64_t j = 0; j < n_out; j += LANES_OUT) {
-                panel_times_matrix(panel, row, width, matrix + j, n_out, out);
-                for (int r = 0; r < TILE_ROWS; r++)
-                    for (int lane = 0; lane < LANES_OUT; lane++)
-                        squares[r][(j + lane) % PARTIAL_SUMS] += out[r][lane] * out[r][lane];
-            }
-            for (int r = 0; r < TILE_ROWS && first + row + r < end; r++) {
-                double total = 0.0;
-                for (int lane = 0; lane < PARTIAL_SUMS; lane++)
-                    total += squares[r][lane];
-                norms_out[first + row + r - begin] = sqrt(total);
-            }
+            double norms[TILE_ROWS];
+            multiply_panel_rows(panel.entries, row, panel.width, pass, NULL, norms);
+            for (int r = 0; r < TILE_ROWS && first + row + r < end; r++)
+                norms_out[first + row + r - begin] = norms[r];
         }
     }
 }

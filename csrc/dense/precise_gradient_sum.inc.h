@@ -1,13 +1,12 @@
-/* The plain gradient sum of float rows in double arithmetic, for trainings whose proof counts
- * every rounding error: a few rows at a time are converted into the workspace, where the
- * kernel for doubles reads them. Double rows need nothing of the kind.
+/* The plain gradient sum of float rows in double arithmetic, for training whose privacy proof
+ * bounds every rounding error: a few rows at a time are converted into the workspace for the kernel
+ * for doubles.
  *
  * Needs: dense/clipped_gradient_sum.inc.h. */
 enum { ROWS_CONVERTED = 32 };
 
 static int64_t converted_bytes(int64_t n_columns) {
-    const int64_t bytes = ROWS_CONVERTED * (n_columns + 1) * (int64_t)sizeof(double);
-    return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+    return round_up(ROWS_CONVERTED * (n_columns + 1) * (int64_t)sizeof(double), UNIT_BYTES);
 }
 
 static void precise_gradient_sum_f32(const struct dense_rows *rows, int64_t begin, int64_t end,

@@ -5,21 +5,16 @@
 #include "memory/aligned_memory.h"
 #include "sgd/sgd_steps.h"
 
-/* About half of a small second-level cache. Lengths of blocks depend on the width of the matrix
- * alone: floating-point sums do not depend on the machine. Kernels work on 16 or 64 rows at a time.
- */
+/* About half of a small L2 cache. Block lengths depend on the width of the matrix alone, so that
+ * floating-point sums do not depend on the machine. Kernels process 16 or 64 rows at a time. */
 enum { BLOCK_BYTES = 1 << 18, MIN_ROWS = 16, WHOLE_ROWS = 64 };
-
-static int64_t real_bytes(enum real_type type) {
-    return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
-}
 
 static int64_t rows_per_block(enum real_type type, const struct dense_rows *rows) {
     const int64_t fit = BLOCK_BYTES / (rows->n_columns * real_bytes(type));
     return fit < WHOLE_ROWS ? MIN_ROWS : fit / WHOLE_ROWS * WHOLE_ROWS;
 }
 
-/* A block's own rows, and what belongs to each of them. */
+/* The expanded rows of a block, and their targets, norms and so on. */
 struct block_scratch {
     void *x, *y;
     double *norms, *weights, *clip_norms, *carried;
@@ -27,7 +22,7 @@ struct block_scratch {
     int64_t bytes;
 };
 
-/* The next piece of a scratch; NULL while its size is only counted, start being NULL. */
+/* The next piece of a scratch; with start NULL only its size is counted. */
 static void *cut(char *start, struct block_scratch *scratch, int64_t bytes) {
     void *piece = start ? start + scratch->bytes : NULL;
     scratch->bytes += round_up(bytes, ALIGNMENT);
@@ -61,7 +56,7 @@ struct row_blocks blocks_of(enum real_type type, const struct dense_rows *rows, 
     return blocks;
 }
 
-/* Targets, norms and lengths of the rows at `places`, in the block's own arrays. */
+/* Gathers targets, norms, weights and lengths of the rows at `places` into the block's arrays. */
 static void gather(const struct dense_rows *all, enum real_type type, const int64_t *places,
                    int64_t count, const struct block_scratch *scratch, struct dense_rows *rows) {
     for (int64_t k = 0; k < count; k++) {
@@ -83,7 +78,7 @@ static void gather(const struct dense_rows *all, enum real_type type, const int6
     rows->clip_norms = all->clip_norms ? scratch->clip_norms : NULL;
 }
 
-/* Row i of the block is row first + i of all. */
+/* Points at the targets and so on of a block whose row i is row first + i of all. */
 static void shift(const struct dense_rows *all, enum real_type type, int64_t first,
                   struct dense_rows *rows) {
     rows->y = (const char *)all->y + first * real_bytes(type);
@@ -93,7 +88,7 @@ static void shift(const struct dense_rows *all, enum real_type type, int64_t fir
     rows->clip_norms = all->clip_norms ? all->clip_norms + first : NULL;
 }
 
-/* Rows 0 .. count - 1 of a block are at x. */
+/* Completes a block whose rows 0 .. count - 1 are at x. */
 static void finish(const struct dense_rows *all, int64_t count, const struct block_scratch *scratch,
                    struct dense_rows *rows) {
     rows->source = NULL;
@@ -133,8 +128,8 @@ int next_block(struct row_blocks *blocks) {
     return 1;
 }
 
-/* Records order[0 .. count - 1] as a matrix of their own: record k is its row k, and none where
- * order[k] is not a row. */
+/* Expands records order[0 .. count - 1] into a matrix whose row k is record k. scratch->order[k] is
+ * k, or -1 if order[k] is not a row. */
 static struct dense_rows expand_order(const struct dense_rows *all, enum real_type type,
                                       const int64_t *order, int64_t count,
                                       const struct block_scratch *scratch) {
@@ -150,7 +145,8 @@ static struct dense_rows expand_order(const struct dense_rows *all, enum real_ty
     return rows;
 }
 
-/* Whole steps whose records fit into a block, or a part of a batch that is too long for one. */
+/* Runs as many whole steps at a time as have records that fit into a block, or a part of a batch
+ * that is too long for one. */
 void sgd_steps_by_blocks(const struct kernel_table *kernels, enum real_type type,
                          const struct dense_rows *rows, const struct sgd_settings *settings,
                          const struct sgd_block *block, void *workspace, void *scratch_space) {

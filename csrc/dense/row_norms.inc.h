@@ -2,9 +2,8 @@
  *
  * Needs: vector/real_types.inc.h. */
 
-/* The norm where a plain sum of squares is of no use: NaN if an entry is not finite; else from
- * entries scaled by a power of two, as their squares overflowed or lost digits to underflow.
- * Entries are `stride` apart. */
+/* The norm where a plain sum of squares over- or underflows: entries are first scaled by a power of
+ * two. NaN if an entry is not finite. Entries are `stride` apart. */
 static double NAME(careful_norm)(const REAL *x, int64_t stride, int64_t n_columns, int intercept) {
     double largest = intercept ? 1.0 : 0.0;
     for (int64_t j = 0; j < n_columns; j++) {
@@ -23,7 +22,7 @@ static double NAME(careful_norm)(const REAL *x, int64_t stride, int64_t n_column
         sum += scaled * scaled;
     }
     /* A norm above DBL_MAX becomes infinite: no factor could scale that row below a clip. A
-     * subnormal norm has lost its digits; DBL_MIN is a safe bound in its place. */
+     * subnormal norm has lost precision; DBL_MIN is a safe upper bound. */
     return fmax(ldexp(sqrt(sum), exponent), DBL_MIN);
 }
 

@@ -1,16 +1,14 @@
-/* How long scaled rows are, and how large the entries of columns: histograms on powers of two. See
- * kernel_table.h.
+/* Norms of scaled rows, and histograms, on powers of two, of these norms and of the entries of each
+ * column. See kernel_table.h.
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, dense/gram_sum.inc.h. */
 
 #if !REAL_IS_F32
-/* k for a magnitude in (2^-(k + 1), 2^-k]; n_bins for one below the last bin. Exact powers of two
- * may have been rounded up by the arithmetic before. */
+/* k for a magnitude in (2^-(k + 1), 2^-k]; n_bins for one below the last bin. The factor corrects
+ * for powers of two that earlier arithmetic rounded up. */
 static int64_t bin_of_magnitude(double magnitude, int64_t n_bins) {
-    uint64_t bits;
-    magnitude *= 1.0 - 0x1p-30;
-    memcpy(&bits, &magnitude, sizeof bits);
-    const int64_t k = 1022 - (int64_t)(bits >> 52); /* of a positive number */
+    const uint64_t bits = bits_f64(magnitude * (1.0 - 0x1p-30));
+    const int64_t k = 1022 - (int64_t)(bits >> 52); /* the number is positive */
     return k < 0 ? 0 : k < n_bins ? k : n_bins;
 }
 
@@ -26,37 +24,29 @@ static int64_t scale_over_root(int64_t m, int64_t scale) {
 static void NAME(norms_scaled)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                const struct pass *pass, void *out, void *workspace) {
     double *norms_out = out;
-    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
+        NAME(read_block)(rows, first, end - first, &panel.layout, &panel.scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
-            norms_out[first + i - begin] =
-                NAME(put_scaled_row)(block.row[i], rows->n_columns, rows->intercept, block.scale[i],
-                                     pass->column_scales, panel);
+            norms_out[first + i - begin] = NAME(put_scaled_row)(rows, block.row[i], block.scale[i],
+                                                                pass->column_scales, panel.entries);
     }
 }
 
 static void NAME(norm_counts)(const struct dense_rows *rows, int64_t begin, int64_t end,
                               const struct pass *pass, void *out, void *workspace) {
     int64_t *counts = out;
-    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
+        NAME(read_block)(rows, first, end - first, &panel.layout, &panel.scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             if (!(block.norm[i] <= DBL_MAX))
                 continue;
-            const double length =
-                NAME(put_scaled_row)(block.row[i], rows->n_columns, rows->intercept, block.scale[i],
-                                     pass->column_scales, panel) /
-                pass->inner_clip;
+            const double length = NAME(put_scaled_row)(rows, block.row[i], block.scale[i],
+                                                       pass->column_scales, panel.entries) /
+                                  pass->inner_clip;
             const int64_t k = bin_of_magnitude(length * length, pass->n_bins);
             counts[k < pass->n_bins ? k : pass->n_bins - 1]++;
         }
@@ -66,14 +56,12 @@ static void NAME(norm_counts)(const struct dense_rows *rows, int64_t begin, int6
 static void NAME(magnitude_counts)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                    const struct pass *pass, void *out, void *workspace) {
     int64_t *counts = out;
-    const int64_t n_bins = pass->n_bins, units = panel_units(rows->n_columns + rows->intercept + 1);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, &layout, &scratch);
-    int64_t *found = (int64_t *)panel; /* places in `counts` */
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
+    const int64_t n_bins = pass->n_bins;
+    int64_t *found = (int64_t *)panel.entries; /* places in `counts` */
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct NAME(block) block;
-        NAME(read_block)(rows, first, end - first, &layout, &scratch, &block);
+        NAME(read_block)(rows, first, end - first, &panel.layout, &panel.scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const double unit = block.scale[i] / pass->inner_clip;
             int64_t n_found = 0;

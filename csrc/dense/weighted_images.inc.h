@@ -1,36 +1,38 @@
-/* Rows seen through a public matrix, weighted by how long they are there: sums of them, of their
- * outer products, and what else weights and residuals tell. See kernel_table.h.
+/* Images of rows under a public matrix, weighted by their norms: sums of them and of their outer
+ * products, and statistics of weights and residuals. See kernel_table.h.
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, dense/gram_sum.inc.h. */
 
 #if !REAL_IS_F32
 enum { COUNT_UNITS = 1 << 20 };
 
-/* Adds to nothing: only a true comparison lets a value pass. */
+/* min(value, bound), but 0 for NaN. */
 ALWAYS_INLINE double at_most(double value, double bound) {
     return value <= bound ? value : value > bound ? bound : 0.0;
 }
 
-/* What multiplies a row's image, from a derivative of its loss and its weight. */
+/* The factor of a row's image, from a derivative of its loss and its weight. */
 ALWAYS_INLINE double factor_of_image(int64_t kind, double derivative, double weight) {
     if (kind == IMAGE_PLAIN || kind == IMAGE_CURVATURE)
         return sqrt(weight * derivative);
     return weight * derivative;
 }
 
-/* PANEL_ROWS rows seen through the matrix. */
+/* Images of PANEL_ROWS rows. */
 struct images {
     double *panel;
-    double length[PANEL_ROWS], weight[PANEL_ROWS]; /* of the images, in units of the sums' grid */
+    double length[PANEL_ROWS], weight[PANEL_ROWS]; /* lengths in units of the grid of the sums */
     double prediction[PANEL_ROWS], target[PANEL_ROWS];
-    int counts[PANEL_ROWS]; /* whether the row is there, and finite */
+    int counts[PANEL_ROWS]; /* whether the row exists and is finite */
 };
 #endif
 
-/* Whether rows count, and with weights given their predictions. */
+/* Which rows count, their targets, and their predictions if there are weights. */
 static void NAME(predict_images)(const struct dense_rows *rows, int64_t first, int64_t end,
-                                 const struct pass *pass, const struct NAME(layout) * layout,
-                                 const struct NAME(scratch) * scratch, struct images *images) {
+                                 const struct pass *pass, const struct NAME(panel) * panel,
+                                 struct images *images) {
+    const struct NAME(layout) *layout = &panel->layout;
+    const struct NAME(scratch) *scratch = &panel->scratch;
     for (int done = 0; done < PANEL_ROWS; done += ROWS_PER_BLOCK) {
         struct NAME(block) block;
         double *p = images->prediction + done;
@@ -47,43 +49,25 @@ static void NAME(predict_images)(const struct dense_rows *rows, int64_t first, i
     }
 }
 
-/* The images of PANEL_ROWS rows from `first` on, exact, with their lengths and weights. */
-static void NAME(see_images)(const struct dense_rows *rows, int64_t first, int64_t end,
-                             const struct pass *pass, const struct NAME(layout) * layout,
-                             const struct NAME(scratch) * scratch, double *panel,
-                             struct images *images) {
-    enum { LANES_OUT = TILE_UNITS * PANEL_LANES, PARTIAL_SUMS = 2 * PANEL_LANES };
-    const int64_t width = rows->n_columns + rows->intercept, n_out = pass->n_out;
+/* Exact images of PANEL_ROWS rows from `first` on, with their lengths and weights. */
+static void NAME(find_images)(const struct dense_rows *rows, int64_t first, int64_t end,
+                              const struct pass *pass, const struct NAME(panel) * panel,
+                              struct images *images) {
     struct pass plain = *pass;
     plain.w = NULL;
-    NAME(fill_panel)(rows, first, end, &plain, layout, scratch, panel);
-    NAME(predict_images)(rows, first, end, pass, layout, scratch, images);
-    for (int row = 0; row < PANEL_ROWS; row += TILE_ROWS) {
-        double squares[TILE_ROWS][PARTIAL_SUMS] = {{0.0}}, out[TILE_ROWS][LANES_OUT];
-        for (int64_t j = 0; j < n_out; j += LANES_OUT) {
-            panel_times_matrix(panel, row, width, pass->matrix + j, n_out, out);
-            for (int r = 0; r < TILE_ROWS; r++)
-                for (int lane = 0; lane < LANES_OUT; lane++) {
-                    const int64_t column = j + lane;
-                    squares[r][column % PARTIAL_SUMS] += out[r][lane] * out[r][lane];
-                    images->panel[column / PANEL_LANES * PANEL_UNIT + (row + r) * PANEL_LANES +
-                                  column % PANEL_LANES] = out[r][lane];
-                }
-        }
-        for (int r = 0; r < TILE_ROWS; r++) {
-            double total = 0.0;
-            for (int lane = 0; lane < PARTIAL_SUMS; lane++)
-                total += squares[r][lane];
-            images->length[row + r] = sqrt(total) * pass->image_unit;
-        }
-    }
+    NAME(fill_panel)(rows, first, end, &plain, panel);
+    NAME(predict_images)(rows, first, end, pass, panel, images);
+    for (int row = 0; row < PANEL_ROWS; row += TILE_ROWS)
+        multiply_panel_rows(panel->entries, row, panel->width, pass, images->panel,
+                            images->length + row);
     for (int i = 0; i < PANEL_ROWS; i++) {
+        images->length[i] *= pass->image_unit;
         const double share = pass->clip / images->length[i];
         images->weight[i] = share < 1.0 ? share * share : 1.0;
     }
 }
 
-/* derivative[i] of the loss of a panel's rows. */
+/* derivative[i] of the losses of a panel's rows. */
 static void NAME(derivatives_of_images)(const struct pass *pass, int64_t kind,
                                         const struct images *images, double *derivative) {
     const double *p = images->prediction;
@@ -97,33 +81,29 @@ static void NAME(derivatives_of_images)(const struct pass *pass, int64_t kind,
 
 /* U_i for PANEL_ROWS rows, in place of their images. */
 static void NAME(fill_images)(const struct dense_rows *rows, int64_t first, int64_t end,
-                              const struct pass *pass, const struct NAME(layout) * layout,
-                              const struct NAME(scratch) * scratch, double *panel,
+                              const struct pass *pass, const struct NAME(panel) * panel,
                               struct images *images) {
     double derivative[PANEL_ROWS];
-    NAME(see_images)(rows, first, end, pass, layout, scratch, panel, images);
+    NAME(find_images)(rows, first, end, pass, panel, images);
     NAME(derivatives_of_images)(pass, pass->image_factor, images, derivative);
     for (int i = 0; i < PANEL_ROWS; i++) {
         const double factor = factor_of_image(pass->image_factor, derivative[i], images->weight[i]);
-        const double bounded =
-            NAME(bounded_factor)(fabs(factor), images->length[i], pass->image_bound);
+        const double bounded = bounded_factor(fabs(factor), images->length[i], pass->image_bound);
         const double per_unit =
             images->counts[i] ? copysign(bounded, factor) * pass->image_unit : 0.0;
         for (int64_t unit = 0; unit < pass->n_out / PANEL_LANES; unit++)
             for (int lane = 0; lane < PANEL_LANES; lane++) {
                 double *entry = images->panel + unit * PANEL_UNIT + i * PANEL_LANES + lane;
-                *entry = (per_unit * *entry + INTEGER_SHIFT) - INTEGER_SHIFT;
+                *entry = (per_unit * *entry + SHIFT_F64) - SHIFT_F64;
             }
     }
 }
 
-/* The panel of rows, and after it that of images; tiles may follow. */
-static double *NAME(open_images)(const struct dense_rows *rows, const struct pass *pass,
-                                 void *workspace, const struct NAME(layout) * layout,
-                                 struct NAME(scratch) * scratch, struct images *images) {
-    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
-    double *panel = NAME(open_panel)(rows, pass, units, workspace, layout, scratch);
-    images->panel = panel + (units + 1) * PANEL_UNIT;
+/* The panel of rows, followed by that of images; tiles may follow. */
+static struct NAME(panel) NAME(open_images)(const struct dense_rows *rows, const struct pass *pass,
+                                            void *workspace, struct images *images) {
+    const struct NAME(panel) panel = NAME(open_panel)(rows, pass, workspace);
+    images->panel = panel.entries + (panel.units + 1) * PANEL_UNIT;
     memset(images->panel, 0,
            (size_t)((pass->n_out / PANEL_LANES + 1) * PANEL_UNIT) * sizeof *images->panel);
     return panel;
@@ -133,12 +113,10 @@ static void NAME(image_sum)(const struct dense_rows *rows, int64_t begin, int64_
                             const struct pass *pass, void *out, void *workspace) {
     int64_t *sum_out = out;
     const int64_t width = pass->n_images;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
     struct images images;
-    double *panel = NAME(open_images)(rows, pass, workspace, &layout, &scratch, &images);
+    const struct NAME(panel) panel = NAME(open_images)(rows, pass, workspace, &images);
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_images)(rows, first, end, pass, &layout, &scratch, panel, &images);
+        NAME(fill_images)(rows, first, end, pass, &panel, &images);
         for (int64_t j = 0; j < width; j++) {
             const double *column = images.panel + j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES;
             double sum = 0.0; /* of integers */
@@ -152,14 +130,12 @@ static void NAME(image_sum)(const struct dense_rows *rows, int64_t begin, int64_
 static void NAME(image_gram)(const struct dense_rows *rows, int64_t begin, int64_t end,
                              const struct pass *pass, void *out, void *workspace) {
     const int64_t width = pass->n_images, units = panel_units(width);
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
     struct images images;
-    double *panel = NAME(open_images)(rows, pass, workspace, &layout, &scratch, &images);
+    const struct NAME(panel) panel = NAME(open_images)(rows, pass, workspace, &images);
     uint64_t *tiles = (uint64_t *)(images.panel + (pass->n_out / PANEL_LANES + 1) * PANEL_UNIT);
     memset(tiles, 0, tiles_bytes(units));
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(fill_images)(rows, first, end, pass, &layout, &scratch, panel, &images);
+        NAME(fill_images)(rows, first, end, pass, &panel, &images);
         add_panel_tiles(images.panel, units, tiles);
     }
     add_tiles(tiles, width, out);
@@ -169,13 +145,11 @@ static void NAME(image_table)(const struct dense_rows *rows, int64_t begin, int6
                               const struct pass *pass, void *out, void *workspace) {
     int64_t *counts = out;
     const int64_t width = pass->n_images;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
     struct images images;
-    double *panel = NAME(open_images)(rows, pass, workspace, &layout, &scratch, &images);
+    const struct NAME(panel) panel = NAME(open_images)(rows, pass, workspace, &images);
     const double edge = sqrt(2.0) * pass->clip;
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
-        NAME(see_images)(rows, first, end, pass, &layout, &scratch, panel, &images);
+        NAME(find_images)(rows, first, end, pass, &panel, &images);
         for (int i = 0; i < PANEL_ROWS; i++) {
             const double length = images.length[i];
             if (!images.counts[i] || !(length > edge && length <= DBL_MAX))
@@ -196,13 +170,11 @@ static void NAME(image_table)(const struct dense_rows *rows, int64_t begin, int6
 static void NAME(residual_sums)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out, void *workspace) {
     int64_t *sums = out;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    struct NAME(scratch) scratch;
     struct images images;
-    double *panel = NAME(open_images)(rows, pass, workspace, &layout, &scratch, &images);
+    const struct NAME(panel) panel = NAME(open_images)(rows, pass, workspace, &images);
     for (int64_t first = begin; first < end; first += PANEL_ROWS) {
         double slope[PANEL_ROWS], curvature[PANEL_ROWS];
-        NAME(see_images)(rows, first, end, pass, &layout, &scratch, panel, &images);
+        NAME(find_images)(rows, first, end, pass, &panel, &images);
         NAME(derivatives_of_images)(pass, IMAGE_SLOPE, &images, slope);
         NAME(derivatives_of_images)(pass, IMAGE_CURVATURE, &images, curvature);
         for (int i = 0; i < PANEL_ROWS; i++) {

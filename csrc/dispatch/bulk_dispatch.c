@@ -1,4 +1,4 @@
-/* Which tables of bulk_table.h exist in this build and can run on this machine. */
+/* The tables of bulk_table.h in this build, and the choice among them. */
 #include <string.h>
 
 #include "dispatch/bulk_table.h"

@@ -1,7 +1,5 @@
-/* bulk_table.h for one instruction set: compiled once per set with its own flags and KERNEL_LEVEL.
- */
+/* bulk_table.h for one instruction set: compiled once per set with its flags and KERNEL_LEVEL. */
 #include <math.h>
-#include <string.h>
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -10,8 +8,7 @@
 #endif
 
 #include "dispatch/bulk_table.h"
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#include "vector/bits.h"
 
 #if defined(__AVX512BW__)
 
@@ -39,8 +36,8 @@ static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshol
 
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 
-/* There is no instruction that gathers a bit of every lane: each keeps the bit of its place among
- * eight, and three rounds of pairwise additions bring eight lanes together in a byte. */
+/* NEON has no movemask: each lane keeps the bit of its place among eight, and three rounds of
+ * pairwise additions combine eight lanes into a byte. */
 static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshold,
                           uint64_t *masks) {
     static const uint8_t places[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
@@ -69,21 +66,9 @@ static void lanes_at_most(const uint8_t *lanes, size_t n_masks, uint8_t threshol
 
 #endif
 
-ALWAYS_INLINE double as_double(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-ALWAYS_INLINE uint64_t as_bits(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* Uniform on the multiples of 2^-52 in [1, 2): the leading bits of the word. */
+/* Uniform on the multiples of 2^-52 in [1, 2), from the leading bits of the word. */
 ALWAYS_INLINE double one_to_two(uint64_t word) {
-    return as_double(word >> 12 | UINT64_C(0x3ff0000000000000));
+    return from_bits_f64(word >> 12 | UINT64_C(0x3ff0000000000000));
 }
 
 /* -log(u) for u in [2^-52, 1], relative error below 1e-13: u = 2^e m with m in [sqrt(1/2),
@@ -91,10 +76,10 @@ ALWAYS_INLINE double one_to_two(uint64_t word) {
  * Chebyshev nodes on [0, (sqrt(2) - 1)^4]. */
 ALWAYS_INLINE double minus_log(double u) {
     const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd);
-    const uint64_t bits = as_bits(u);
+    const uint64_t bits = bits_f64(u);
     const uint64_t exponent = (bits - sqrt_half + (UINT64_C(64) << 52)) >> 52; /* e + 64 */
-    const double e = as_double(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
-    const double f = as_double(bits - ((exponent - 64) << 52)) - 1.0;
+    const double e = from_bits_f64(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
+    const double f = from_bits_f64(bits - ((exponent - 64) << 52)) - 1.0;
     const double s = f / (2.0 + f);
     const double z = s * s;
     const double z2 = z * z;
@@ -109,9 +94,8 @@ ALWAYS_INLINE double minus_log(double u) {
 }
 
 /*
- * One pair: the point at distance sqrt(-2 log u) in direction a, u and a uniform. a is b + pi/4
- * with b in
- * [-pi/4, pi/4), and the signs of both coordinates are random:
+ * Box-Muller: each pair is the point at distance sqrt(-2 log u) in direction a, with u and a
+ * uniform. a = b + pi/4 with b in [-pi/4, pi/4), and both coordinates get random signs:
  *
  *   cos a = (cos b - sin b)/sqrt(2),   sin a = (cos b + sin b)/sqrt(2).
  *
@@ -140,13 +124,13 @@ static void scaled_normals(const uint64_t *words, size_t n_pairs, double factor,
             const double length = factor * sqrt(minus_log(u));
             const double x = length * (cosine - sine);
             const double y = length * (cosine + sine);
-            out[i] = as_double(as_bits(x) ^ (word << 63 & sign));
-            out[n_pairs + i] = as_double(as_bits(y) ^ (word << 62 & sign));
+            out[i] = from_bits_f64(bits_f64(x) ^ (word << 63 & sign));
+            out[n_pairs + i] = from_bits_f64(bits_f64(y) ^ (word << 62 & sign));
         }
 }
 
-/* The same from one word a pair, 40 bits for u and 24 for the direction, and with shorter
- * polynomials. */
+/* The same from one word per pair, 40 bits for u and 24 for the direction, with polynomials of
+ * lower degree. */
 static void quick_normals(const uint64_t *words, size_t n_pairs, double factor, double *out) {
     const uint64_t sign = UINT64_C(1) << 63, one = UINT64_C(0x3ff0000000000000);
     const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd);
@@ -154,13 +138,13 @@ static void quick_normals(const uint64_t *words, size_t n_pairs, double factor, 
 #pragma omp simd
         for (size_t i = start; i < start + 8; i++) {
             const uint64_t word = words[i];
-            const uint64_t u = as_bits(2.0 - as_double(word >> 24 << 12 | one));
-            const double b =
-                (as_double((word & 0x3fffff) << 30 | one) - (1.5 - 0x1p-23)) * 1.5707963267948966;
+            const uint64_t u = bits_f64(2.0 - from_bits_f64(word >> 24 << 12 | one));
+            const double b = (from_bits_f64((word & 0x3fffff) << 30 | one) - (1.5 - 0x1p-23)) *
+                             1.5707963267948966;
             const uint64_t exponent = (u - sqrt_half + (UINT64_C(64) << 52)) >> 52;
             const double e =
-                as_double(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
-            const double f = as_double(u - ((exponent - 64) << 52)) - 1.0;
+                from_bits_f64(exponent | UINT64_C(0x4330000000000000)) - 4503599627370560.0;
+            const double f = from_bits_f64(u - ((exponent - 64) << 52)) - 1.0;
             const double s = f / (2.0 + f), z = s * s;
             const double series = (0.14789974698427777 * z + 0.1999439028290738) * z;
             const double log_m = 2.0 * (s + s * (z * (series + 0.3333334251978893)));
@@ -175,8 +159,8 @@ static void quick_normals(const uint64_t *words, size_t n_pairs, double factor, 
             cosine = cosine * q + 0.9999999999524891;
             const double x = length * (cosine - sine);
             const double y = length * (cosine + sine);
-            out[i] = as_double(as_bits(x) ^ (word << 41 & sign));
-            out[n_pairs + i] = as_double(as_bits(y) ^ (word << 40 & sign));
+            out[i] = from_bits_f64(bits_f64(x) ^ (word << 41 & sign));
+            out[n_pairs + i] = from_bits_f64(bits_f64(y) ^ (word << 40 & sign));
         }
 }
 

@@ -6,10 +6,10 @@
 #include <cpuid.h>
 #include <stdint.h>
 
-/* The processor is asked by hand: __builtin_cpu_supports needs a library of the compiler that
- * linkers on Windows do not find. */
+/* cpuid by hand: __builtin_cpu_supports needs a compiler runtime library that linkers on Windows
+ * do not find. */
 
-/* Whether the operating system saves all registers of the mask when it switches threads. */
+/* Whether the operating system saves all registers of the mask on a context switch. */
 static inline int saves_registers(uint32_t mask) {
     uint32_t eax, ebx, ecx, edx, high;
     if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE))
@@ -20,7 +20,7 @@ static inline int saves_registers(uint32_t mask) {
 
 enum { SAVES_AVX = 0x6, SAVES_AVX512 = 0xe6 };
 
-/* What -march=x86-64-v3 and -v4 let the compiler use. */
+/* The features that -march=x86-64-v3 and -v4 let the compiler use. */
 static inline int runs_avx2(void) {
     uint32_t eax, ebx, ecx, edx;
     const uint32_t basic = bit_AVX | bit_FMA | bit_F16C | bit_MOVBE | bit_POPCNT;
@@ -39,7 +39,6 @@ static inline int runs_avx512(void) {
            __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx & sets) == sets;
 }
 
-/* Of processors of AMD. */
 static inline int made_by_amd(void) {
     uint32_t eax, ebx, ecx, edx;
     return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_AMD_ebx &&

@@ -1,4 +1,4 @@
-/* Which kernel tables exist in this build and can run on this machine. */
+/* The kernel tables in this build, and the choice among them. */
 #include <stddef.h>
 #include <string.h>
 

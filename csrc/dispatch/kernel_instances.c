@@ -1,6 +1,6 @@
-/* All kernels for one instruction set: compiled once per set with its own flags,
- * KERNEL_LEVEL (the set's name) and VECTOR_BYTES. Everything is static but the
- * table, so that no code of a wider set can be picked up by a narrower one. */
+/* All kernels for one instruction set: compiled once per set with its flags, KERNEL_LEVEL (its
+ * name) and VECTOR_BYTES. Everything but the table is static, so that the linker cannot use code of
+ * a wider set in a narrower one. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -10,7 +10,9 @@
 #include "dense/columns_matrix.h"
 #include "vector/integer_panels.h"
 #include "kernel_table.h"
+#include "vector/grid_rounding.h"
 #include "vector/lanes.h"
+#include "memory/aligned_memory.h"
 #include "tabular/nonzero_columns.h"
 #include "loss/loss_curvatures.h"
 #include "loss/loss_derivatives.h"
@@ -77,15 +79,15 @@
 #include "softmax/softmax_products.inc.h"
 #include "softmax/softmax_passes.inc.h"
 
-/* Four arrays of one row rounded up to units, two blocks of narrow rows, and converted rows. A row
- * of doubles needs at least as many units as a row of floats. */
+/* Four arrays of one row, rounded up to whole units, two blocks of narrow rows, and converted rows.
+ * A row of doubles takes at least as many units as a row of floats. */
 static int64_t workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     (void)pass;
     return 4 * UNIT_BYTES * layout_of_f64(rows->n_columns).units + 2 * ROWS_PER_BLOCK * UNIT_BYTES +
            converted_bytes(rows->n_columns);
 }
 
-/* Weights and sums of every class, a row of zeros, the group of narrow rows; factors, scores and
+/* Weights and sums of every class, a row of zeros, a group of narrow rows; factors, scores and
  * intercepts. */
 static int64_t softmax_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     const int64_t n_classes = pass->n_classes, doubles = n_classes * (3 * ROWS_PER_GROUP + 2);
@@ -94,18 +96,18 @@ static int64_t softmax_workspace_bytes(const struct dense_rows *rows, const stru
 }
 
 static int64_t whole_units(int64_t bytes) {
-    return (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
+    return round_up(bytes, UNIT_BYTES);
 }
 
-/* After the workspace of the other kernels a panel of rows with a target, and the tiles of a
- * triangle, stored as a square. */
+/* The usual workspace, then a panel of rows with a target, and the tiles of a triangle, stored as
+ * a square. */
 static int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
     return whole_units(workspace_bytes(rows, pass)) +
            (units + 1) * (PANEL_UNIT + units * PANEL_LANES * PANEL_LANES) * (int64_t)sizeof(double);
 }
 
-/* The same for panels of rows and of their images, and the tiles of these. */
+/* The usual workspace, then panels of rows and of their images, and the tiles of the images. */
 static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
     const int64_t image_units = pass->n_out / PANEL_LANES;
@@ -114,7 +116,7 @@ static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct
            (int64_t)tiles_bytes(image_units);
 }
 
-/* After the workspace of the other kernels a block of rows, weights and sums of every model. */
+/* The usual workspace, then a block of rows, and the weights and sums of every model. */
 static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     return whole_units(workspace_bytes(rows, pass)) + (ROWS_PER_BLOCK + 2 * pass->n_models) *
                                                           UNIT_BYTES *
@@ -156,7 +158,7 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 #define LEVEL_STRING(level) STRINGIFY(level)
 #define BOTH(kernel) {kernel##_f32, kernel##_f64}
 
-/* A route: kernels by type, their workspace, and how rows are cut into ranges. */
+/* A route: kernels by type, their workspace, and how rows are split into ranges. */
 #define OVER_DENSE(kernel) [PASS_##kernel] = {BOTH(kernel), workspace_bytes, RANGES_OF_ROWS}
 #define OVER_PANELS(kernel) [PASS_##kernel] = {BOTH(kernel), gram_workspace_bytes, RANGES_OF_ROWS}
 #define OVER_IMAGES(kernel) [PASS_##kernel] = {BOTH(kernel), image_workspace_bytes, RANGES_OF_ROWS}

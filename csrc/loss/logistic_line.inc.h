@@ -1,10 +1,10 @@
-/* The logistic loss at evenly spaced points of a line without an exponential a point: exp(-m_j) of
- * the margins m_j = m_0 - j delta is a geometric sequence. In the precision of the rows, and in
- * vectors of rows whose state stays in registers from the first step to the last.
+/* The logistic loss at evenly spaced points of a line without one exponential per point: for
+ * margins m_j = m_0 - j delta, exp(-m_j) is a geometric sequence. Works in the precision of the
+ * rows, on vectors of rows whose state stays in registers from the first step to the last.
  *
  * Only for rows whose margins stay within +-LINE_LIMIT, where neither exp(m) nor exp(-m)
- * overflows; whether a row does is a matter of that row and the arguments alone. After n steps
- * the relative error of the sequence is below (n + 8) roundings.
+ * overflows; whether they do depends on the row and the arguments alone. After n steps the relative
+ * error of the sequence is below n + 8 roundings.
  *
  * Needs: vector/real_types.inc.h. */
 #undef LINE_LIMIT
@@ -31,8 +31,8 @@ ALWAYS_INLINE wide_f32 log1p_for_line_f32(wide_f32 t) {
 #define LINE_BLOCKS_PER_FLUSH 512 /* 8 per lane and block, at most 2^50 each: below 2^63 */
 #define LINE_MAX_STEPS 64         /* keeps the error of the sequence below 2^-45, 2^-16 in float */
 
-/* log(1 + t) for t in [0, 1 + 2^-40], relative error below 3e-13: far below the grid, and shorter
- * than log1p_unit_f64. The series is interpolated at Chebyshev nodes. */
+/* log(1 + t) for t in [0, 1 + 2^-40], relative error below 3e-13: far below the grid, with a lower
+ * degree than log1p_unit_f64. The series is interpolated at Chebyshev nodes. */
 ALWAYS_INLINE wide_f64 log1p_for_line_f64(wide_f64 t) {
     wide_f64 s = t / (2.0 + t);
     wide_f64 z = s * s;
@@ -58,17 +58,17 @@ static int evenly_spaced(const double *steps, int64_t n_steps) {
 }
 #endif
 
-/* A block of rows on the line: margin - step * slope at the step, exp(-m) and exp(m) at the first
- * one, and their ratio from one step to the next. */
+/* A block of rows on the line: margins are margin - step * slope; exp(-m) and exp(m) at the first
+ * step, and the ratio of each from one step to the next. */
 struct NAME(logistic_line) {
     _Alignas(64) REAL margin[ROWS_PER_BLOCK], slope[ROWS_PER_BLOCK];
     REAL exp_minus[ROWS_PER_BLOCK], exp_plus[ROWS_PER_BLOCK];
     REAL up[ROWS_PER_BLOCK], down[ROWS_PER_BLOCK];
-    UNSIGNED fits[ROWS_PER_BLOCK]; /* all bits, or none */
+    UNSIGNED fits[ROWS_PER_BLOCK]; /* all bits set, or none */
     int all_fit;
 };
 
-/* Start at the first step: margins y (p - step q). */
+/* The state at the first step, for margins y (p - step q). */
 static void NAME(logistic_line_open)(struct NAME(logistic_line) * line, const double *p,
                                      const double *q, const double *y, const double *steps,
                                      int64_t n_steps) {
@@ -99,7 +99,7 @@ static void NAME(logistic_line_open)(struct NAME(logistic_line) * line, const do
     }
 }
 
-/* Sum of integers times the numbers of records they count for. */
+/* Sum of integers times the multiplicities of their rows. */
 ALWAYS_INLINE int64_t NAME(sum_of_multiples)(UNSIGNED_WIDE integers, const int64_t *count) {
     int64_t sum = 0;
     for (int lane = 0; lane < WIDE_LANES; lane++)
@@ -107,16 +107,16 @@ ALWAYS_INLINE int64_t NAME(sum_of_multiples)(UNSIGNED_WIDE integers, const int64
     return sum;
 }
 
-/* The steps of a line, and how losses are clipped and rounded to the grid: see add_rounded_rows. */
+/* The steps of a line, the clip of the losses, and the shift of their grid (grid_rounding.h). */
 struct NAME(line_steps) {
     const REAL *steps;
     int64_t n_steps;
     REAL clip, shift;
 };
 
-/* sums[j] += bits of round(min(loss at steps[j], clip) / grid), lane by lane, for the rows that
- * fit; or, with `count`, sum_out[j] += their sum, row i counting count[i] times. `weight`: what
- * multiplies their losses, or the constant NULL. */
+/* sums[j] += round(min(loss at steps[j], clip) / grid), lane by lane, for the rows that fit; or,
+ * with `count`, sum_out[j] += their sum, with row i counted count[i] times. `weight`: factors of
+ * the losses, or the constant NULL. */
 ALWAYS_INLINE void NAME(logistic_line_add)(const struct NAME(logistic_line) * line,
                                            const struct NAME(line_steps) * line_steps,
                                            struct read_ahead next, UNSIGNED_WIDE *sums,

@@ -1,7 +1,7 @@
-/* Second derivatives of the losses in the prediction p, for the ROWS_PER_BLOCK rows of a block at
- * once, in double; never negative. A loss without one gives 0. Or curvatures of the parabolas that
- * touch the loss at p and lie above it everywhere: at least the second derivative, with the same
- * maximum. */
+/* Second derivatives of the losses with respect to the prediction p, for a block of ROWS_PER_BLOCK
+ * rows at once, in double; never negative, and 0 for losses without one. Alternatively, upper
+ * bounds: curvatures of the parabolas that touch the loss at p and lie above it everywhere, which
+ * are at least the second derivative and have the same maximum. */
 #ifndef DPERM_LOSS_CURVATURES_H
 #define DPERM_LOSS_CURVATURES_H
 
@@ -38,8 +38,8 @@ ALWAYS_INLINE double upper_curvature_one(enum loss_kind kind, double h, double p
     return 0.0;
 }
 
-/* d^3 loss / d p^3, for the logistic loss alone: its curvature times -tanh(p / 2), for either
- * label. */
+/* d^3 loss / d p^3, of the logistic loss only: its curvature times -tanh(p / 2), for either label.
+ */
 ALWAYS_INLINE double loss_third_one(enum loss_kind kind, double p) {
     const double magnitude = p < 0.0 ? -p : p;
     const double odds = exp_f64(magnitude > 700.0 ? -700.0 : -magnitude), sum = 1.0 + odds;

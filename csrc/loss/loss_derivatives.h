@@ -1,6 +1,6 @@
-/* Derivatives of the losses in the prediction p, for the rows of a block at once, in double.
- * Elementary operations only, so that the loops vectorise and every lane gives the bits that a
- * scalar evaluation gives. Values: loss_values.inc.h. */
+/* Derivatives of the losses with respect to the prediction p, for a block of rows at once, in
+ * double. Elementary operations only, so that the loops vectorise and every lane has the bits of a
+ * scalar evaluation. Values: loss_values.inc.h. */
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 
@@ -8,8 +8,8 @@
 #include "kernel_table.h"
 #include "vector/lanes.h"
 
-/* Slope of the function with slope -low below 0 and high above it, at t. With a finite curvature
- * the kink is a ramp of that curvature around 0; without one the slope at the kink is 0. */
+/* Slope at t of the function with slope -low below 0 and high above. With a finite curvature the
+ * kink is replaced by a ramp of that curvature around 0; otherwise the slope at the kink is 0. */
 ALWAYS_INLINE double kink_slope(double t, double low, double high, double curvature) {
     const double middle = 0.5 * (high - low);
     double slope = middle + curvature * t;
@@ -18,7 +18,8 @@ ALWAYS_INLINE double kink_slope(double t, double low, double high, double curvat
     return t == 0.0 ? (curvature <= DBL_MAX ? middle : 0.0) : slope; /* a NaN stays */
 }
 
-/* Labels: minus the derivative in the margin, from gap = 1 - m. 0 * NaN keeps a NaN. */
+/* Labels: minus the derivative with respect to the margin, from gap = 1 - m. 0 * NaN keeps a NaN.
+ */
 ALWAYS_INLINE double margin_descent(struct loss loss, enum loss_kind kind, double gap) {
     if (kind == LOSS_HINGE)
         return kink_slope(gap, 0.0, 1.0, loss.curvature);
@@ -27,7 +28,7 @@ ALWAYS_INLINE double margin_descent(struct loss loss, enum loss_kind kind, doubl
     return gap > 0.0 ? loss.parameter * power_f64(gap, loss.parameter - 1.0) : 0.0 * gap;
 }
 
-/* Real targets: the derivative at e >= 0 of a loss that is even in e. */
+/* Real targets: the derivative at e >= 0 of a loss that is an even function of e. */
 ALWAYS_INLINE double even_slope(struct loss loss, enum loss_kind kind, double e) {
     const double h = loss.parameter;
     if (kind == LOSS_EPSILON_INSENSITIVE)
@@ -69,7 +70,7 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
     }
 }
 
-/* One loop per loss: the kind is a constant inside it. */
+/* One loop per loss, in which the kind is a constant. */
 #define FOR_EACH_LOSS(kind, LOOP)                                                                  \
     switch (kind) {                                                                                \
     case LOSS_LOGISTIC:                                                                            \
@@ -100,7 +101,7 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
         break;                                                                                     \
     }
 
-/* derivative[i] = d loss / d p at (p[i], y[i]) for n rows: ROWS_PER_LOAD, or a multiple of
+/* derivative[i] = d loss / d p at (p[i], y[i]) for n rows; n is ROWS_PER_LOAD or a multiple of
  * ROWS_PER_BLOCK. */
 static void loss_derivatives(struct loss loss, int n, const double *restrict p,
                              const double *restrict y, double *restrict derivative) {

@@ -1,20 +1,14 @@
-/* Losses of one prediction p and target y in the precision of the data: a line search
- * evaluates many per row, and float ones cost half. Elementary operations only, as in
+/* The loss of one prediction p and target y in the precision of the data: a line search evaluates
+ * many per row, and floats take half the time. Elementary operations only, as in
  * loss_derivatives.h.
  *
- * Needs: vector/real_types.inc.h. */
+ * Needs: vector/real_types.inc.h, loss/loss_derivatives.h. */
 
 #if REAL_IS_F32
 #define LARGEST_EXP_ARGUMENT 87.0F
-#define SHIFT_F32 12582912.0F /* 1.5 * 2^23 */
 
 ALWAYS_INLINE float two_to_f32(float shifted) {
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23;
-    float result;
-    memcpy(&result, &bits, sizeof result);
-    return result;
+    return from_bits_f32((bits_f32(shifted) + 127) << 23);
 }
 
 /* exp(x) = (1 + reduced) two_to_k for -87 <= x <= 87; smaller x is clamped, NaN stays NaN.
@@ -45,24 +39,17 @@ ALWAYS_INLINE float one_minus_exp_f32(float x) {
     return (1.0F - two_to_k) - two_to_k * reduced;
 }
 
-/* x^p for x >= 0 and 0 < p <= 2 as in power_f64, relative error below 1e-6. Of p the leading 12
- * bits and the rest. */
+/* x^p for x >= 0 and 0 < p <= 2 as in power_f64, relative error below 1e-6. p is split into its
+ * leading 12 bits and the rest. */
 ALWAYS_INLINE float power_f32(float x, double p) {
     const uint32_t sqrt_half = 0x3f3504f3;
-    float p_high = (float)p;
-    uint32_t p_bits, bits;
-    memcpy(&p_bits, &p_high, sizeof p_bits);
-    p_bits &= 0xfffff000;
-    memcpy(&p_high, &p_bits, sizeof p_high);
+    const float p_high = from_bits_f32(bits_f32((float)p) & 0xfffff000);
     const float p_low = (float)(p - (double)p_high);
     const float base = x > 0.0F ? x : 1.0F;
     const int tiny = base < FLT_MIN;
-    float normal = tiny ? base * 0x1p24F : base;
-    memcpy(&bits, &normal, sizeof bits);
-    uint32_t exponent = (bits - sqrt_half + (UINT32_C(256) << 23)) >> 23; /* k + 256 */
-    bits -= (exponent - 256) << 23;
-    float m;
-    memcpy(&m, &bits, sizeof m);
+    const uint32_t bits = bits_f32(tiny ? base * 0x1p24F : base);
+    const uint32_t exponent = (bits - sqrt_half + (UINT32_C(256) << 23)) >> 23; /* k + 256 */
+    const float m = from_bits_f32(bits - ((exponent - 256) << 23));
     float k = (float)(int32_t)exponent - (tiny ? 256.0F + 24.0F : 256.0F);
 
     float s = (m - 1.0F) / (m + 1.0F);
@@ -81,14 +68,14 @@ ALWAYS_INLINE float power_f32(float x, double p) {
     return x > 0.0F && x <= FLT_MAX ? result : x;
 }
 
-/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; contributes an error below 2e-8. */
+/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; adds an error below 2e-8. */
 ALWAYS_INLINE float atanh_series_f32(float z) {
     float z2 = z * z;
     return (0.13425749F * z2 + 0.200037803F) * z + (0.141183099F * z2 + 0.333333202F);
 }
 #else
 #define LARGEST_EXP_ARGUMENT 708.0
-/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; contributes an error below 2e-16. */
+/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; adds an error below 2e-16. */
 ALWAYS_INLINE double atanh_series_f64(double z) {
     double z2 = z * z;
     double even = 0.08435350330548605;
@@ -117,7 +104,7 @@ ALWAYS_INLINE REAL NAME(softplus_of_minus)(REAL m) {
     return m < 0 ? value - m : value;
 }
 
-/* The function whose derivative is kink_slope(), 0 at 0 but for the bias of the ramp. */
+/* The function whose derivative is kink_slope(); its value at 0 is 0, plus the bias of the ramp. */
 ALWAYS_INLINE REAL NAME(kink_value)(REAL t, double low, double high, double curvature) {
     const REAL half_width = (REAL)(0.5 * (low + high) / curvature);
     const REAL left = (REAL)low, right = (REAL)high;
@@ -163,7 +150,7 @@ ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL 
     }
 }
 
-/* value[i] = loss at (p[i], y[i]) for whole blocks: a batch of several hides the latency of one. */
+/* value[i] = loss at (p[i], y[i]) for whole blocks: several at a time hide the latency of one. */
 static void NAME(loss_values)(struct loss loss, const REAL *restrict p, const REAL *restrict y,
                               int n_blocks, REAL *restrict value) {
 #define VALUE_LOOP(KIND)                                                                           \

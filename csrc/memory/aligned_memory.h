@@ -1,4 +1,4 @@
-/* Memory that starts at a cache line: aligned_alloc() is not everywhere. */
+/* Cache-aligned memory; aligned_alloc() is not available everywhere. */
 #ifndef DPERM_ALIGNED_MEMORY_H
 #define DPERM_ALIGNED_MEMORY_H
 
@@ -11,7 +11,7 @@
 
 enum { ALIGNMENT = 64 }; /* a cache line */
 
-/* NULL when memory ran out. `bytes` is a multiple of `boundary`, a power of two. */
+/* NULL when memory ran out. `bytes` must be a multiple of `boundary`, a power of two. */
 static inline void *memory_aligned_to(size_t boundary, size_t bytes) {
 #ifdef _WIN32
     return _aligned_malloc(bytes, boundary);
@@ -24,7 +24,7 @@ static inline void *aligned_memory(size_t bytes) {
     return memory_aligned_to(ALIGNMENT, bytes);
 }
 
-/* The least multiple that is not below the value. */
+/* The smallest multiple of `multiple` that is at least `value`. */
 static inline int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }

@@ -1,5 +1,4 @@
-/* Memory that is kept from one pass to the next, as fresh pages would cost a good part of a pass.
- */
+/* Memory reused by later passes, because faulting in fresh pages takes a good part of a pass. */
 #ifndef DPERM_BUFFER_POOL_H
 #define DPERM_BUFFER_POOL_H
 
@@ -12,11 +11,11 @@ struct pool_buffer {
     _Alignas(ALIGNMENT) char memory[];
 };
 
-/* What a place keeps, if it is large enough, or else new memory, all 0; NULL when memory ran out.
- * Two passes at a time: the second one gets memory of its own. */
+/* Takes the buffer kept at `place` if it is large enough, otherwise new zeroed memory; NULL when
+ * memory ran out. Of two concurrent passes, the second one gets new memory. */
 struct pool_buffer *take_buffer(_Atomic(struct pool_buffer *) *place, size_t bytes);
 
-/* Keeps the memory as it is; NULL for none. */
+/* Keeps the buffer for later, contents included; NULL for none. */
 void return_buffer(_Atomic(struct pool_buffer *) *place, struct pool_buffer *taken);
 
 #endif

@@ -1,5 +1,4 @@
-/* Memory that is read all over, on large pages where the system has them: an address on one of many
- * small pages costs a search for the page as well. */
+/* Memory for random access, on huge pages where available, to avoid TLB misses. */
 #ifndef DPERM_HUGE_PAGES_H
 #define DPERM_HUGE_PAGES_H
 
@@ -17,8 +16,7 @@
 
 enum { HUGE_PAGE = 1 << 21 };
 
-/* At least `bytes`, which begin at a cache line; NULL when memory ran out. Give it back by
- * free_aligned(). */
+/* At least `bytes` bytes, cache-aligned; NULL when memory ran out. Freed by free_aligned(). */
 static inline void *huge_page_memory(size_t bytes) {
     const size_t whole = bytes > HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
     void *memory = memory_aligned_to(whole, (bytes + whole - 1) / whole * whole);

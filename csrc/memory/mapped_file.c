@@ -33,9 +33,9 @@ void unmap_file(const struct mapped_file *file) {
 
 enum { MAX_MAPPINGS = 1024 };
 
-/* What the handler reads: no locks, and nothing that is ever freed. */
+/* Read by the handler: no locks, and never freed. */
 struct mapping {
-    _Atomic uintptr_t begin, end; /* whole pages; 0 and 0 where the place is free */
+    _Atomic uintptr_t begin, end; /* whole pages; both 0 if the place is free */
     atomic_int taken, lost;
 };
 static struct mapping mappings[MAX_MAPPINGS];
@@ -50,11 +50,11 @@ static void pass_on(int signal, siginfo_t *info, void *context) {
         previous.sa_handler(signal);
     else
         sigaction(signal, &previous,
-                  NULL); /* the instruction runs again, and fails as it would have */
+                  NULL); /* the instruction runs again and fails as without this handler */
 }
 
-/* mmap is not on the list of functions that signal handlers may call, but it is a plain system call
- * wherever this compiles. */
+/* POSIX does not list mmap as async-signal-safe, but it is a plain system call wherever this
+ * compiles. */
 static void on_bus_error(int signal, siginfo_t *info, void *context) {
     const int before = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
@@ -75,7 +75,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context) {
     pass_on(signal, info, context);
 }
 
-/* Once in the life of the process. */
+/* Runs once per process. */
 static int install_handler(void) {
     int expected = 0;
     if (!atomic_compare_exchange_strong(&handler_state, &expected, 1)) {

@@ -1,17 +1,15 @@
-/* Which process this is, told apart from its forked children. */
+/* Distinguishes a process from its forked children. */
 #ifndef DPERM_PROCESS_MARK_H
 #define DPERM_PROCESS_MARK_H
 
 #include <stdint.h>
 
-/* Counts forks of this process and of its ancestors from now on. Call once, before process_mark().
- */
+/* Starts counting forks in this process and its descendants. Call once, before process_mark(). */
 void process_mark_prepare(void);
 
-/* A number that stays the same within a process, and that no process forked from it has, nor one
- * forked from that: forks are counted, because numbers of processes come again (every container has
- * a process 1). The number of the process is in it, too, for forks that went round the C library.
- */
+/* A number that is constant within a process and differs from that of every descendant. Combines
+ * the number of forks, because process ids are reused (every container has a process 1), with the
+ * process id, for forks that bypass the C library. */
 uint64_t process_mark(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What passes and their arguments are called, and which results they have. See run_pass.h. */
+/* Names of passes and their arguments, and shapes of results. See run_pass.h. */
 #include <string.h>
 
 #include "passes/run_pass.h"
@@ -52,7 +52,7 @@ static struct result number_of_each_row(const struct dense_rows *rows) {
     return (struct result){WRITE_ROWS, 1, {rows->n_rows, 1}, 0};
 }
 
-/* A number of each weight. */
+/* One number per weight. */
 static struct result like_weights(const struct dense_rows *rows, const struct pass *pass,
                                   enum combine combine, int with_loss) {
     const int64_t dimension = rows->n_columns + rows->intercept;

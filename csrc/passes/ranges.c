@@ -7,10 +7,10 @@
 
 enum {
     MIN_ROWS = 512,
-    MIN_BATCH_ROWS = 256, /* a batch is short, and its rows come from all over the memory */
+    MIN_BATCH_ROWS = 256, /* a batch is short, and its rows are scattered in memory */
     MAX_RANGES = 1024,
-    MAX_INTEGER_RANGES = 256, /* integers depend on nothing, and no rows are prefetched before a
-                                 range's first */
+    MAX_INTEGER_RANGES = 256, /* fewer, because each range begins without prefetched rows, and
+                                 integer sums do not depend on the ranges */
     MAX_COLUMN_RANGES = 64,   /* of a chunk of a file */
     TABLE_ROWS = 4096,
     MODELS_ROWS = 4096,
@@ -19,7 +19,8 @@ enum {
     FEW_RANGES = 16
 };
 
-/* Passes go over the rows to and fro: what the last one read at its end is still in the cache. */
+/* Passes alternate in direction: the rows that the last one read at its end are still in the cache.
+ */
 static atomic_int passes;
 
 static int64_t at_most(int64_t value, int64_t limit) {
@@ -38,15 +39,15 @@ int64_t rows_in_range(int64_t n_rows) {
     return rows_per_range(n_rows, MAX_RANGES, MIN_ROWS);
 }
 
-/* Kernels for tables take time proportional to the number of columns once per range, and little for
- * a row. */
+/* Kernels for tables take time proportional to the number of columns per range, and little per row.
+ */
 static int64_t max_table_ranges(const struct dense_rows *rows) {
     const int64_t fit = at_most(rows->n_rows / FEW_RANGES, TABLE_ROWS);
     return at_most(rows->n_rows / at_least(fit, rows->n_columns) + 1, MAX_RANGES);
 }
 
-/* Weights and partial results of softmax are large: longer ranges pack and add them less often, and
- * fewer ranges keep them below MAX_NUMBERS. */
+/* Weights and partial results of softmax are large: fewer ranges pack and add them less often, and
+ * keep partial results below MAX_NUMBERS in total. */
 static int64_t max_class_ranges(const struct dense_rows *rows, int64_t partial_size) {
     const int64_t fit = partial_size > 0 ? MAX_NUMBERS / partial_size : MAX_RANGES;
     return at_most(at_most(at_least(fit, FEW_RANGES), MAX_RANGES), rows->n_rows / CLASSES_ROWS + 1);
@@ -70,7 +71,7 @@ static int64_t max_ranges(const struct dense_rows *rows, enum range_policy polic
     }
 }
 
-/* Threads that are at side tasks when the others begin. */
+/* Threads that run side tasks first. */
 static int late_threads(const struct ranges *ranges) {
     const int half = ranges->n_threads > 1 ? (ranges->n_threads + 1) / 2 : 0;
     return (int)at_most(ranges->n_side_tasks, half);
@@ -91,8 +92,8 @@ int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range
     atomic_init(&ranges->next_side_task, 0);
     ranges->is_backward = atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed) & 1;
     ranges->queues = NULL;
-    /* Kernels prefetch rows of a batch long before their turn: with neighbouring ranges those are
-     * the thread's own. Sums of integers do not depend on which ranges are taken together. */
+    /* Kernels prefetch rows of a batch far ahead: with neighbouring ranges those are the thread's
+     * own. Integer sums do not depend on which ranges are taken together. */
     if (!rows->batch || (policy != RANGES_OF_INTEGERS && policy != RANGES_OF_TABLE))
         return 0;
     ranges->queues = aligned_memory(ranges->n_threads * sizeof *ranges->queues);
@@ -121,8 +122,8 @@ int64_t end_of_ranges(const struct ranges *ranges, int64_t end) {
     return at_most(end * ranges->rows_per_range, ranges->n_rows);
 }
 
-/* Side tasks come before ranges: nobody waits for a long one that was begun last. Half of the
- * threads do them: a pass waits for memory, which leaves the others time to run ahead. */
+/* Side tasks run before ranges, so that no thread waits at the end for a long one. Half of the
+ * threads run them: a pass is bound by memory bandwidth, so that the other half can run ahead. */
 void run_side_tasks(struct ranges *ranges) {
     if (2 * this_thread() >= ranges->n_threads)
         return;

@@ -1,5 +1,5 @@
-/* The rows of a pass cut into ranges, which depend on their number and on the pass alone, and the
- * threads that take them. */
+/* The rows of a pass split into ranges, which depend on their number and the pass alone, and their
+ * distribution to threads. */
 #ifndef DPERM_RANGES_H
 #define DPERM_RANGES_H
 
@@ -10,7 +10,7 @@
 
 struct ranges {
     int64_t n_rows, rows_per_range, n_ranges;
-    int n_threads; /* no more than there are ranges and side tasks */
+    int n_threads; /* at most the number of ranges and side tasks */
     _Atomic int64_t next;
     int is_backward;           /* take the last range first */
     struct work_queue *queues; /* n_threads: each takes neighbouring ranges; or NULL */
@@ -25,17 +25,17 @@ int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range
                 int64_t partial_size, int n_threads);
 void close_ranges(struct ranges *ranges);
 
-/* For the calling thread: a range that nobody has taken, or neighbouring ones; 0 when there is
- * none. */
+/* Takes the next range, or several neighbouring ones, for the calling thread; 0 when there is none.
+ */
 int take_ranges(struct ranges *ranges, struct chunk *taken);
 
-/* Where the ranges before range `end` end. */
+/* The row at which the ranges before range `end` end. */
 int64_t end_of_ranges(const struct ranges *ranges, int64_t end);
 
 /* The calling thread's share of the side tasks. */
 void run_side_tasks(struct ranges *ranges);
 
-/* Rows in each range of RANGES_OF_ROWS over all rows, but the last. */
+/* Rows per range of RANGES_OF_ROWS over all rows; the last range may be shorter. */
 int64_t rows_in_range(int64_t n_rows);
 
 #endif

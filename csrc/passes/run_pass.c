@@ -10,7 +10,7 @@
 #include "sparse/sparse_passes.h"
 #include "tabular/tabular_matrix.h"
 
-/* A pass on its way: its ranges, and the memory of its threads. */
+/* A running pass: its ranges, and the memory of its threads. */
 struct run {
     const struct dense_rows *rows;
     const struct pass *pass;
@@ -18,18 +18,18 @@ struct run {
     pass_fn *kernel;
     struct ranges ranges;
     enum combine combine;
-    /* Partial results: of each range for reals, of each thread for integers. */
+    /* Partial results: one per range for reals, one per thread for integers. */
     int64_t partial_size, stride, n_partials;
     void *partial;
     char *out; /* for WRITE_ROWS */
     int64_t row_bytes;
     char *workspace;
     int64_t workspace_bytes;
-    char *blocks; /* of rows that are made dense; NULL where the kernel reads them as they are */
+    char *blocks; /* of expanded rows; NULL if the kernel reads the rows directly */
     int64_t block_bytes;
 };
 
-/* How the rows are read; passes that their representation has no kernel for read dense blocks. */
+/* The representation to be read; passes without a kernel for it read dense blocks. */
 static enum representation representation_for(const struct dense_rows *rows,
                                               const struct pass *pass) {
     if (pass->n_classes)
@@ -71,7 +71,7 @@ static void close_run(struct run *run) {
     free_aligned(run->blocks);
 }
 
-/* Where the kernel leaves its result for rows that begin with row `first`, in a range. */
+/* Where the kernel writes its result for rows from `first` on, in a range. */
 static void *result_at(const struct run *run, int64_t range, int64_t first) {
     if (run->combine == WRITE_ROWS)
         return run->out + first * run->row_bytes;
@@ -79,11 +79,11 @@ static void *result_at(const struct run *run, int64_t range, int64_t first) {
     return (double *)run->partial + place * run->stride;
 }
 
-/* Neighbouring ranges, block by block where rows are made dense. */
+/* Runs neighbouring ranges, block by block if rows are expanded. */
 static void run_ranges(struct run *run, const struct chunk *taken) {
     const struct ranges *ranges = &run->ranges;
-    /* Without rows of a batch that the thread will hardly take next, so that it does not prefetch
-     * them. */
+    /* Hides rows of a batch that the thread will probably not process, so that they are not
+     * prefetched. */
     struct dense_rows own = *run->rows;
     own.n_rows = end_of_ranges(ranges, taken->next_end);
     struct row_blocks blocks = blocks_of(
@@ -99,7 +99,7 @@ static void run_ranges(struct run *run, const struct chunk *taken) {
     }
 }
 
-/* A thread takes the next range when it is free, so that one on a busy core holds nobody up. */
+/* Dynamic scheduling, so that a thread on a busy core does not delay the others. */
 static void run_threads(struct run *run) {
 #pragma omp parallel num_threads(run->ranges.n_threads)
     {
@@ -110,20 +110,16 @@ static void run_threads(struct run *run) {
     }
 }
 
-static void add_integers(const struct run *run, int64_t *sum_out) {
-    memset(sum_out, 0, (size_t)run->partial_size * sizeof *sum_out);
-    for (int64_t k = 0; k < run->n_partials; k++)
-        for (int64_t j = 0; j < run->partial_size; j++)
-            sum_out[j] += ((const int64_t *)run->partial)[k * run->stride + j];
-}
-
-/* In order. */
-static void add_reals(const struct run *run, double *sum_out) {
-    memset(sum_out, 0, (size_t)run->partial_size * sizeof *sum_out);
-    for (int64_t k = 0; k < run->n_partials; k++)
-        for (int64_t j = 0; j < run->partial_size; j++)
-            sum_out[j] += ((const double *)run->partial)[k * run->stride + j];
-}
+/* Adds up partial results in order. */
+#define ADD_PARTIALS(NAME, TYPE)                                                                   \
+    static void NAME(const struct run *run, TYPE *sum_out) {                                       \
+        memset(sum_out, 0, (size_t)run->partial_size * sizeof *sum_out);                           \
+        for (int64_t k = 0; k < run->n_partials; k++)                                              \
+            for (int64_t j = 0; j < run->partial_size; j++)                                        \
+                sum_out[j] += ((const TYPE *)run->partial)[k * run->stride + j];                   \
+    }
+ADD_PARTIALS(add_integers, int64_t)
+ADD_PARTIALS(add_reals, double)
 
 int run_pass(const struct kernel_table *kernels, enum real_type type, const struct dense_rows *rows,
              const struct pass *pass, int n_threads, void *out) {

@@ -1,7 +1,7 @@
 /* Passes over all rows, in many threads.
  *
- * Rows are cut into ranges that depend on their number and on the pass alone. Floating-point sums
- * are those of each range, added in order; sums of integers do not depend on any order: no result
+ * Rows are split into ranges that depend on their number and the pass alone. Floating-point sums of
+ * the ranges are added in order, and integer sums do not depend on any order, so that no result
  * depends on n_threads. */
 #ifndef DPERM_RUN_PASS_H
 #define DPERM_RUN_PASS_H
@@ -10,11 +10,11 @@
 
 #include "kernel_table.h"
 
-/* How the results of ranges make that of a pass. */
+/* How the results of ranges are combined. */
 enum combine { ADD_INTEGERS, ADD_REALS, WRITE_ROWS };
 
-/* The result of a pass: an array of int64_t for ADD_INTEGERS, else of double; with_loss, one number
- * more. */
+/* The result of a pass: an array of int64_t for ADD_INTEGERS, otherwise of double; with_loss,
+ * followed by one more number. */
 struct result {
     enum combine combine;
     int n_axes; /* 0 for a number */
@@ -29,7 +29,7 @@ int64_t result_size(const struct result *result);
 int run_pass(const struct kernel_table *kernels, enum real_type type, const struct dense_rows *rows,
              const struct pass *pass, int n_threads, void *out);
 
-/* Passes and their arguments by name, for other languages. */
+/* Passes and their arguments by name, for language bindings. */
 enum argument_type {
     ARGUMENT_REAL,
     ARGUMENT_FLAG,
@@ -42,13 +42,13 @@ struct pass_argument {
     const char *name; /* NULL after the last one */
     size_t offset;    /* in struct pass: double, int, int64_t, const double *, const int32_t * */
     enum argument_type type;
-    size_t length_offset; /* of an array's length along `axis`, an int64_t; 0 for none */
+    size_t length_offset; /* of the int64_t for an array's length along `axis`; 0 for none */
     int axis;
 };
 
 extern const struct pass_argument pass_arguments[];
 
-/* -1 for a name that is none. */
+/* -1 for an unknown name. */
 int pass_kind_of(const char *name);
 
 #endif

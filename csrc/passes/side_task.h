@@ -1,9 +1,8 @@
-/* Work that a pass over the data does on the side. */
+/* Other work for the threads of a pass over the data. */
 #ifndef DPERM_SIDE_TASK_H
 #define DPERM_SIDE_TASK_H
 
-/* Done once, from beginning to end, by whichever thread of the pass comes first, while the others
- * are at the rows. */
+/* Run once, by one thread of the pass, while the others process rows. */
 struct side_task {
     void (*run)(void *context);
     void *context;

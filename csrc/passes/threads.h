@@ -1,4 +1,4 @@
-/* Threads of OpenMP, if the build has them. */
+/* OpenMP threads, if the build has them. */
 #ifndef DPERM_THREADS_H
 #define DPERM_THREADS_H
 
@@ -9,11 +9,11 @@
 /* 1 when this build has threads. */
 int has_threads(void);
 
-/* How many the OpenMP library would take if it was not told; 1 without it. */
+/* The default number of OpenMP threads; 1 without OpenMP. */
 int max_threads(void);
 
-/* Ends the threads of the last pass, which would spin for the next one: what is read meanwhile
- * needs their cores. The next pass starts threads of its own. Does nothing where OpenMP cannot. */
+/* Ends the threads of the last pass, which would otherwise spin and occupy cores that readers of
+ * data need. The next pass starts new threads. Does nothing if OpenMP cannot. */
 void end_threads(void);
 
 /* The number of the calling thread in its team. */

@@ -1,12 +1,12 @@
 /*
- * The method. v = u + 2^m b with u < 2^m: exp(-rate v) = exp(-rate u) exp(-rate 2^m)^b. So u is
- * uniform, kept with probability exp(-rate u), and b is the number of successes of
- * Bernoulli(exp(-rate 2^m)) before a failure. 2^m is the power of two with rate 2^m in [1/2, 1), or
- * 1 for larger rates: both parts take less than two tries on average.
+ * Method. For v = u + 2^m b with u < 2^m, exp(-rate v) = exp(-rate u) exp(-rate 2^m)^b. So draw u
+ * uniformly, accept it with probability exp(-rate u), and let b be the number of successes of
+ * Bernoulli(exp(-rate 2^m)) before the first failure. 2^m is the power of two with rate 2^m in
+ * [1/2, 1), or 1 for larger rates: both parts take less than two tries on average.
  */
 #include "random/discrete_laplace.h"
 
-/* Only a broken source exceeds these: probabilities exp(-1024) and below 2^-1024. */
+/* Exceeded only with a broken source: probabilities exp(-1024) and below 2^-1024. */
 enum { MAX_BLOCKS = 2048, MAX_RESTARTS = 2048 };
 
 static unsigned log2_block(struct dyadic_rate rate) {
@@ -51,7 +51,7 @@ int discrete_laplace_draw(struct random_bits *bits, struct dyadic_rate rate, int
         RANDOM_BITS_TRY(geometric_draw(bits, rate, value));
         RANDOM_BITS_TRY(random_bits_take(bits, 1, &negative));
         if (negative && *value == 0)
-            continue; /* 0 has one sign, the others two */
+            continue; /* count 0 only once */
         *value = negative ? -*value : *value;
         return RANDOM_BITS_OK;
     }

@@ -11,11 +11,11 @@
 #include "random/exponential_mechanism.h"
 #include "random/random_bits.h"
 
-/* Larger magnitudes are replaced by this one. Their probability is below exp(-128) for rates from
- * 2^-55 on, and exp(-4) at 2^-60. */
+/* Larger magnitudes are clamped to this one. Their probability is below exp(-128) for rates of at
+ * least 2^-55, and exp(-4) at 2^-60. */
 #define DISCRETE_LAPLACE_LIMIT (INT64_C(1) << 62)
 
-/* Rates below 2^-60, and 0, are not possible. The time of all three depends on the values. */
+/* Rates below 2^-60, including 0, are not supported. The running time depends on the values. */
 
 /* value: v >= 0 with probability proportional to exp(-rate * v). */
 int geometric_draw(struct random_bits *bits, struct dyadic_rate rate, int64_t *value);

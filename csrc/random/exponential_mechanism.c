@@ -2,7 +2,7 @@
 
 __extension__ typedef unsigned __int128 uint128;
 
-/* Only a broken source exceeds these: probabilities 1 / 192!, exp(-1024) and exp(-1024). */
+/* Exceeded only with a broken source: probabilities 1 / 192!, exp(-1024) and exp(-1024). */
 enum { MAX_EVENTS = 192, MAX_WHOLE_SUCCESSES = 1024, MAX_TRIALS_PER_CANDIDATE = 1024 };
 
 /* True with probability fraction / 2^shift, fraction < 2^shift. */
@@ -42,7 +42,7 @@ static int bernoulli_exp_at_most_one(struct random_bits *bits, uint128 fraction,
 
 int bernoulli_exp(struct random_bits *bits, struct dyadic_rate rate, uint64_t distance,
                   bool *success) {
-    /* Both factors are below 2^64: the product fits. */
+    /* Both factors are below 2^64, so the product fits. */
     const uint128 exponent = (uint128)rate.numerator * distance;
     const uint128 fraction = exponent & (((uint128)1 << rate.shift) - 1);
     *success = true;

@@ -33,8 +33,8 @@ int accept_score(struct random_bits *bits, struct dyadic_rate rate, int64_t scor
 
 /*
  * chosen: index j with probability proportional to exp(-rate * scores[j]): small scores are likely.
- * count >= 1; scores may be any int64. At most `count` trials on average, each of a few draws; the
- * time depends on the scores. Returns a status of random_bits.h.
+ * count >= 1; scores may be any int64. Takes at most `count` trials on average, each of a few
+ * draws; the running time depends on the scores. Returns a status of random_bits.h.
  */
 int exponential_mechanism(struct random_bits *bits, const int64_t *scores, size_t count,
                           struct dyadic_rate rate, size_t *chosen);

@@ -1,5 +1,5 @@
 /*
- * The method. The density is proportional to
+ * Method. The density is proportional to
  *
  *   exp(-(k + x)^2 / 2) = exp(-k^2 / 2) * exp(-x (2k + x) / 2).
  *
@@ -7,13 +7,13 @@
  *   2. Draw x uniform, keep it with probability exp(-x (2k + x) / 2), else start over at 1
  *                                                                  (accept_fraction).
  *
- * No step evaluates an exponential: von Neumann's trick turns exp(-g) into the probability that a
+ * No step evaluates an exponential: by von Neumann's method, exp(-g) is the probability that a
  * sequence of simple events stops after an even number of them.
  */
 #include "random/half_normal.h"
 
 /*
- * Bounds on loops, only ever reached with a broken source. An event sequence of length 192 has
+ * Bounds on loops, reached only with a broken source. An event sequence of length 192 has
  * probability 1 / (2^192 192!); k > 2048 has probability exp(-1024) already in the proposal; a
  * restart has probability below 1/2 in either step.
  */
@@ -37,11 +37,10 @@ static int bernoulli_exp_minus_half(struct random_bits *bits, bool *success) {
 }
 
 /*
- * What a draw does is a function of the bits that it reads, and it usually reads few. A table
- * holds, for each value of the next bits, its result and how many of them it read, or bits_read = 0
- * when it would have read more. A look-up therefore gives exactly what the call would have given,
- * and leaves the stream where the call would have left it. A table that was never filled sends
- * every draw to the call.
+ * Memo tables. A draw is a function of the bits that it reads, usually few. For each value of the
+ * next bits a table holds the result and the number of bits read, or bits_read = 0 if the draw
+ * reads more. A look-up returns exactly what the call would have returned, and leaves the stream in
+ * the same state. With an empty table every draw makes the call.
  */
 struct memo {
     uint8_t result, bits_read;
@@ -94,7 +93,7 @@ static int no_more_bytes(void *context, uint8_t *buffer, size_t size) {
     return -1;
 }
 
-/* A stream that ends after the bits of a pattern; four bytes of room. */
+/* A stream that ends after the bits of a pattern; `unused` has four bytes. */
 static struct random_bits only_bits(unsigned pattern, unsigned width, uint8_t *unused) {
     struct random_bits bits;
     random_bits_init(&bits, unused, 4, no_more_bytes, NULL);

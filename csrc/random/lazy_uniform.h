@@ -1,15 +1,15 @@
 /*
- * A uniform number in [0, 1) of which only the digits that a decision needed have been drawn.
+ * A uniform number in [0, 1) whose digits are drawn only when needed.
  *
  * Digits have 32 bits, the most significant first. Comparing two such numbers draws digits of both
- * until they differ, so the outcome is the one for real numbers: ties are not broken, they end.
+ * until they differ, so that the outcome is that for real numbers: there are no ties.
  */
 #ifndef DPERM_LAZY_UNIFORM_H
 #define DPERM_LAZY_UNIFORM_H
 
 #include "random/random_bits.h"
 
-/* 32 * 32 bits: two numbers that agree so far do not occur, see RANDOM_BITS_STUCK. */
+/* 32 * 32 bits: two equal numbers do not occur, see RANDOM_BITS_STUCK. */
 enum { LAZY_UNIFORM_DIGITS = 32 };
 
 struct lazy_uniform {
@@ -17,13 +17,13 @@ struct lazy_uniform {
     uint32_t digit[LAZY_UNIFORM_DIGITS];
 };
 
-/* A new number, its first digit drawn (nearly every decision needs one and no more). */
+/* A new number with its first digit drawn (nearly every decision needs just one). */
 static inline int lazy_uniform_start(struct random_bits *bits, struct lazy_uniform *u) {
     u->known = 1;
     return random_bits_take(bits, 32, &u->digit[0]);
 }
 
-/* digit: number `index` of u, drawn now if it was not. Digits are drawn in order. */
+/* digit: number `index` of u, drawn if it is not known yet. Digits are drawn in order. */
 static inline int lazy_uniform_digit(struct random_bits *bits, struct lazy_uniform *u,
                                      unsigned index, uint32_t *digit) {
     if (index >= LAZY_UNIFORM_DIGITS)

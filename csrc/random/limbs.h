@@ -1,6 +1,6 @@
 /*
- * Non-negative integers of a known number of 32-bit limbs, the lowest first. No function reads or
- * writes more limbs than its arguments say; results fit because the caller gave room.
+ * Non-negative integers of a given number of 32-bit limbs, least significant first. Functions read
+ * and write only the limbs given by their arguments; the caller ensures that results fit.
  */
 #ifndef DPERM_LIMBS_H
 #define DPERM_LIMBS_H

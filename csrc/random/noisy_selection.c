@@ -8,7 +8,7 @@ int permute_and_flip(struct random_bits *bits, const int64_t *scores, size_t cou
     const int64_t minimum = smallest_score(scores, count);
     for (size_t i = 0; i < count; i++)
         order[i] = i;
-    /* The permutation is drawn as far as it is used. */
+    /* The permutation is drawn only as far as it is used. */
     for (size_t i = 0; i < count; i++) {
         uint64_t step;
         bool accepted;

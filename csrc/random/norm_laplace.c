@@ -1,5 +1,5 @@
 /*
- * The method. With `digits` digits of a half-normal number k + x known, it lies in
+ * Method. With `digits` digits of a half-normal number k + x known, it lies in
  *
  *   [n, n + 1) / B,   n = k B + (the digits of x as an integer),   B = 2^(32 digits).
  *
@@ -8,16 +8,14 @@
  *
  *   [p R n,  p (R + w) (n + 1)) / (2^shift B^2),   s = p / 2^shift.
  *
- * Where both ends round to the same integer, so does |z_j|, whatever the digits that were never
- * drawn. Else the number of digits is doubled: more digits of the same numbers are drawn, for the
- * radius and for the entries that are open. The result is a function of the real numbers that the
- * digits begin, and these have exactly the right law.
+ * If both ends round to the same integer, so does |z_j|, whatever its further digits. Otherwise the
+ * number of digits is doubled: more digits of the same numbers are drawn, for the radius and for
+ * the undecided entries. The result is a function of the real numbers whose leading digits are
+ * drawn, and these have exactly the right distribution.
  */
 #include "random/norm_laplace.h"
 #include "random/half_normal.h"
 #include "random/limbs.h"
-
-__extension__ typedef unsigned __int128 uint128;
 
 /*
  * Sizes in limbs, for D digits. Integer parts are below 2^16 and there are fewer than 2^41 numbers:
@@ -31,7 +29,7 @@ enum {
     MAX_PRODUCT_LIMBS = MAX_FACTOR_LIMBS + MAX_NUMBER_LIMBS
 };
 
-/* Signed numbers in columns: a digit that nobody draws is memory that nobody touches. */
+/* Signed numbers, stored by columns: memory for digits that are not drawn is never touched. */
 struct numbers {
     size_t count;
     uint32_t *digit; /* digit i of number j is digit[i * count + j] */
@@ -75,24 +73,24 @@ static int reveal(struct random_bits *bits, struct numbers *numbers, size_t j, u
 
 /*
  * The functions from here to round_entry_with are compiled twice: for any number of digits, and for
- * the usual one, where the compiler unrolls their loops.
+ * the usual number, for which the compiler unrolls the loops.
  */
 enum { USUAL_DIGITS = 3 };
 #define INLINED static inline __attribute__((always_inline))
 
-/* n[0 .. digits]: the lower end n of number j. */
+/* n[0 .. digits]: the lower end of number j. */
 INLINED void read_number(const struct numbers *numbers, size_t j, unsigned digits, uint32_t *n) {
     for (unsigned i = 0; i < digits; i++)
         n[digits - 1 - i] = numbers->digit[i * numbers->count + j];
     n[digits] = numbers->integer_part[j];
 }
 
-/* What all entries are multiplied by: p R and p (R + w), of digits + 4 limbs. */
+/* The factors of all entries: p R and p (R + w), of digits + 4 limbs. */
 struct factor {
     uint32_t low[MAX_FACTOR_LIMBS], high[MAX_FACTOR_LIMBS];
 };
 
-/* The radius is made of numbers 0 .. count-1. */
+/* The radius is the norm of numbers 0 .. count-1. */
 INLINED void measure_radius_with(const struct numbers *numbers, size_t count, unsigned digits,
                                  uint64_t p, struct factor *factor) {
     uint32_t n[MAX_NUMBER_LIMBS], square[2 * MAX_ROOT_LIMBS], sum[2 * MAX_ROOT_LIMBS] = {0};
@@ -123,11 +121,10 @@ INLINED uint64_t round_product(const uint32_t *factor, const uint32_t *n, unsign
     uint128 value = ((uint128)((uint64_t)whole[3] << 32 | whole[2]) << 64) |
                     ((uint64_t)whole[1] << 32 | whole[0]);
     value = (value + ((uint128)1 << (shift - 1))) >> shift;
-    return value > (uint128)ROUNDED_GAUSSIAN_LIMIT ? (uint64_t)ROUNDED_GAUSSIAN_LIMIT
-                                                   : (uint64_t)value;
+    return rounded_gaussian_clamp(value);
 }
 
-/* Rounds the entry made of number j; false if its known digits do not decide. */
+/* Rounds the entry of number j; false if its known digits do not decide. */
 INLINED bool round_entry_with(const struct numbers *numbers, size_t j, unsigned digits,
                               const struct factor *factor, unsigned shift, int64_t *rounded) {
     static const uint32_t one[1] = {1};
@@ -155,7 +152,7 @@ static bool round_entry(const struct numbers *numbers, size_t j, unsigned digits
                : round_entry_with(numbers, j, digits, factor, shift, rounded);
 }
 
-/* Numbers 0 .. dimension make the radius, the `dimension` numbers after them the entries. */
+/* Numbers 0 .. dimension give the radius, the `dimension` numbers after them the entries. */
 static int draw_vector(struct random_bits *bits, struct rounded_gaussian_scale scale,
                        size_t dimension, unsigned digits, int64_t *out, struct numbers *numbers,
                        uint64_t *open) {

@@ -19,20 +19,20 @@
 #include "random/random_bits.h"
 #include "random/rounded_gaussian.h"
 
-/* Bytes of workspace for vectors of `dimension` entries, 0 if size_t cannot hold the number. About
- * an eighth of them is used, unless a rounding needs more bits than usual. */
+/* Bytes of workspace for vectors of `dimension` entries, 0 if they overflow size_t. About an eighth
+ * is used, unless a rounding needs more bits than usual. */
 size_t norm_laplace_workspace_bytes(size_t dimension);
 
 /*
  * out: `vectors` independent vectors of `dimension` >= 1 entries each, entry j the integer nearest
  * to z_j, s = scale; magnitudes are cut off at ROUNDED_GAUSSIAN_LIMIT. dimension < 2^40.
  *
- * first_digits: digits of 32 bits of each normal number to begin with, 1 .. LAZY_UNIFORM_DIGITS;
- * more are drawn while a rounding is open, so that the distribution does not depend on it. 3 leaves
- * an entry of magnitude 2^b open with a probability of about 2^(b - 94).
+ * first_digits: initial number of 32-bit digits of each normal number, 1 .. LAZY_UNIFORM_DIGITS;
+ * more are drawn while a rounding is undecided, so that the distribution does not depend on it.
+ * With 3, an entry of magnitude 2^b is undecided with a probability of about 2^(b - 94).
  *
- * workspace: 8-byte aligned. The time depends on the values. Returns a status of random_bits.h;
- * after a failure nothing in out may be used.
+ * workspace: 8-byte aligned. The running time depends on the values. Returns a status of
+ * random_bits.h; after a failure nothing in out may be used.
  */
 int norm_laplace_fill(struct random_bits *bits, struct rounded_gaussian_scale scale,
                       size_t dimension, size_t vectors, unsigned first_digits, int64_t *out,

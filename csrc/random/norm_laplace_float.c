@@ -1,18 +1,19 @@
 /*
- * The law is that of scale * ||N'|| * N (norm_laplace.h). ||N'||^2 / 2 is a gamma number of shape
- * (d + 1) / 2, drawn at once by the method of G. Marsaglia, W. W. Tsang, "A simple method for
- * generating gamma variables", ACM Transactions on Mathematical Software 26(3), 2000. So the factor
- * of N is known before N, and every entry is written once.
+ * The distribution is that of scale * ||N'|| * N (norm_laplace.h). ||N'||^2 / 2 has a gamma
+ * distribution of shape (d + 1) / 2 and is drawn directly by the method of G. Marsaglia, W. W.
+ * Tsang, "A simple method for generating gamma variables", ACM Transactions on Mathematical
+ * Software 26(3), 2000. So the factor of N is known before N, and every entry is written once.
  */
 #include "random/norm_laplace_float.h"
 
 #include <math.h>
-#include <string.h>
 
-/* Both restarts have probability below 1/10. */
-enum { PAIRS = 256, FEW_PAIRS = 8, MAX_RESTARTS = 1024 };
+#include "random/normals_float.h"
 
-/* shape >= 1. (1 + c x)^3 with normal x is nearly right; the test makes it so. */
+/* Both kinds of restart have probability below 1/10. */
+enum { FEW_PAIRS = 8, MAX_RESTARTS = 1024 };
+
+/* shape >= 1. (1 + c x)^3 with normal x is nearly right; the rejection test corrects it. */
 static int draw_gamma(struct random_bits *bits, const struct bulk_table *table, double shape,
                       double *gamma) {
     const double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
@@ -35,30 +36,13 @@ static int draw_gamma(struct random_bits *bits, const struct bulk_table *table, 
     return RANDOM_BITS_STUCK;
 }
 
-static int fill_scaled_normals(struct random_bits *bits, const struct bulk_table *table,
-                               double factor, double *out, size_t count) {
-    uint64_t words[2 * PAIRS];
-    double last[2 * PAIRS];
-    for (; count >= 2 * PAIRS; count -= 2 * PAIRS, out += 2 * PAIRS) {
-        RANDOM_BITS_TRY(random_bits_words(bits, words, 2 * PAIRS));
-        table->scaled_normals(words, PAIRS, factor, out);
-    }
-    const size_t pairs = (count + 2 * FEW_PAIRS - 1) / (2 * FEW_PAIRS) * FEW_PAIRS;
-    if (count > 0) {
-        RANDOM_BITS_TRY(random_bits_words(bits, words, 2 * pairs));
-        table->scaled_normals(words, pairs, factor, last);
-        memcpy(out, last, count * sizeof *out);
-    }
-    return RANDOM_BITS_OK;
-}
-
 int norm_laplace_float_fill(struct random_bits *bits, const struct bulk_table *table, double scale,
                             size_t dimension, size_t vectors, double *out) {
     for (size_t i = 0; i < vectors; i++, out += dimension) {
         double gamma;
         RANDOM_BITS_TRY(draw_gamma(bits, table, 0.5 * ((double)dimension + 1.0), &gamma));
-        RANDOM_BITS_TRY(
-            fill_scaled_normals(bits, table, scale * sqrt(2.0 * gamma), out, dimension));
+        RANDOM_BITS_TRY(fill_normals(bits, table->scaled_normals, 2, scale * sqrt(2.0 * gamma), out,
+                                     dimension));
     }
     return RANDOM_BITS_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * Norm-Laplace noise in floating point: fast, and idealised. Its values are doubles that depend on
- * the rounding of every step, so that adding it to a private value proves nothing about the
- * program; see norm_laplace.h for noise that does.
+ * Norm-Laplace noise in floating point: fast, but idealised. Its values are doubles that depend on
+ * the rounding of every step, so that the proof does not cover the program that adds them to a
+ * private value; see norm_laplace.h for exact noise.
  */
 #ifndef DPERM_NORM_LAPLACE_FLOAT_H
 #define DPERM_NORM_LAPLACE_FLOAT_H

@@ -1,10 +1,10 @@
-/* Fisher-Yates, for one type of index. Parameters: INDEX, PERMUTATION_FILL (the function's name).
- */
+/* Fisher-Yates shuffle for one type of index. Parameters: INDEX, PERMUTATION_FILL (the function's
+ * name). */
 #if !defined(INDEX) || !defined(PERMUTATION_FILL)
 #error "define INDEX and PERMUTATION_FILL"
 #endif
 
-/* From the end: position i is exchanged with one of 0 .. i. */
+/* From the end: position i is swapped with one of 0 .. i. */
 int PERMUTATION_FILL(struct random_bits *bits, INDEX *out, size_t count) {
     for (size_t i = 0; i < count; i++)
         out[i] = (INDEX)i;

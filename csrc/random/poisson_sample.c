@@ -1,14 +1,14 @@
 /*
- * The method. Row i has a 64-bit word W_i of its own, uniform and independent of all others, and is
- * in the sample if and only if W_i < Q: with probability Q / 2^64 exactly, whatever the other rows.
+ * Method. Each row i has an independent uniform 64-bit word W_i, and is in the sample if and only
+ * if W_i < Q: with probability exactly Q / 2^64, independently of the other rows.
  *
  * The leading 8 bits of W_i, its lane, decide unless they equal those of Q:
  *
  *   lane < Q >> 56  =>  W_i < Q,      lane > Q >> 56  =>  W_i > Q.
  *
- * Only in the case of equality, once in 256 rows, the other 56 bits of W_i are drawn and compared
- * with the other 56 of Q. Bits that decide nothing need not exist: drawing them far, or never,
- * leaves the joint law of all decisions what it is with whole words.
+ * Only on equality, once in 256 rows, the other 56 bits of W_i are drawn and compared with the
+ * other 56 of Q. Bits that decide nothing need not be drawn: drawing them later, or never, does not
+ * change the joint distribution of all decisions.
  *
  * Bits are read in this order: the lanes of a block (padded to a multiple of 32 bits), then a word
  * for each equal lane of the block, row by row, of which the leading 56 bits are used.
@@ -22,7 +22,8 @@ static inline int resolve_tie(struct random_bits *bits, uint64_t threshold, bool
     return RANDOM_BITS_OK;
 }
 
-/* lanes: room for a block; those after the last row are set to 1, and compared like the others. */
+/* lanes: one block; the bits of those after the last row are set and masked out after the
+ * comparison. */
 static int draw_masks(struct random_bits *bits, const struct bulk_table *table, size_t rows,
                       uint8_t threshold, uint8_t *lanes, uint64_t *masks) {
     const size_t n_masks = (rows + 63) / 64;

@@ -1,4 +1,4 @@
-/* Poisson sampling: every row is in the sample or not, independently, with the same probability. */
+/* Poisson sampling: every row is in the sample independently with the same probability. */
 #ifndef DPERM_POISSON_SAMPLE_H
 #define DPERM_POISSON_SAMPLE_H
 
@@ -8,7 +8,7 @@
 /* Rows are drawn in blocks of this many; see poisson_sample.c for the bits that a block reads. */
 enum { POISSON_BLOCK = 2048 };
 
-/* What is drawn, how far it is, and where it goes. */
+/* The parameters and the progress of a sample. */
 struct poisson_progress {
     uint64_t threshold; /* a row is in with probability threshold / 2^64, exactly */
     uint64_t n_rows;
@@ -18,7 +18,7 @@ struct poisson_progress {
 
 /*
  * Continues the sample: appends the indices of the rows that are in, ascending, to out[0 ..
- * capacity-1], until next_row == n_rows or less than POISSON_BLOCK entries are left in out. n_rows
+ * capacity-1], until next_row == n_rows or fewer than POISSON_BLOCK entries are left in out. n_rows
  * is below 2^62. Returns a status of random_bits.h.
  */
 int poisson_sample(struct random_bits *bits, const struct bulk_table *table,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A short use of a stream should not pay for a large buffer. */
+/* The first fill is small, so that short uses of a stream are cheap. */
 enum { FIRST_FILL = 256 };
 
 /* Each repetition happens with probability below 1/2. */

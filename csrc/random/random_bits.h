@@ -2,12 +2,11 @@
  * Random bits for the exact samplers.
  *
  * A `struct random_bits` is a buffer of bytes, a position in it, and a callback that refills it
- * (the model is numpy's bitgen_t, which hands over function pointers in the same way). The samplers
- * take this struct and nothing else.
+ * (modelled on numpy's bitgen_t). It is the only source of randomness of the samplers.
  *
  * Every function returns RANDOM_BITS_OK or a negative status. After a negative status the output is
- * undefined and the draw must be given up: there is no substitute value, and a byte that was read
- * is never read again.
+ * undefined and the draw must be abandoned: there is no fallback value, and no byte is ever read
+ * twice.
  */
 #ifndef DPERM_RANDOM_BITS_H
 #define DPERM_RANDOM_BITS_H
@@ -22,8 +21,8 @@ enum random_bits_status {
     RANDOM_BITS_SOURCE_FAILED = -1,
     /*
      * Something happened that has probability below 2^-500 for uniform bits: the source is broken
-     * (constant bytes, for instance). Every loop of the samplers ends in this status sooner or
-     * far, so that a broken source can neither hang a program nor pass for a random one.
+     * (constant bytes, for instance). Every loop of the samplers eventually ends with this
+     * status, so that a broken source can neither hang a program nor go unnoticed.
      */
     RANDOM_BITS_STUCK = -2,
 };
@@ -35,16 +34,16 @@ typedef int random_bits_refill(void *context, uint8_t *buffer, size_t size);
 struct random_bits {
     uint8_t *buffer;  /* owned by the caller */
     size_t capacity;  /* bytes in buffer, a multiple of 4 */
-    size_t fill_size; /* bytes that the next refill asks for; doubles up to capacity */
+    size_t fill_size; /* bytes requested by the next refill; doubles up to capacity */
     size_t position;  /* unread bytes are buffer[position .. length-1] */
     size_t length;
-    uint64_t reservoir; /* bits taken from the buffer and not handed out, lowest bit first */
+    uint64_t reservoir; /* bits taken from the buffer but not handed out, lowest bit first */
     unsigned available; /* number of bits in the reservoir */
     random_bits_refill *refill;
     void *context;
 };
 
-/* Leaves the calling function when a draw has failed. */
+/* Returns from the calling function if a draw failed. */
 #define RANDOM_BITS_TRY(call)                                                                      \
     do {                                                                                           \
         const int try_status = (call);                                                             \
@@ -56,10 +55,10 @@ struct random_bits {
 void random_bits_init(struct random_bits *bits, uint8_t *buffer, size_t capacity,
                       random_bits_refill *refill, void *context);
 
-/* Forgets all bits that were read and not handed out. */
+/* Discards all bits that were read but not handed out. */
 void random_bits_discard(struct random_bits *bits);
 
-/* Replaces the buffer's content. For load_digit only. */
+/* Refills the buffer. For random_bits_load_digit only. */
 int random_bits_refill_buffer(struct random_bits *bits);
 
 /* Moves 32 bits from the buffer to the reservoir. Requires available <= 32. */
@@ -105,8 +104,8 @@ static inline int random_bits_word(struct random_bits *bits, uint64_t *value) {
 }
 
 /*
- * value: uniform in 0 .. bound - 1, bound >= 1, without bias: as many bits as bound - 1 has, drawn
- * again while the value is not below the bound (less than two draws on average).
+ * value: uniform in 0 .. bound - 1, bound >= 1, without bias: draws as many bits as bound - 1 has,
+ * until the value is below the bound (less than two draws on average).
  */
 int random_bits_below(struct random_bits *bits, uint64_t bound, uint64_t *value);
 
@@ -114,10 +113,9 @@ int random_bits_below(struct random_bits *bits, uint64_t bound, uint64_t *value)
 int random_bits_fill_words(struct random_bits *bits, uint64_t *out, size_t count);
 
 /*
- * The fast way to many bits: straight from the buffer. Bits in the reservoir are forgotten first,
- * and the last digit is read whole. What `random_bits_take` would have given is the same, the first
- * byte being the lowest of a digit, and the first digit of a word its low half (the other
- * way round than in random_bits_word).
+ * Many bits, straight from the buffer. Bits in the reservoir are discarded first, and the last
+ * digit is consumed whole. Bits are in the order of `random_bits_take`: the first byte is the
+ * lowest of a digit, and the first digit is the low half of a word (unlike in random_bits_word).
  */
 int random_bits_bytes(struct random_bits *bits, uint8_t *out, size_t count);
 int random_bits_digits(struct random_bits *bits, uint32_t *out, size_t count);

@@ -1,23 +1,16 @@
 /*
- * The method. With |Z| = k + x from half_normal_draw, enough bits of x are drawn to know
- * floor(s (k + x) + 1/2); then a sign.
+ * Method. With |Z| = k + x from half_normal_draw, enough bits of x are drawn to determine
+ * floor(s (k + x) + 1/2), and then a sign.
  */
 #include "random/half_normal.h"
 #include "random/rounded_gaussian.h"
-
-__extension__ typedef unsigned __int128 uint128;
-
-static uint64_t saturate(uint128 value) {
-    return value > (uint128)ROUNDED_GAUSSIAN_LIMIT ? (uint64_t)ROUNDED_GAUSSIAN_LIMIT
-                                                   : (uint64_t)value;
-}
 
 /*
  * rounded: floor(s (k + x) + 1/2), s = p / 2^shift.
  *
  * With the first 64 bits X of x, p (k + x) + 2^(shift-1) is at least A + p X / 2^64, A an integer,
  * and exceeds it by less than p / 2^64. Count in units of 2^-64 from there. The next multiple of
- * 2^shift is `gap` units away, and the unknown part of x is worth less than p units: so the floor
+ * 2^shift is `gap` units away, and the unknown part of x amounts to less than p units: so the floor
  * is known once gap >= p. (p <= 2^63 < 2^(shift+64): at most one multiple can be passed.) Otherwise
  * another digit d of x makes the unit 2^32 times smaller and p d of the new units known. While the
  * floor is not known gap < p, so none of this needs more than 128 bits, however many digits are
@@ -45,7 +38,7 @@ static int round_scaled(struct random_bits *bits, struct rounded_gaussian_scale 
         }
         gap -= step;
     }
-    *rounded = saturate(floor);
+    *rounded = rounded_gaussian_clamp(floor);
     return RANDOM_BITS_OK;
 }
 

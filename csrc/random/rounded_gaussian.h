@@ -9,8 +9,15 @@
 
 #include "random/random_bits.h"
 
-/* Larger results are replaced by this value with their sign. */
+/* Larger magnitudes are clamped to this value. */
 #define ROUNDED_GAUSSIAN_LIMIT (INT64_C(1) << 62)
+
+__extension__ typedef unsigned __int128 uint128;
+
+static inline uint64_t rounded_gaussian_clamp(uint128 magnitude) {
+    return magnitude > (uint64_t)ROUNDED_GAUSSIAN_LIMIT ? (uint64_t)ROUNDED_GAUSSIAN_LIMIT
+                                                        : (uint64_t)magnitude;
+}
 
 /* s = numerator / 2^shift with 1 <= numerator <= 2^63 and 1 <= shift <= 63. */
 struct rounded_gaussian_scale {
@@ -22,7 +29,7 @@ struct rounded_gaussian_scale {
  * out[0 .. count-1]: independent, distributed as sign(Z) * floor(s |Z| + 1/2) with Z standard
  * normal: P(out = j) = Phi((j + 1/2)/s) - Phi((j - 1/2)/s), cut off at +-ROUNDED_GAUSSIAN_LIMIT.
  *
- * The time that a draw takes depends on its value. Returns a status of random_bits.h; after a
+ * The running time of a draw depends on its value. Returns a status of random_bits.h; after a
  * failure nothing in out may be used.
  */
 int rounded_gaussian_fill(struct random_bits *bits, struct rounded_gaussian_scale scale,

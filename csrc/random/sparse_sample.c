@@ -1,30 +1,30 @@
 /*
- * The method. Rows are in or out independently, with one probability, if and only if in each block
- * of rows the number that is in has the binomial law and, given this number, all sets of so many
- * rows are equally likely.
+ * Method. Rows are sampled independently with the same probability if and only if in each block of
+ * rows the number of sampled rows is binomial and, given this number, all sets of that many rows
+ * are equally likely.
  *
  *   1. The number by inversion: a uniform number u in [0, 1) is compared with the probabilities of
- *      at most 0, 1, 2, .. rows; as many are in as probabilities are not above u. Digits of u and
- * of the probabilities are compared until they differ: the outcome is that of real numbers.
- *   2. The rows one by one: a uniform row of the block, drawn again if it was drawn before.
+ * at most 0, 1, 2, .. rows; the number is that of the probabilities not above u. Digits of u and of
+ *      the probabilities are compared until they differ, so that the outcome is that of real
+ * numbers.
+ *   2. The rows one by one: a uniform row of the block, redrawn if it was drawn before.
  *
- * The last block may end after the last row: what it holds of rows that do not exist is dropped,
- * which leaves the law of the others what it is.
+ * The last block may extend past the last row: rows that do not exist are dropped, which does not
+ * change the distribution of the others.
  *
  * Bits are read 32 at a time, in this order: for each CHUNK blocks the first digit of each u and,
- * block by block, more digits of u while they decide nothing; then a digit for each row that is in,
- * whose leading log2_block bits are used, and at last those that are drawn again. Blocks are so
- * large that a few of their rows are in: time grows with the sample, not with the rows.
+ * block by block, further digits of u while undecided; then a digit for each sampled row, whose
+ * leading log2_block bits are used, and finally those that are redrawn. Blocks are so large that
+ * they have a few sampled rows: the running time is proportional to the sample, not to the rows.
  */
 #include "random/sparse_sample.h"
 
 #include "random/lazy_uniform.h"
 
-/* A row that is wanted is drawn with probability 1/64 at least, the smallest block having 64 rows.
- */
+/* A new row is drawn with probability at least 1/64, since the smallest block has 64 rows. */
 enum { MAX_REJECTIONS = 1 << 16 };
 
-/* Blocks drawn together, and the most rows that they can hold. */
+/* Blocks drawn together, and the largest number of their sampled rows. */
 enum { CHUNK = 32, MAX_DRAWN = CHUNK * SPARSE_MAX_COUNTS };
 
 /* *below: whether u is less than the probability of at most j rows. */
@@ -40,7 +40,7 @@ static int is_below(struct random_bits *bits, const struct block_counts *law, si
     }
 }
 
-/* *count: how many are in, where the first digit of u does not tell. */
+/* *count: the number of sampled rows if the first digit of u does not determine it. */
 static int resolve_count(struct random_bits *bits, const struct block_counts *law,
                          uint32_t first_digit, uint32_t *count) {
     struct lazy_uniform u = {.known = 1, .digit = {first_digit}};
@@ -52,7 +52,7 @@ static int resolve_count(struct random_bits *bits, const struct block_counts *la
     }
 }
 
-/* counts[0 .. blocks-1]: how many are in. *total: their sum. */
+/* counts[0 .. blocks-1]: numbers of sampled rows. *total: their sum. */
 static int draw_counts(struct random_bits *bits, const struct block_counts *law, size_t blocks,
                        uint32_t *counts, size_t *total) {
     uint32_t digit[CHUNK];
@@ -72,8 +72,8 @@ static int draw_counts(struct random_bits *bits, const struct block_counts *law,
     return RANDOM_BITS_OK;
 }
 
-/* Puts a row among others that ascend, rows[0 .. count-1], with no branch that is random; whether
- * it is one of them. */
+/* Inserts a row into the ascending rows[0 .. count-1] without unpredictable branches; returns
+ * whether it was already there. */
 static bool put_row(int64_t *rows, size_t count, int64_t row) {
     bool repeated = false;
     for (size_t j = count; j > 0; j--) {
@@ -86,7 +86,7 @@ static bool put_row(int64_t *rows, size_t count, int64_t row) {
     return repeated;
 }
 
-/* Draws rows of a block again that equal another, until all of rows[0 .. count-1] differ. */
+/* Redraws duplicate rows of a block until all of rows[0 .. count-1] differ. */
 static int draw_again(struct random_bits *bits, unsigned log2_block, uint64_t first, int64_t *rows,
                       size_t count) {
     size_t distinct = 0, tries = 0;
@@ -108,7 +108,7 @@ static int draw_again(struct random_bits *bits, unsigned log2_block, uint64_t fi
     return RANDOM_BITS_OK;
 }
 
-/* rows: those that are in, ascending, of blocks that begin with row `first`. */
+/* rows: the sampled rows, ascending, of blocks that begin with row `first`. */
 static int draw_rows(struct random_bits *bits, unsigned log2_block, uint64_t first,
                      const uint32_t *counts, size_t n_blocks, size_t total, int64_t *rows) {
     uint32_t digits[MAX_DRAWN];

@@ -9,8 +9,8 @@ enum { MAX_REJECTIONS = 1024 };
 
 /*
  * The high half of x * bound, x uniform with 32 bits, is v for the x in [v 2^32, (v+1) 2^32) /
- * bound: that is floor(2^32 / bound) of them, or one more. Discarding the x whose low half is below
- * 2^32 mod bound discards exactly the surplus: every v keeps floor(2^32 / bound).
+ * bound: floor(2^32 / bound) of them, or one more. Rejecting the x whose low half is below 2^32 mod
+ * bound rejects exactly the surplus: every v keeps floor(2^32 / bound).
  */
 static inline int finish_below_32(struct random_bits *bits, uint32_t x, uint32_t bound,
                                   uint32_t *value) {
@@ -64,7 +64,7 @@ enum { BATCH = 128 };
 
 /*
  * chosen[b]: uniform in 0 .. last - b, for b = 0 .. batch-1. The bits of a batch are read together,
- * so that the entries to be exchanged can be fetched before they are needed.
+ * so that the entries to be swapped can be prefetched.
  */
 static int draw_batch(struct random_bits *bits, uint64_t last, size_t batch, uint64_t *chosen) {
     if (last > UINT32_MAX - 1) {
@@ -92,8 +92,7 @@ static int draw_batch(struct random_bits *bits, uint64_t last, size_t batch, uin
 #define PERMUTATION_FILL permutation_fill_64
 #include "random/permutation.inc.h"
 
-/* A bit for each number of the population, where that is not much larger than a table of the
- * sample. */
+/* A bitmap of the population is used if it is not much larger than a hash table of the sample. */
 bool sample_is_ascending(uint64_t population, size_t size) {
     return population / 256 <= size;
 }
@@ -107,14 +106,15 @@ size_t sample_workspace_words(uint64_t population, size_t size) {
     return slots;
 }
 
-/* A set of numbers: a bitmap, or slots that hold a number + 1 or 0, a power of two of them. */
+/* A set of numbers: a bitmap, or a hash table of slots, a power of two, that hold a number + 1 or
+ * 0. */
 struct set {
     uint64_t *words;
     size_t n_words;
     bool is_bitmap;
 };
 
-/* Whether `value` was not in the set before. At least half of the slots are empty. */
+/* Returns whether `value` is new. At least half of the slots are empty. */
 static inline bool insert(const struct set *set, uint64_t value) {
     if (set->is_bitmap) {
         uint64_t *word = &set->words[value / 64];

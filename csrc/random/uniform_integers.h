@@ -12,8 +12,8 @@
 #include "random/random_bits.h"
 
 /*
- * value: uniform in 0 .. bound - 1, bound >= 1, without bias. Reads 32 bits where the bound is at
- * most 2^32, else 64, and again with a probability below bound / 2^32 (2^64). Faster than
+ * value: uniform in 0 .. bound - 1, bound >= 1, without bias. Reads 32 bits if the bound is below
+ * 2^32, otherwise 64, and again with a probability below bound / 2^32 (2^64). Faster than
  * random_bits_below, which reads fewer bits.
  */
 int uniform_integer(struct random_bits *bits, uint64_t bound, uint64_t *value);
@@ -21,19 +21,19 @@ int uniform_integer(struct random_bits *bits, uint64_t bound, uint64_t *value);
 /* out[0 .. count-1]: independent, uniform in 0 .. bound - 1, 1 <= bound <= 2^63. */
 int uniform_integers_fill(struct random_bits *bits, uint64_t bound, int64_t *out, size_t count);
 
-/* out[0 .. count-1]: each of the count! orders of 0 .. count-1 with the same probability. The order
- * of the 32-bit function is the 64-bit one's. */
+/* out[0 .. count-1]: a uniformly random permutation of 0 .. count-1, the same from both functions.
+ */
 int permutation_fill_32(struct random_bits *bits, int32_t *out, size_t count);
 int permutation_fill_64(struct random_bits *bits, int64_t *out, size_t count);
 
-/* Words of workspace for a sample of `size` of 0 .. population-1, and whether the sample will come
- * out in ascending order. */
+/* Words of workspace for a sample of `size` of 0 .. population-1, and whether the sample will be in
+ * ascending order. */
 size_t sample_workspace_words(uint64_t population, size_t size);
 bool sample_is_ascending(uint64_t population, size_t size);
 
 /*
- * out[0 .. size-1]: each of the sets of `size` distinct numbers in 0 .. population-1 with the same
- * probability; size <= population <= 2^62. The order tells nothing and is not random.
+ * out[0 .. size-1]: a uniformly random set of `size` distinct numbers in 0 .. population-1; size <=
+ * population <= 2^62. The order is arbitrary and not random.
  */
 int sample_without_replacement(struct random_bits *bits, uint64_t population, size_t size,
                                int64_t *out, uint64_t *workspace);

@@ -11,8 +11,8 @@
 
 enum {
     HASHED_AT_ONCE = 1 << 14, /* records */
-    HASHED_TOGETHER = 1 << 8, /* records that one thread takes */
-    LOOK_AHEAD = 8,           /* records whose place in a table is prefetched */
+    HASHED_TOGETHER = 1 << 8, /* records per thread and turn */
+    LOOK_AHEAD = 8,           /* prefetch distance in records */
     FIRST_CAPACITY = 1 << 10,
     TABLES = 8, /* of simple tabulation, one per byte */
     TABLE_WORDS = TABLES * 256,
@@ -23,18 +23,18 @@ struct kind {
     int64_t first, count;
 };
 
-/* A hash and 1 + the index of a kind; 0 for an empty place. */
+/* A hash, and 1 + the index of a kind or 0 if the place is empty. */
 struct place {
     uint64_t hash;
     int64_t kind;
 };
 
-/* Kinds with hashes of one share of all values, and where to find them. */
+/* A hash table of the kinds whose hashes fall into one share of all values. */
 struct share {
-    struct kind *kinds;   /* in the order of their first records; room for capacity / 2 */
-    struct place *places; /* capacity, a power of two: at most half are taken */
+    struct kind *kinds;   /* in the order of their first records; capacity / 2 allocated */
+    struct place *places; /* capacity, a power of two, at most half of them taken */
     int64_t n_kinds, capacity;
-    int64_t *waiting; /* places in the current hashes whose records belong here */
+    int64_t *waiting; /* current records that belong to this share */
     int failed;       /* out of memory */
 };
 
@@ -72,14 +72,14 @@ int64_t record_key_words(const struct records *records) {
     return TABLE_WORDS + most;
 }
 
-/* One term of NH: both halves of a word plus a key, multiplied. That the lower half carries into
- * the upper one only shifts the latter's key. */
+/* One term of NH: the product of the halves of word + key. The carry from the lower half into the
+ * upper one only shifts the latter's key. */
 static inline uint64_t product(uint64_t word, uint64_t key) {
     const uint64_t sum = word + key;
     return (sum & 0xffffffff) * (sum >> 32);
 }
 
-/* Terms of the first words, as many as fit whole vectors; returns how many these are. */
+/* Adds the terms of the words that fill whole vectors; returns their number. */
 static int64_t hash_vectors(const char *bytes, int64_t n_words, const uint64_t *restrict key,
                             uint64_t *sum_out) {
     int64_t w = 0;
@@ -144,7 +144,7 @@ static int equal(const struct records *records, int64_t one, int64_t other) {
     return 1;
 }
 
-/* Shares go by the upper half of a hash, places by the lower bits. */
+/* The upper half of a hash determines the share, the lower bits the place. */
 static int share_of(uint64_t hash, int n_shares) {
     return (int)((hash >> 32) * (uint64_t)n_shares >> 32);
 }
@@ -157,7 +157,7 @@ static struct place *first_free(const struct share *share, uint64_t hash) {
     return &share->places[at];
 }
 
-/* Room for one more kind; 0 when memory ran out. */
+/* Makes room for one more kind; returns 0 when memory ran out. */
 static int make_room(struct share *share) {
     if (share->n_kinds < share->capacity / 2)
         return 1;
@@ -197,7 +197,7 @@ static void count_record(struct share *share, const struct records *records, int
     share->places[at] = (struct place){hash, share->n_kinds};
 }
 
-/* Counts the records begin .. end - 1 that belong to share s, in this order. */
+/* Counts those of the records begin .. end - 1 that belong to share s, in order. */
 static void count_share(struct distinct_records *distinct, int s, const struct records *records,
                         int64_t begin, int64_t end, const uint64_t *hashes) {
     struct share share = distinct->shares[s]; /* a copy: neighbours lie in the same cache line */

@@ -1,16 +1,14 @@
-/* Which records of a data set are equal, and how often each occurs: one pass that hashes them, in
- * memory proportional to the number of distinct ones.
+/* Distinct records of a data set and their multiplicities, by hashing in one pass, in memory
+ * proportional to the number of distinct records.
  *
- * A record is made of parts, runs of bytes: the row of a matrix, a label. Records are equal if all
- * their bytes are. Hashes only say where to look: records are compared in full before they count as
- * equal.
+ * A record consists of parts, which are runs of bytes: the row of a matrix, a label. Records are
+ * equal if all their bytes are; they are always compared in full, not only by hash.
  *
- * Nobody who chooses records without knowing the key can make the pass slow. Two different records
- * share the hash NH with probability at most 2^-31, whatever they hold (Black, Halevi, Krawczyk,
- * Krovetz and Rogaway, "UMAC: fast and secure message authentication", CRYPTO 1999). Simple
- * tabulation of it places them in a table, where linear probing then looks at a constant number of
- * places in expectation (Patrascu and Thorup, "The power of simple tabulation hashing", JACM 59(3),
- * 2012). */
+ * Records chosen without knowledge of the key cannot make the pass slow. Two different records
+ * share the NH hash with probability at most 2^-31 (Black, Halevi, Krawczyk, Krovetz and Rogaway,
+ * "UMAC: fast and secure message authentication", CRYPTO 1999). Simple tabulation of the hash makes
+ * the expected number of probes of linear probing constant (Patrascu and Thorup, "The power of
+ * simple tabulation hashing", JACM 59(3), 2012). */
 #ifndef DPERM_DISTINCT_RECORDS_H
 #define DPERM_DISTINCT_RECORDS_H
 
@@ -30,7 +28,7 @@ struct records {
 
 struct distinct_records;
 
-/* Random 64-bit words that the key of these records needs. */
+/* Number of random 64-bit words in the key for these records. */
 int64_t record_key_words(const struct records *records);
 
 /* The distinct records; NULL when memory ran out. The result depends on the records alone. */
@@ -39,7 +37,7 @@ struct distinct_records *distinct_records_find(const struct records *records, co
 
 int64_t distinct_records_count(const struct distinct_records *distinct);
 
-/* Index of the first record of each kind, and how many there are of it: several runs, each in
+/* Index of the first record of each kind, and the size of the kind: in several runs, each in
  * ascending order of `first`. */
 void distinct_records_read(const struct distinct_records *distinct, int64_t *first_out,
                            int64_t *count_out);

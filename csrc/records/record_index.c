@@ -19,7 +19,7 @@ void record_guide_fill(const struct record_index *index) {
     index->guide[last + 1] = index->n_rows;
 }
 
-/* The first row from `low` to `high` that ends behind the record, or `high`. */
+/* The first row in [low, high) that ends after the record, or `high`. */
 static int64_t first_ending_behind(const int64_t *ends, int64_t low, int64_t high, int64_t record) {
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;

@@ -6,10 +6,10 @@
 
 enum { CHUNK = 1024 };
 
-/* Powers of a below 2^-60 are nothing next to the largest entry. */
+/* Powers of a below 2^-60 are negligible. */
 #define LOG_NEGLIGIBLE (-41.6)
 
-/* What crosses the ends of a chunk: sums over the chunk alone, then the carries into it. */
+/* Of each chunk: first the sums over the chunk alone, then the carries into it. */
 struct ends {
     double forward, backward;
 };
@@ -47,8 +47,8 @@ static void open_smoother(struct smoother *smoother, struct ring *ring, double s
 /* From sums over chunks to carries into them, around the ring. */
 static void carry_over(const struct ring *ring, struct ends *ends) {
     const double around = -1.0 / expm1((double)ring->d * ring->log_a);
-    const double whole = power(ring, CHUNK),
-                 last = power(ring, chunk_length(ring, ring->n_chunks - 1));
+    const double whole = power(ring, CHUNK);
+    const double last = power(ring, chunk_length(ring, ring->n_chunks - 1));
     double forward = 0.0, backward = 0.0;
     for (int64_t c = 0; c < ring->n_chunks; c++)
         forward = ends[c].forward + (c == ring->n_chunks - 1 ? last : whole) * forward;

@@ -1,16 +1,16 @@
-/* Laplacian smoothing: (I - sigma L) u = v on a ring of d places, L the second difference
+/* Laplacian smoothing: solves (I - sigma L) u = v on a ring of d places, L the second difference
  *
  *     (L u)_i = u_(i-1) - 2 u_i + u_(i+1),    indices modulo d,
  *
- * in O(d). With a = 2 sigma / (2 sigma + 1 + r), r = sqrt(4 sigma + 1), the inverse is the sum of
- * two recurrences, one in each direction:
+ * in O(d) time. With a = 2 sigma / (2 sigma + 1 + r), r = sqrt(4 sigma + 1), the inverse is the sum
+ * of two recurrences, one in each direction:
  *
  *     u_i = (F_i + a B_(i+1)) / r,    F_i = v_i + a F_(i-1),    B_i = v_i + a B_(i+1).
  *
- * A recurrence is slow because each step waits for the one before. Here the ring is cut into chunks
- * whose carries are found first, from the powers of a, and within a chunk eight places are
- * computed from eight entries and one carry. Chunks depend on d alone: so does every bit of the
- * result, whatever the number of threads. */
+ * A recurrence is slow because each step waits for the one before. Here the ring is split into
+ * chunks whose carries are computed first, from the powers of a, and within a chunk eight places
+ * are computed at a time from eight entries and one carry. Chunks depend on d alone, so that the
+ * bits of the result do not depend on the number of threads. */
 #ifndef DPERM_CIRCULANT_SOLVE_H
 #define DPERM_CIRCULANT_SOLVE_H
 

@@ -1,5 +1,5 @@
-/* The two passes over a chunk that circulant_solve.h needs, see kernel_table.h. Included once, for
- * doubles. */
+/* The two passes over a chunk of circulant_solve.h, see kernel_table.h. Included once, for doubles.
+ */
 
 ALWAYS_INLINE double power_sum(const double *x, const double *power, int64_t step, int64_t count) {
     double sum = 0.0;
@@ -8,8 +8,8 @@ ALWAYS_INLINE double power_sum(const double *x, const double *power, int64_t ste
     return sum;
 }
 
-/* Sums of the entries times powers of a, the power growing with the distance from the chunk's last
- * entry (forward) or its first (backward), by Horner's rule for eight entries at once. */
+/* Sums of the entries times powers of a that grow with the distance from the chunk's last entry
+ * (forward) or its first (backward), by Horner's rule for eight entries at a time. */
 static void chunk_ends(const struct smoother *smoother, const double *v, int64_t length,
                        double *forward, double *backward) {
     const int64_t count = length < smoother->reach ? length : smoother->reach;
@@ -17,7 +17,7 @@ static void chunk_ends(const struct smoother *smoother, const double *v, int64_t
     const double eighth = smoother->power[SMOOTHER_UNIT];
     const double *last = v + length - 1;
     vec_f64 up[VECTORS_PER_UNIT] = {{0}}, down[VECTORS_PER_UNIT] = {{0}};
-    /* Entries farthest from the end come first, those that do not fill a unit before all. */
+    /* Entries farthest from the end come first, beginning with those that do not fill a unit. */
     double up_sum = power_sum(last - units * SMOOTHER_UNIT, smoother->power, -1, rest);
     double down_sum = power_sum(v + units * SMOOTHER_UNIT, smoother->power, 1, rest);
     for (int64_t unit = units - 1; unit >= 0; unit--) {

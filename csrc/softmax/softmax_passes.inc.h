@@ -3,21 +3,15 @@
  * Needs: vector/real_types.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
  * softmax/softmax_products.inc.h, softmax/softmax_scores.inc.h. */
 
-/* sum_out[k] += sum over a group of round(factor_ik / grid): the intercepts. */
+/* sum_out[k] += sum over a group of round(factor_ik / grid), for the intercepts. */
 ALWAYS_INLINE void NAME(add_rounded_factors)(const REAL *factors, int64_t n_classes, REAL shift,
                                              int64_t *sum_out) {
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
     for (int i = 0; i < ROWS_PER_GROUP; i++)
-        for (int64_t k = 0; k < n_classes; k++) {
-            const REAL rounded = factors[i * n_classes + k] + shift;
-            UNSIGNED bits;
-            memcpy(&bits, &rounded, sizeof bits);
-            sum_out[k] += (INTEGER)(bits - shift_bits);
-        }
+        for (int64_t k = 0; k < n_classes; k++)
+            sum_out[k] += NAME(grid_steps)(factors[i * n_classes + k], shift);
 }
 
-/* What the rows of a group that count more than once add beyond the first time. */
+/* Adds the further copies of rows with multiplicity above 1. */
 static __attribute__((noinline)) void NAME(add_softmax_repeats)(const struct NAME(group) * group,
                                                                 const REAL *factors,
                                                                 const struct dense_rows *rows,
@@ -43,29 +37,22 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
                                                void *workspace) {
     const int64_t n_classes = pass->n_classes;
     int64_t *sum_out = out;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    const struct NAME(softmax_scratch) scratch =
-        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
+    const struct NAME(softmax_scratch) scratch = NAME(open_softmax)(rows, pass, workspace);
     const REAL shift = ROUNDING_SHIFT * (REAL)pass->grid;
-    REAL *accumulator = scratch.direction;
     int added = 0;
-    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
-                       scratch.intercepts);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         double factor[ROWS_PER_GROUP];
-        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
-                          &layout, n_classes, scratch.scores);
+        NAME(read_scores)(rows, first, end, &scratch, &group);
         softmax_residuals(n_classes, group.y, scratch.scores, NULL);
         if (group.weighted)
             weigh_group(n_classes, group.weight, scratch.scores);
         softmax_clip_factors(n_classes, scratch.scores, group.scale, group.norm, pass->inner_clip,
                              factor);
         NAME(write_factors)(scratch.scores, factor, n_classes, scratch.factors);
-        struct read_ahead next =
-            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
-        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 1, shift, &next, accumulator);
+        const struct read_ahead next = NAME(rows_ahead)(rows, first + ROWS_PER_GROUP,
+                                                        ROWS_PER_GROUP, end, scratch.layout.units);
+        NAME(add_group)(&group, &scratch, 1, shift, next);
         if (rows->intercept)
             NAME(add_rounded_factors)(scratch.factors, n_classes, shift,
                                       sum_out + rows->n_columns * n_classes);
@@ -73,8 +60,7 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
             NAME(add_softmax_repeats)(&group, scratch.factors, rows, n_classes, shift, sum_out);
         added += ROWS_PER_GROUP;
         if (added == ROWS_PER_FLUSH || first + ROWS_PER_GROUP >= end) {
-            NAME(flush_rounded_classes)(&layout, n_classes, (UNSIGNED *)accumulator, shift, added,
-                                        sum_out);
+            NAME(flush_rounded_classes)(&scratch, shift, added, sum_out);
             added = 0;
         }
     }
@@ -82,22 +68,15 @@ static void NAME(clipped_softmax_gradient_sum)(const struct dense_rows *rows, in
 
 static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t begin, int64_t end,
                                        const struct pass *pass, void *out, void *workspace) {
-    const int64_t n_classes = pass->n_classes,
-                  size = (rows->n_columns + rows->intercept) * n_classes;
+    const int64_t n_classes = pass->n_classes;
+    const int64_t size = (rows->n_columns + rows->intercept) * n_classes;
     double *sum_out = out;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    const struct NAME(softmax_scratch) scratch =
-        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    REAL *accumulator = scratch.direction;
+    const struct NAME(softmax_scratch) scratch = NAME(open_softmax)(rows, pass, workspace);
     double *intercept_sum = sum_out + rows->n_columns * n_classes;
-    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
-                       scratch.intercepts);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         double value[ROWS_PER_GROUP];
-        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
-                          &layout, n_classes, scratch.scores);
+        NAME(read_scores)(rows, first, end, &scratch, &group);
         softmax_residuals(n_classes, group.y, scratch.scores, pass->with_loss ? value : NULL);
         if (group.weighted)
             weigh_group(n_classes, group.weight, scratch.scores);
@@ -107,10 +86,10 @@ static void NAME(softmax_gradient_sum)(const struct dense_rows *rows, int64_t be
         for (int i = 0; i < ROWS_PER_GROUP && group.counted; i++)
             for (int64_t k = 0; k < n_classes; k++)
                 scratch.factors[i * n_classes + k] *= (REAL)group.count[i];
-        struct read_ahead next =
-            NAME(rows_ahead)(rows, first + ROWS_PER_GROUP, ROWS_PER_GROUP, end, layout.units);
-        NAME(add_group)(&group, scratch.factors, &layout, n_classes, 0, 0, &next, accumulator);
-        NAME(flush_plain_classes)(&layout, n_classes, accumulator, sum_out);
+        const struct read_ahead next = NAME(rows_ahead)(rows, first + ROWS_PER_GROUP,
+                                                        ROWS_PER_GROUP, end, scratch.layout.units);
+        NAME(add_group)(&group, &scratch, 0, 0, next);
+        NAME(flush_plain_classes)(&scratch, sum_out);
         for (int i = 0; i < ROWS_PER_GROUP && rows->intercept; i++)
             for (int64_t k = 0; k < n_classes; k++)
                 intercept_sum[k] += (double)scratch.factors[i * n_classes + k];
@@ -125,21 +104,15 @@ static void NAME(clipped_softmax_loss_sums)(const struct dense_rows *rows, int64
                                             void *workspace) {
     const int64_t n_classes = pass->n_classes;
     int64_t *sum_out = out;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    const struct NAME(softmax_scratch) scratch =
-        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
-                       scratch.intercepts);
-    NAME(pack_classes)(&layout, pass->direction, n_classes, rows->intercept, scratch.direction,
+    const struct NAME(softmax_scratch) scratch = NAME(open_softmax)(rows, pass, workspace);
+    NAME(pack_classes)(&scratch, pass->direction, rows->intercept, scratch.direction,
                        scratch.slopes);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
         double value[ROWS_PER_GROUP];
-        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
-                          &layout, n_classes, scratch.scores);
-        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.direction, scratch.slopes,
-                          &layout, n_classes, scratch.score_slopes);
+        NAME(read_scores)(rows, first, end, &scratch, &group);
+        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, &scratch, scratch.direction,
+                          scratch.slopes, scratch.score_slopes);
         for (int64_t j = 0; j < pass->n_steps; j++) {
             softmax_losses(n_classes, group.y, scratch.scores, scratch.score_slopes, pass->steps[j],
                            value);
@@ -156,16 +129,10 @@ static void NAME(class_scores)(const struct dense_rows *rows, int64_t begin, int
                                const struct pass *pass, void *out, void *workspace) {
     const int64_t n_classes = pass->n_classes;
     double *p_out = out;
-    const struct NAME(layout) layout = NAME(layout_of)(rows->n_columns);
-    const struct NAME(softmax_scratch) scratch =
-        NAME(softmax_scratch_in)(workspace, &layout, n_classes);
-    NAME(pack_classes)(&layout, pass->w, n_classes, rows->intercept, scratch.weights,
-                       scratch.intercepts);
+    const struct NAME(softmax_scratch) scratch = NAME(open_softmax)(rows, pass, workspace);
     for (int64_t first = begin; first < end; first += ROWS_PER_GROUP) {
         struct NAME(group) group;
-        NAME(read_group)(rows, first, end, &layout, &scratch, &group);
-        NAME(score_group)(rows, first + ROWS_PER_GROUP, &group, scratch.weights, scratch.intercepts,
-                          &layout, n_classes, scratch.scores);
+        NAME(read_scores)(rows, first, end, &scratch, &group);
         for (int i = 0; i < ROWS_PER_GROUP && first + i < end; i++)
             for (int64_t k = 0; k < n_classes; k++)
                 p_out[(first + i - begin) * n_classes + k] = scratch.scores[k * ROWS_PER_GROUP + i];

@@ -1,5 +1,5 @@
 /* Products of a group of rows with a matrix of weights, one column per class, and of residuals with
- * the rows. Included once per element type. Weights and sums are kept tile by tile, see
+ * the rows. Included once per element type. Weights and sums are stored tile by tile, see
  * class_tiles.inc.h: [tile][unit][class in tile][lane].
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h, softmax/class_tiles.inc.h,
@@ -8,14 +8,15 @@
 struct NAME(group) {
     const REAL *row[ROWS_PER_GROUP];
     double y[ROWS_PER_GROUP], norm[ROWS_PER_GROUP], scale[ROWS_PER_GROUP]; /* see struct block */
-    int64_t count[ROWS_PER_GROUP]; /* how often each row counts; ignored unless `counted` */
-    int counted;                   /* whether some row does not count once */
-    double weight[ROWS_PER_GROUP]; /* ignored unless `weighted` */
-    int weighted;
+    int counted, weighted; /* whether some multiplicity is not 1; whether rows have weights */
+    int64_t count[ROWS_PER_GROUP]; /* multiplicities, if `counted` */
+    double weight[ROWS_PER_GROUP]; /* if `weighted` */
 };
 
 /* The caller's workspace, see softmax_workspace_bytes() in kernel_instances.c. */
 struct NAME(softmax_scratch) {
+    struct NAME(layout) layout;
+    int64_t n_classes;
     REAL *weights;                 /* n_classes * units * LANES, packed */
     REAL *direction;               /* the same, or the accumulator, of REAL or UNSIGNED */
     REAL *factors;                 /* ROWS_PER_GROUP * n_classes, row by row */
@@ -24,53 +25,11 @@ struct NAME(softmax_scratch) {
     struct NAME(scratch) block[2]; /* zero_row and narrow, for the two blocks of a group */
 };
 
-static struct NAME(softmax_scratch)
-    NAME(softmax_scratch_in)(void *workspace, const struct NAME(layout) * layout,
-                             int64_t n_classes) {
-    struct NAME(softmax_scratch) scratch;
-    const int64_t size = layout->units * LANES, group_size = n_classes * ROWS_PER_GROUP;
-    scratch.weights = workspace;
-    scratch.direction = scratch.weights + n_classes * size;
-    REAL *zero_row = scratch.direction + n_classes * size;
-    REAL *narrow = zero_row + size;
-    scratch.factors = narrow + ROWS_PER_GROUP * LANES;
-    scratch.scores = (double *)(scratch.factors + group_size);
-    scratch.score_slopes = scratch.scores + group_size;
-    scratch.intercepts = scratch.score_slopes + group_size;
-    scratch.slopes = scratch.intercepts + n_classes;
-    memset(scratch.direction, 0, n_classes * size * sizeof(REAL));
-    memset(zero_row, 0, (size + ROWS_PER_GROUP * LANES) * sizeof(REAL));
-    for (int b = 0; b < 2; b++) {
-        scratch.block[b] = (struct NAME(scratch)){0};
-        scratch.block[b].zero_row = zero_row;
-        scratch.block[b].narrow = narrow + b * ROWS_PER_BLOCK * LANES;
-    }
-    return scratch;
-}
-
-ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first, int64_t end,
-                                    const struct NAME(layout) * layout,
-                                    const struct NAME(softmax_scratch) * scratch,
-                                    struct NAME(group) * group) {
-    group->counted = 0;
-    group->weighted = rows->weights != NULL;
-    for (int b = 0; b < 2; b++) {
-        const int at = b * ROWS_PER_BLOCK;
-        struct NAME(block) block;
-        group->counted |= NAME(read_multiplicity)(rows, first + at, end, ROWS_PER_BLOCK,
-                                                  group->count + at) != NULL;
-        NAME(read_block)(rows, first + at, end - first - at, layout, &scratch->block[b], &block);
-        read_weights(rows, first + at, end, ROWS_PER_BLOCK, group->weight + at);
-        memcpy(group->row + at, block.row, sizeof block.row);
-        memcpy(group->y + at, block.y, sizeof block.y);
-        memcpy(group->norm + at, block.norm, sizeof block.norm);
-        memcpy(group->scale + at, block.scale, sizeof block.scale);
-    }
-}
-
 /* w is (n_columns + intercept, n_classes), C order. */
-static void NAME(pack_classes)(const struct NAME(layout) * layout, const double *w,
-                               int64_t n_classes, int intercept, REAL *packed, double *intercepts) {
+static void NAME(pack_classes)(const struct NAME(softmax_scratch) * scratch, const double *w,
+                               int intercept, REAL *packed, double *intercepts) {
+    const struct NAME(layout) *layout = &scratch->layout;
+    const int64_t n_classes = scratch->n_classes;
     for (int64_t first = 0; first < n_classes; first += CLASSES_PER_TILE) {
         const int64_t width = tile_width(n_classes, first);
         for (int64_t unit = 0; unit < layout->units; unit++)
@@ -83,6 +42,52 @@ static void NAME(pack_classes)(const struct NAME(layout) * layout, const double 
     }
     for (int64_t k = 0; k < n_classes; k++)
         intercepts[k] = intercept ? w[layout->n_columns * n_classes + k] : 0.0;
+}
+
+/* The scratch of a pass, with packed weights and zero sums. */
+static struct NAME(softmax_scratch)
+    NAME(open_softmax)(const struct dense_rows *rows, const struct pass *pass, void *workspace) {
+    const int64_t n_classes = pass->n_classes;
+    struct NAME(softmax_scratch)
+        scratch = {.layout = NAME(layout_of)(rows->n_columns), .n_classes = n_classes};
+    const int64_t size = scratch.layout.units * LANES, group_size = n_classes * ROWS_PER_GROUP;
+    scratch.weights = workspace;
+    scratch.direction = scratch.weights + n_classes * size;
+    REAL *zero_row = scratch.direction + n_classes * size;
+    REAL *narrow = zero_row + size;
+    scratch.factors = narrow + ROWS_PER_GROUP * LANES;
+    scratch.scores = (double *)(scratch.factors + group_size);
+    scratch.score_slopes = scratch.scores + group_size;
+    scratch.intercepts = scratch.score_slopes + group_size;
+    scratch.slopes = scratch.intercepts + n_classes;
+    memset(scratch.direction, 0, n_classes * size * sizeof(REAL));
+    memset(zero_row, 0, (size + ROWS_PER_GROUP * LANES) * sizeof(REAL));
+    for (int b = 0; b < 2; b++) {
+        scratch.block[b].zero_row = zero_row;
+        scratch.block[b].narrow = narrow + b * ROWS_PER_BLOCK * LANES;
+    }
+    NAME(pack_classes)(&scratch, pass->w, rows->intercept, scratch.weights, scratch.intercepts);
+    return scratch;
+}
+
+ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                    const struct NAME(softmax_scratch) * scratch,
+                                    struct NAME(group) * group) {
+    group->counted = 0;
+    group->weighted = rows->weights != NULL;
+    for (int b = 0; b < 2; b++) {
+        const int at = b * ROWS_PER_BLOCK;
+        struct NAME(block) block;
+        group->counted |= NAME(read_multiplicity)(rows, first + at, end, ROWS_PER_BLOCK,
+                                                  group->count + at) != NULL;
+        NAME(read_block)(rows, first + at, end - first - at, &scratch->layout, &scratch->block[b],
+                         &block);
+        read_weights(rows, first + at, end, ROWS_PER_BLOCK, group->weight + at);
+        memcpy(group->row + at, block.row, sizeof block.row);
+        memcpy(group->y + at, block.y, sizeof block.y);
+        memcpy(group->norm + at, block.norm, sizeof block.norm);
+        memcpy(group->scale + at, block.scale, sizeof block.scale);
+    }
 }
 
 /* product[k * ROWS_PER_GROUP + i] = <row i, weights of class k> for ROWS_PER_PRODUCT rows and the
@@ -116,12 +121,13 @@ ALWAYS_INLINE void NAME(multiply_tile)(const REAL *const *row, const REAL *restr
 }
 
 /* scores[k * ROWS_PER_GROUP + i] = scale_i * (<x_i, w_k> + intercept_k). Prefetches rows of a batch
- * from `next` on meanwhile. */
+ * from `next` on. */
 static void NAME(score_group)(const struct dense_rows *rows, int64_t next,
-                              const struct NAME(group) * group, const REAL *packed,
-                              const double *intercepts, const struct NAME(layout) * layout,
-                              int64_t n_classes, double *scores) {
-    const int64_t size = layout->units * LANES;
+                              const struct NAME(group) * group,
+                              const struct NAME(softmax_scratch) * scratch, const REAL *packed,
+                              const double *intercepts, double *scores) {
+    const struct NAME(layout) *layout = &scratch->layout;
+    const int64_t size = layout->units * LANES, n_classes = scratch->n_classes;
     for (int64_t first = 0; first < n_classes; first += CLASSES_PER_TILE)
         for (int i = 0; i < ROWS_PER_GROUP; i += ROWS_PER_PRODUCT) {
             for (int ahead = i; ahead < i + ROWS_PER_PRODUCT && first == 0; ahead++)
@@ -138,8 +144,17 @@ static void NAME(score_group)(const struct dense_rows *rows, int64_t next,
         group->scale[i] * (scores[k * ROWS_PER_GROUP + i] + intercepts[k]);
 }
 
-/* factors[i * n_classes + k] = residual * factor_i in the row's type; what is not finite or has few
- * digits counts as 0, see clip_factors(). */
+/* Reads a group of rows and computes its scores. */
+ALWAYS_INLINE void NAME(read_scores)(const struct dense_rows *rows, int64_t first, int64_t end,
+                                     const struct NAME(softmax_scratch) * scratch,
+                                     struct NAME(group) * group) {
+    NAME(read_group)(rows, first, end, scratch, group);
+    NAME(score_group)(rows, first + ROWS_PER_GROUP, group, scratch, scratch->weights,
+                      scratch->intercepts, scratch->scores);
+}
+
+/* factors[i * n_classes + k] = residual * factor_i in the row's type; non-finite and subnormal
+ * values become 0, see clamp_factors(). */
 ALWAYS_INLINE void NAME(write_factors)(const double *residuals, const double *factor,
                                        int64_t n_classes, REAL *factors) {
     for (int64_t k = 0; k < n_classes; k++)
@@ -151,8 +166,8 @@ ALWAYS_INLINE void NAME(write_factors)(const double *residuals, const double *fa
         }
 }
 
-/* One unit's sums of factor_ik x_i over a group of rows and the classes of a tile; `rounded`: bit
- * patterns of factor_ik x_i + shift, see add_rounded_rows(). */
+/* Adds factor_ik x_i over a group of rows, for one unit and the classes of a tile; if `rounded`,
+ * bit patterns of factor_ik x_i + shift, see add_rounded_rows(). */
 ALWAYS_INLINE void NAME(add_tile)(const REAL *const *row, int64_t offset, const REAL *factors,
                                   int64_t n_classes, const int width, const int rounded, REAL shift,
                                   void *accumulator) {
@@ -188,16 +203,19 @@ ALWAYS_INLINE void NAME(add_tile)(const REAL *const *row, int64_t offset, const 
     }
 }
 
-ALWAYS_INLINE void NAME(add_group)(const struct NAME(group) * group, const REAL *factors,
-                                   const struct NAME(layout) * layout, int64_t n_classes,
-                                   const int rounded, REAL shift, struct read_ahead *next,
-                                   REAL *accumulator) {
+/* Adds a group of rows to the sums in scratch->direction. */
+ALWAYS_INLINE void NAME(add_group)(const struct NAME(group) * group,
+                                   const struct NAME(softmax_scratch) * scratch, const int rounded,
+                                   REAL shift, struct read_ahead next) {
+    const struct NAME(layout) *layout = &scratch->layout;
+    const int64_t n_classes = scratch->n_classes;
+    const REAL *factors = scratch->factors;
     for (int64_t unit = 0; unit < layout->units; unit++) {
         const int64_t offset = NAME(unit_offset)(layout, unit);
-        read_ahead(next);
+        read_ahead(&next);
         for (int64_t first = 0; first < n_classes; first += CLASSES_PER_TILE) {
             const int64_t width = tile_width(n_classes, first);
-            REAL *place = accumulator + (first * layout->units + unit * width) * LANES;
+            REAL *place = scratch->direction + (first * layout->units + unit * width) * LANES;
 #define ADD(WIDTH)                                                                                 \
     NAME(add_tile)(group->row, offset, factors + first, n_classes, WIDTH, rounded, shift, place);
             FOR_TILE_WIDTH(width, ADD)
@@ -206,8 +224,7 @@ ALWAYS_INLINE void NAME(add_group)(const struct NAME(group) * group, const REAL 
     }
 }
 
-/* Runs STATEMENT for every entry of an accumulator that counts: `entry`, its `column` and class
- * `k`. */
+/* Runs STATEMENT for each entry of the sums that counts: from `entry` to place `to`. */
 #define FOR_EACH_SUM(STATEMENT)                                                                    \
     for (int64_t unit = 0; unit < layout->units; unit++)                                           \
         for (int lane = 0; lane < LANES; lane++) {                                                 \
@@ -225,18 +242,21 @@ ALWAYS_INLINE void NAME(add_group)(const struct NAME(group) * group, const REAL 
         }
 
 /* sum_out += accumulator / its `added` shifts removed; accumulator = 0. */
-static void NAME(flush_rounded_classes)(const struct NAME(layout) * layout, int64_t n_classes,
-                                        UNSIGNED *accumulator, REAL shift, UNSIGNED added,
-                                        int64_t *sum_out) {
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
-    const UNSIGNED surplus = shift_bits * added;
+static void NAME(flush_rounded_classes)(const struct NAME(softmax_scratch) * scratch, REAL shift,
+                                        UNSIGNED added, int64_t *sum_out) {
+    const struct NAME(layout) *layout = &scratch->layout;
+    const int64_t n_classes = scratch->n_classes;
+    UNSIGNED *accumulator = (UNSIGNED *)scratch->direction;
+    const UNSIGNED surplus = NAME(bits)(shift) * added;
     FOR_EACH_SUM(sum_out[to] += (INTEGER)(accumulator[entry] - surplus);)
     memset(accumulator, 0, n_classes * layout->units * UNIT_BYTES);
 }
 
-static void NAME(flush_plain_classes)(const struct NAME(layout) * layout, int64_t n_classes,
-                                      REAL *accumulator, double *sum_out) {
+static void NAME(flush_plain_classes)(const struct NAME(softmax_scratch) * scratch,
+                                      double *sum_out) {
+    const struct NAME(layout) *layout = &scratch->layout;
+    const int64_t n_classes = scratch->n_classes;
+    REAL *accumulator = scratch->direction;
     FOR_EACH_SUM(sum_out[to] += (double)accumulator[entry];)
     memset(accumulator, 0, n_classes * layout->units * UNIT_BYTES);
 }

@@ -1,6 +1,6 @@
-/* From the scores p_k of a row, one per class, to its residuals and its loss. Scores of a group of
- * rows are kept class by class, so that every loop runs over rows and a row's sums over classes
- * are added in the order of the classes. In double; elementary operations only.
+/* Residuals and loss of a row from its scores p_k, one per class. Scores of a group of rows are
+ * stored class by class, so that every loop runs over rows and sums over classes are added in the
+ * order of the classes. In double; elementary operations only.
  *
  * Needs: loss/loss_values.inc.h. */
 #ifndef DPERM_SOFTMAX_SCORES_H
@@ -15,27 +15,19 @@
 /* log(x) for 1 <= x <= 2^1000, absolute error below 4e-16 plus 2e-16 of the value; NaN stays NaN.
  * x = 2^k f with f in [0.70, 1.42): log f = 2 atanh((f - 1)/(f + 1)). */
 ALWAYS_INLINE double log_of_sum(double x) {
-    const double shift = 6755399441055744.0; /* 1.5 * 2^52: integers are the low bits */
-    uint64_t bits, half, shifted_bits;
-    memcpy(&bits, &x, sizeof bits);
-    half = (bits & 0x000fffffffffffff) > 0x6a09e667f3bcd; /* f would be above sqrt(2) */
-    const uint64_t k = (bits >> 52) - 1023 + half;
-    const uint64_t f_bits = (bits & 0x000fffffffffffff) | ((1023 - half) << 52);
-    memcpy(&shifted_bits, &shift, sizeof shifted_bits);
-    shifted_bits += k;
-    double f, shifted_k;
-    memcpy(&f, &f_bits, sizeof f);
-    memcpy(&shifted_k, &shifted_bits, sizeof shifted_k);
+    const uint64_t bits = bits_f64(x), mantissa = bits & 0x000fffffffffffff;
+    const uint64_t half = mantissa > 0x6a09e667f3bcd; /* f would be above sqrt(2) */
+    const double f = from_bits_f64(mantissa | ((1023 - half) << 52));
+    const double k = from_bits_f64(bits_f64(SHIFT_F64) + ((bits >> 52) - 1023 + half)) - SHIFT_F64;
     const double s = (f - 1.0) / (f + 1.0);
     const double z = s * s;
     const double log_f = 2.0 * (s + s * (z * atanh_series_f64(z)));
-    return x <= DBL_MAX ? (shifted_k - shift) * 0.6931471805599453 + log_f : x + x;
+    return x <= DBL_MAX ? k * 0.6931471805599453 + log_f : x + x;
 }
 
 /* scores := residuals exp(p_k) / sum_j exp(p_j) - [k = y]; value := losses log(sum_j exp(p_j -
  * p_y)), unless NULL. A row with a score of NaN or +infinity gets NaN throughout. The residual of
- * the target is minus the sum of the others' probabilities: it keeps its digits when it is small.
- */
+ * the target is computed as minus the sum of the other probabilities, to avoid cancellation. */
 static void softmax_residuals(int64_t n_classes, const double *restrict y, double *restrict scores,
                               double *restrict value) {
     double largest[ROWS_PER_GROUP], others[ROWS_PER_GROUP], of_target[ROWS_PER_GROUP];
@@ -95,16 +87,16 @@ static void softmax_losses(int64_t n_classes, const double *restrict y, const do
     FOR_EACH_ROW(i) value[i] = (largest[i] - score_of_target[i]) + log_of_sum(total[i]);
 }
 
-/* of[k, i] *= weight[i]: what a group's rows weigh, for each class or another count of numbers. */
+/* of[k, i] *= weight[i], the weights of a group's rows, for n_classes numbers per row. */
 static void weigh_group(int64_t n_classes, const double *restrict weight, double *restrict of) {
     for (int64_t k = 0; k < n_classes; k++)
         FOR_EACH_ROW(i) of[k * ROWS_PER_GROUP + i] *= weight[i];
 }
 
-/* factor[i] such that the gradient factor[i] * residuals_i (x_i, 1)^T of row i, as long as
- * factor[i] * |residuals_i| * norm[i], is clipped to inner_clip: at most scale[i]. The tiny number
- * under the root covers squares lost to underflow. Only a true comparison lets a row pass: NaN or 0
- * else. A subnormal cap has lost its digits and counts as 0. */
+/* factor[i] <= scale[i] that clips the gradient factor[i] * residuals_i (x_i, 1)^T of row i, of
+ * norm factor[i] * |residuals_i| * norm[i], to inner_clip. The tiny number under the root covers
+ * squares lost to underflow. Only a true comparison lets a row pass, otherwise the factor is NaN or
+ * 0. A subnormal cap has lost precision and counts as 0. */
 static void softmax_clip_factors(int64_t n_classes, const double *restrict residuals,
                                  const double *restrict scale, const double *restrict norm,
                                  double inner_clip, double *restrict factor) {

@@ -12,19 +12,15 @@
 
 enum {
     PASSES_BEFORE_PANELS = 8,
-    MIN_COLUMNS = 1 << 14, /* sums of fewer stay in the cache anyway */
+    MIN_COLUMNS = 1 << 14, /* sums of fewer columns stay in the cache anyway */
     MAX_PANEL_BYTES = 1 << 30,
-    PANEL_PLACES = 1 << 15,   /* at most: 256 KB of sums */
-    MIN_PANELS = 48,          /* of at most this part of the entries, where columns allow it */
-    ROW_PANEL_ROWS = 1 << 14, /* at most: 128 KB of products */
-    MIN_ROW_PANELS = 16,      /* or a multiple, for the threads, but of no less than */
-    MIN_ROW_PANEL_ROWS = 1 << 10,
-    ENTRIES_PER_TILE = 16 /* on average, or tiles are too small */
+    PANEL_PLACES = 1 << 15,       /* at most: 256 KB of sums */
+    MIN_PANELS = 48,              /* each with at most 1/48 of the entries, if columns allow */
+    ROW_PANEL_ROWS = 1 << 14,     /* at most: 128 KB of products */
+    MIN_ROW_PANELS = 16,          /* or a multiple, to balance threads */
+    MIN_ROW_PANEL_ROWS = 1 << 10, /* takes precedence over MIN_ROW_PANELS */
+    ENTRIES_PER_TILE = 16         /* fewest on average for panels to be worthwhile */
 };
-
-static int64_t real_bytes(const struct sparse_matrix *matrix) {
-    return matrix->type == REAL_F32 ? sizeof(float) : sizeof(double);
-}
 
 static int64_t ceiling(int64_t value, int64_t divisor) {
     return (value + divisor - 1) / divisor;
@@ -70,8 +66,8 @@ static void rows_of_row_panel(const struct sparse_matrix *matrix,
 COUNT_ENTRIES(int32_t)
 COUNT_ENTRIES(int64_t)
 
-/* Once per type of values and indices: puts the entries of a row panel where they belong; next[t]
- * is where the next one of panel t goes. */
+/* Once per type of values and indices: copies the entries of a row panel to their tiles; next[t] is
+ * where the next one of panel t goes. */
 #define PLACE_ENTRIES(REAL, INDEX, MOST)                                                           \
     static void place_##REAL##_##INDEX(const struct sparse_matrix *matrix,                         \
                                        const struct column_panels *panels, const int32_t *panel,   \
@@ -112,8 +108,8 @@ static void place_entries(const struct sparse_matrix *matrix, const struct colum
                                                                next);
 }
 
-/* Cuts the lines of a leaf into panels of about as many entries each: panel[] gets the panel of
- * every line. Returns how many panels there are by now. */
+/* Splits the cache lines of a leaf into panels with about equally many entries: panel[] gets the
+ * panel of every line. Returns the number of panels so far. */
 static int64_t cut_leaf(int64_t first_line, int64_t end_line, int64_t enough, const int64_t *count,
                         int64_t n_panels, int64_t *first_place, int32_t *panel) {
     int64_t entries = 0, here = 0, first = first_line;
@@ -161,8 +157,8 @@ static void free_column_panels(struct column_panels *panels) {
     free(panels);
 }
 
-/* Tiles follow each other panel by panel: starts from the counts of each row panel, which become
- * the places of its next entries. */
+/* Turns the counts of each tile into starts, panel by panel; the counts become the places of the
+ * next entries. */
 static void start_tiles(struct column_panels *panels, int64_t *count) {
     int64_t before = 0;
     for (int64_t t = 0; t < panels->n_panels; t++)
@@ -175,7 +171,8 @@ static void start_tiles(struct column_panels *panels, int64_t *count) {
     panels->starts[panels->n_panels * panels->n_row_panels] = before;
 }
 
-/* Fills panels that have their places; 0 when memory runs out. Row panels share no counts. */
+/* Fills panels whose places are known; returns 0 when memory ran out. Row panels share no counts.
+ */
 static int fill_panels(const struct sparse_matrix *matrix, int n_threads, const int32_t *panel,
                        struct column_panels *panels) {
     const int64_t n_tiles = panels->n_panels * panels->n_row_panels;
@@ -184,7 +181,7 @@ static int fill_panels(const struct sparse_matrix *matrix, int n_threads, const 
     (void)n_threads; /* in a build without threads */
     panels->starts = malloc((size_t)(n_tiles + 1) * sizeof *panels->starts);
     panels->entries = huge_page_memory((size_t)matrix->n_entries * sizeof *panels->entries);
-    panels->values = huge_page_memory((size_t)(matrix->n_entries * real_bytes(matrix)));
+    panels->values = huge_page_memory((size_t)(matrix->n_entries * real_bytes(matrix->type)));
     const int had = count && panels->starts && panels->entries && panels->values;
     if (had) {
 #pragma omp parallel num_threads(n_threads)
@@ -230,11 +227,11 @@ static struct column_panels *make_panels(const struct sparse_matrix *matrix, int
 
 const struct column_panels *panels_for_pass(const struct sparse_matrix *matrix, int n_threads) {
     struct panel_store *store = matrix->store;
-    const int64_t entry_bytes = (int64_t)sizeof(uint32_t) + real_bytes(matrix);
+    const int64_t entry_bytes = (int64_t)sizeof(uint32_t) + real_bytes(matrix->type);
     if (!store || matrix->n_columns < MIN_COLUMNS ||
         matrix->n_entries > MAX_PANEL_BYTES / entry_bytes)
         return NULL;
-    /* One pass alone gets this number. */
+    /* Exactly one pass gets this number. */
     if (atomic_fetch_add_explicit(&store->passes, 1, memory_order_relaxed) == PASSES_BEFORE_PANELS)
         atomic_store_explicit(&store->panels, make_panels(matrix, n_threads), memory_order_release);
     return atomic_load_explicit(&store->panels, memory_order_acquire);

@@ -4,12 +4,9 @@
 
 #include "sparse/column_permutation.h"
 
-static int64_t real_lanes(enum real_type type) {
-    return UNIT_BYTES / (int64_t)(type == REAL_F32 ? sizeof(float) : sizeof(double));
-}
-
 struct column_permutation column_permutation_of(int64_t n_columns, enum real_type type) {
-    struct column_permutation order = {.n_columns = n_columns, .lanes = real_lanes(type)};
+    struct column_permutation order = {.n_columns = n_columns,
+                                       .lanes = UNIT_BYTES / real_bytes(type)};
     int64_t slot_of_leaf[MAX_SLOTS], place = 0;
     order.map = slot_map_of(n_columns, order.lanes);
     order.n_slots = ACCUMULATORS * order.lanes;
@@ -28,13 +25,13 @@ struct column_permutation column_permutation_of(int64_t n_columns, enum real_typ
     return order;
 }
 
-/* The columns [begin, end) that are in whole groups. */
+/* The end of the whole groups among columns before `end`. */
 static int64_t end_of_groups(const struct column_permutation *order, int64_t end) {
     const int64_t in_fours = end < order->map.in_fours ? end : order->map.in_fours;
     return in_fours / columns_per_group(order) * columns_per_group(order);
 }
 
-/* Once per type: a group is a small matrix, a row of slots after the other, that is transposed. */
+/* Once per type: transposes each group, a small matrix of rows of slots. */
 #define ORDER_WEIGHTS(REAL, MOST)                                                                  \
     static int64_t order_##REAL(const struct column_permutation *order, const double *w,           \
                                 int64_t begin, int64_t end, REAL *ordered) {                       \

@@ -1,8 +1,8 @@
-/* The columns of a sparse matrix in another order: by the slots of lane_sums.h, these by the leaves
- * of their tree, and within a slot as they are. Neighbours in this order add to the same partial
- * sum of a row's product, so that one number per row is enough while they are taken together.
+/* A permutation of the columns of a sparse matrix: by slots (lane_sums.h), ordered as the leaves of
+ * their tree, and in the original order within a slot. Neighbours in this order add to the same
+ * partial sum of a row's product, so that one number per row is enough while they are processed.
  *
- * Slots begin at whole cache lines of sums; places in between belong to no column. */
+ * Slots begin at whole cache lines of sums; the places in between belong to no column. */
 #ifndef DPERM_COLUMN_PERMUTATION_H
 #define DPERM_COLUMN_PERMUTATION_H
 
@@ -28,13 +28,12 @@ static inline int64_t place_of_column(const struct column_permutation *order, in
     return order->slot_place[(uint64_t)column & (slots - 1)] + (int64_t)((uint64_t)column / slots);
 }
 
-/* Columns are moved in groups of this many, but for those from map.in_fours on. */
+/* Columns before map.in_fours are moved in groups of this many. */
 static inline int64_t columns_per_group(const struct column_permutation *order) {
     return order->n_slots * PLACES_PER_LINE;
 }
 
-/* The most sums of leaves and of nodes that there are at a time, as the tree is added up from left
- * to right. */
+/* The largest number of pending sums while the tree is added up from left to right. */
 static inline int64_t row_panel_workspace_rows(const struct column_permutation *order) {
     int64_t height = 0;
     while (order->n_slots >> height > 1)
@@ -42,8 +41,8 @@ static inline int64_t row_panel_workspace_rows(const struct column_permutation *
     return height + 1;
 }
 
-/* For the columns from `begin`, a multiple of columns_per_group(), to end - 1. Returns how many
- * weights became infinite as reals of the type. */
+/* For columns from `begin`, a multiple of columns_per_group(), to end - 1. Returns how many weights
+ * overflowed to infinity in the type. */
 int64_t permute_weights(const struct column_permutation *order, enum real_type type,
                         const double *w, int64_t begin, int64_t end, void *ordered);
 void restore_sums(const struct column_permutation *order, const int64_t *ordered, int64_t begin,

@@ -2,15 +2,14 @@
 #include "sparse/sparse_rows.h"
 
 enum {
-    SPARSE_WEIGHTS_AHEAD = 128,    /* entries between prefetching a weight and its product */
-    SPARSE_ENTRIES_AHEAD = 512,    /* between prefetching an entry and reading it */
-    SPARSE_ROWS_AHEAD = 64,        /* between prefetching what is known of a row and reading it */
-    SPARSE_NEAR_COLUMNS = 1 << 14, /* so few weights and sums stay in the cache */
-    SPARSE_SGD_VECTORS = 4
+    SPARSE_WEIGHTS_AHEAD = 128,   /* prefetch distance of weights, in entries */
+    SPARSE_ENTRIES_AHEAD = 512,   /* prefetch distance of entries */
+    SPARSE_ROWS_AHEAD = 64,       /* prefetch distance of norms, targets and starts of rows */
+    SPARSE_NEAR_COLUMNS = 1 << 14 /* weights and sums of so few columns stay in the cache */
 };
 
-/* Prefetches `bytes` of memory that begin `distance` after `at`: next to reads all over the memory
- * the hardware does not foresee that an array is read from end to end. */
+/* Prefetches `bytes` bytes that begin `distance` bytes after `at`: among random accesses, hardware
+ * prefetchers do not recognise sequential reads of an array. */
 ALWAYS_INLINE void prefetch_beyond(const void *at, int64_t distance, int64_t bytes,
                                    enum reading reading) {
     const uintptr_t first = (uintptr_t)at + (uintptr_t)distance;
@@ -24,7 +23,7 @@ ALWAYS_INLINE void prefetch_beyond(const void *at, int64_t distance, int64_t byt
 }
 
 static int64_t sparse_sgd_workspace_bytes(const struct sparse_rows *rows) {
-    return SPARSE_SGD_VECTORS * sgd_width(&rows->rows) * (int64_t)sizeof(double);
+    return sgd_scratch_bytes(&rows->rows, 1);
 }
 
 #define REAL_IS_F32 1

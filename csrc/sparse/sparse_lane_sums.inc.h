@@ -1,11 +1,11 @@
-/* The partial sums of a dense row's product, as a sparse row adds to them. Once per arithmetic.
+/* The partial sums that dot() keeps for a dense row, for sparse rows. Once per arithmetic.
  *
  * Needs: vector/real_types.inc.h, dense/dense_rows.inc.h. */
 
 #undef SLOTS
 #define SLOTS (ACCUMULATORS * LANES)
 
-/* What dot() does with its partial sums. */
+/* Adds up partial sums as dot() does. */
 ALWAYS_INLINE REAL NAME(fold_slots)(const REAL *slot) {
     VECTOR sum[VECTORS_PER_UNIT];
     for (int v = 0; v < VECTORS_PER_UNIT; v++) {

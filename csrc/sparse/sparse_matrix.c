@@ -13,7 +13,7 @@ static enum reading reading_here(void) {
 #endif
 }
 
-/* A virtual machine takes long to ask its processor. */
+/* Cached: cpuid is slow in virtual machines. */
 enum reading reading_once(void) {
     static _Atomic int known = READ_AGAIN; /* not yet */
     int reading = atomic_load_explicit(&known, memory_order_relaxed);
@@ -24,7 +24,7 @@ enum reading reading_once(void) {
     return (enum reading)reading;
 }
 
-/* Once per type of indices: checks of a row's columns. */
+/* Once per type of indices: checks the columns of a row. */
 #define CHECK_COLUMNS(INDEX)                                                                       \
     static enum sparse_fault check_##INDEX(const INDEX *columns, int64_t start, int64_t end,       \
                                            int64_t n_columns) {                                    \
@@ -80,8 +80,7 @@ static void put_row(const struct sparse_matrix *matrix, int64_t place, void *x_o
 void expand_sparse(const void *source, const int64_t *places, int64_t first, int64_t count,
                    void *x_out) {
     const struct sparse_matrix *matrix = source;
-    const int64_t real_bytes = matrix->type == REAL_F32 ? sizeof(float) : sizeof(double);
-    const int64_t row_bytes = matrix->n_columns * real_bytes;
+    const int64_t row_bytes = matrix->n_columns * real_bytes(matrix->type);
     memset(x_out, 0, (size_t)(count * row_bytes));
     for (int64_t k = 0; k < count; k++)
         put_row(matrix, places ? places[k] : first + k, (char *)x_out + k * row_bytes);

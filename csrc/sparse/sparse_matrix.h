@@ -18,21 +18,21 @@ struct sparse_matrix {
     struct panel_store *store; /* see column_panels.h; or NULL */
 };
 
-/* What becomes of memory that is prefetched: it is read again soon; or once, and leaves the nearest
- * cache, or all of them, to others. */
+/* Temporal locality of prefetched memory: read again soon; read once, kept out of L1; or read once,
+ * non-temporal. */
 enum reading { READ_AGAIN, READ_ONCE, READ_ONCE_PAST_CACHES };
 
-/* How to read once. Where AMD's processors are told to pass the caches by, these keep more of what
- * is read again; those of Intel forget such memory before it is read. */
+/* How to prefetch data that is read once: non-temporal on AMD only, where it keeps more of the
+ * reused data in the caches; Intel processors evict such lines before they are read. */
 enum reading reading_once(void);
 
 enum sparse_fault {
     SPARSE_SOUND = 0,
-    SPARSE_NOT_CANONICAL = 1, /* columns of a row are not in order, or occur twice */
-    SPARSE_OUT_OF_RANGE = 2   /* a column that is not there */
+    SPARSE_NOT_CANONICAL = 1, /* columns of a row are unsorted or duplicated */
+    SPARSE_OUT_OF_RANGE = 2   /* a column index out of range */
 };
 
-/* The worst fault among the rows; *row is the first one that has it. starts must be sound. */
+/* The worst fault of any row; *row is the first row that has it. starts must be valid. */
 enum sparse_fault sparse_check(const struct sparse_matrix *matrix, int64_t *row);
 
 /* An expand_rows_fn (row_blocks.h): rows of the matrix's type. */

@@ -1,14 +1,10 @@
-/* Products of rows with weights, and exact sums, over panels of columns. Once per type of values.
+/* Products of rows with weights, and exact sums, by column panels. Once per type of values.
  *
  * Needs: vector/real_types.inc.h, dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h. */
 
 ALWAYS_INLINE void NAME(add_entry)(uint32_t entry, REAL x, const REAL *restrict factors, REAL shift,
                                    int64_t *restrict sums) {
-    UNSIGNED shift_bits, bits;
-    const REAL rounded = factors[entry >> 16] * x + shift;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
-    memcpy(&bits, &rounded, sizeof bits);
-    sums[entry & 0xffff] += (INTEGER)(bits - shift_bits);
+    sums[entry & 0xffff] += NAME(grid_steps)(factors[entry >> 16] * x, shift);
 }
 
 ALWAYS_INLINE void NAME(prefetch_entries)(const struct column_panels *panels, int64_t k,
@@ -19,7 +15,7 @@ ALWAYS_INLINE void NAME(prefetch_entries)(const struct column_panels *panels, in
                     count * (int64_t)sizeof(REAL), panels->reading);
 }
 
-/* The entries of a tile: sums[place] += round(factors[row] x / grid). */
+/* For the entries of a tile: sums[place] += round(factors[row] x / grid). */
 ALWAYS_INLINE void NAME(add_entries)(const struct column_panels *panels, int64_t begin, int64_t end,
                                      const REAL *factors, REAL shift, int64_t *sums) {
     enum { AT_ONCE = 16 };
@@ -48,8 +44,8 @@ static void NAME(panel_sums)(const struct panel_pass *pass, int64_t panel, int64
                           shift, sum_out + first);
 }
 
-/* The entries of a tile: products[row] += x * w[place]. Those of a row are in the order of columns.
- */
+/* For the entries of a tile: products[row] += x * w[place]. Entries of a row are in the order of
+ * columns. */
 ALWAYS_INLINE void NAME(multiply_entries)(const struct column_panels *panels, int64_t begin,
                                           int64_t end, const REAL *restrict w,
                                           REAL *restrict products) {
@@ -67,7 +63,7 @@ ALWAYS_INLINE void NAME(multiply_entries)(const struct column_panels *panels, in
         products[entries[k] >> 16] += x[k] * w[entries[k] & 0xffff];
 }
 
-/* Partial sums of a leaf, for `count` rows of a row_panel. */
+/* Partial sums of a leaf, for `count` rows of a row panel. */
 static void NAME(sum_leaf)(const struct column_panels *panels, int64_t row_panel, int64_t leaf,
                            int64_t count, const REAL *w, REAL *products) {
     memset(products, 0, (size_t)count * sizeof *products);
@@ -77,8 +73,8 @@ static void NAME(sum_leaf)(const struct column_panels *panels, int64_t row_panel
     }
 }
 
-/* workspace[i] = <x_i, w> with the bits of dot(), for `count` rows of a row_panel. The tree of
- * leaves is added up from left to right: what is not yet added is a stack of arrays. */
+/* workspace[i] = <x_i, w> with the bits of dot(), for `count` rows of a row panel. The tree of
+ * leaves is added up from left to right; the pending sums form a stack of arrays. */
 static const REAL *NAME(multiply_row_panel)(const struct column_panels *panels, int64_t row_panel,
                                             int64_t count, const REAL *w, REAL *workspace) {
     REAL *top = workspace;
@@ -96,7 +92,7 @@ static const REAL *NAME(multiply_row_panel)(const struct column_panels *panels, 
     return workspace;
 }
 
-/* A block of rows; the products of those that do not count become 0. */
+/* Reads a block of rows; products of rows that do not count become 0. */
 ALWAYS_INLINE void NAME(read_products)(const struct dense_rows *rows, int64_t first, int64_t end,
                                        const REAL *product, struct NAME(block) * block, double *p) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {

@@ -28,7 +28,7 @@ static struct sparse_rows sparse_rows_of(const struct dense_rows *dense) {
     return rows;
 }
 
-/* Shares of a pass that threads take when they are free. */
+/* Chunks of a pass, taken by free threads. */
 struct tasks {
     int64_t size, step;
     _Atomic int64_t next;
@@ -47,7 +47,7 @@ static void open_row_tasks(struct tasks *tasks, const struct sparse_rows *rows) 
     open_tasks(tasks, rows->rows.n_rows, round_up(step + 1, ROWS_PER_TASK));
 }
 
-/* *begin and *end of a share that nobody has taken; 0 when there is none. */
+/* *begin and *end of the next chunk; returns 0 when there is none. */
 static int take_task(struct tasks *tasks, int64_t *begin, int64_t *end) {
     *begin = atomic_fetch_add_explicit(&tasks->next, tasks->step, memory_order_relaxed);
     *end = *begin + tasks->step < tasks->size ? *begin + tasks->step : tasks->size;
@@ -61,8 +61,8 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
     return n_threads < 1 ? 1 : n_threads;
 }
 
-/* Run a statement for every share of `tasks`, in at most n_threads threads. In braces: a build
- * without threads may take the pragma for a statement of its own. */
+/* Runs a statement for every chunk of `tasks`, in at most n_threads threads. In braces, because a
+ * build without threads may treat the pragma as a statement. */
 /* clang-format off */
 #define PRAGMA(text) _Pragma(#text)
 #define FOR_EACH_TASK(tasks, n_threads, ...)                                                       \
@@ -75,7 +75,7 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
 /* clang-format on */
 
 static _Atomic(struct pool_buffer *) pooled_zeros;   /* the threads' sums, always zeros */
-static _Atomic(struct pool_buffer *) pooled_weights; /* weights that had to be packed */
+static _Atomic(struct pool_buffer *) pooled_weights; /* packed weights */
 static _Atomic(struct pool_buffer *) pooled_factors; /* of all rows */
 static _Atomic(struct pool_buffer *) pooled_sums, pooled_products;
 
@@ -94,24 +94,19 @@ static void pack_doubles(const double *w, int64_t begin, int64_t end, double *pa
         packed[2 * j] = w[j];
 }
 
-static double intercept_of(const struct dense_rows *rows, const double *w) {
-    return rows->intercept ? w[rows->n_columns] : 0.0;
-}
-
-/* Weights as the kernels want them, one or two vectors (w, and v for pairs): doubles in place,
- * anything else in a buffer of the pool, which *owned is to be returned to. -1 when memory ran out.
- */
+/* Packs one vector of weights, or two as pairs (w, and v unless NULL): doubles in place, anything
+ * else in *owned, a buffer of pooled_weights that the caller returns. Returns -1 when memory ran
+ * out. */
 static int pack_weights(struct sparse_rows *rows, enum real_type type, int n_threads,
                         const double *w, const double *v, struct pool_buffer **owned) {
     const int64_t width = v ? 2 : 1, n_columns = rows->rows.n_columns;
     _Atomic int64_t infinite = 0;
     struct tasks tasks;
     *owned = NULL;
-    rows->weights = (struct sparse_weights){.packed = w};
+    rows->weights = (struct sparse_weights){.packed = w, .intercept = intercept_of(&rows->rows, w)};
     if (type == REAL_F64 && !v)
         return 0;
-    const size_t size = type == REAL_F32 ? sizeof(float) : sizeof(double);
-    *owned = take_buffer(&pooled_weights, (size_t)(n_columns * width) * size);
+    *owned = take_buffer(&pooled_weights, (size_t)(n_columns * width * real_bytes(type)));
     if (!*owned)
         return -1;
     void *out = (*owned)->memory;
@@ -151,7 +146,6 @@ static int predictions(const struct kernel_table *kernels, enum real_type type,
     struct sparse_rows rows = sparse_rows_of(dense);
     struct pool_buffer *owned;
     int status = pack_weights(&rows, type, n_threads, pass->w, NULL, &owned);
-    rows.weights.intercept = intercept_of(dense, pass->w);
     if (status == 0)
         status = write_rows(kernels->sparse->predictions[type][rows.matrix->index], &rows, pass,
                             n_threads, out);
@@ -159,7 +153,7 @@ static int predictions(const struct kernel_table *kernels, enum real_type type,
     return status;
 }
 
-/* sum_out = the sum of n_parts arrays of integers, one every `stride`, which become 0. */
+/* sum_out = the sum of n_parts arrays of integers, `stride` apart, which become 0. */
 static void move_parts(int64_t *parts, int n_parts, int64_t stride, int64_t begin, int64_t end,
                        int64_t *sum_out) {
     memset(sum_out + begin, 0, (size_t)(end - begin) * sizeof *sum_out);
@@ -171,7 +165,7 @@ static void move_parts(int64_t *parts, int n_parts, int64_t stride, int64_t begi
     }
 }
 
-/* Row by row, into one sum per thread: integers do not depend on who adds them. */
+/* Row by row, into one sum per thread: integer sums do not depend on the order. */
 static int add_by_rows(sparse_pass_fn *kernel, const struct sparse_rows *rows,
                        const struct pass *pass, int n_threads, int64_t *sum_out) {
     const int64_t dimension = rows->rows.n_columns + rows->rows.intercept;
@@ -191,10 +185,10 @@ static int add_by_rows(sparse_pass_fn *kernel, const struct sparse_rows *rows,
     return 0;
 }
 
-/* What a pass by panels needs beside them. */
+/* Buffers of a pass by panels. */
 struct panel_scratch {
     struct pool_buffer *weights, *sums; /* in the order of the panels */
-    struct pool_buffer *products;       /* a workspace for each thread */
+    struct pool_buffer *products;       /* a workspace per thread */
     struct pool_buffer *factors;        /* of all rows */
 };
 
@@ -205,27 +199,27 @@ static void return_panel_scratch(struct panel_scratch *scratch) {
     return_buffer(&pooled_factors, scratch->factors);
 }
 
-/* 0 when memory ran out. */
+/* Returns 0 when memory ran out. */
 static int take_panel_scratch(struct panel_scratch *scratch, const struct column_panels *panels,
-                              int64_t n_rows, size_t real_bytes, int64_t reals_per_thread,
+                              int64_t n_rows, size_t size, int64_t reals_per_thread,
                               int n_threads) {
     const int64_t n_places = panels->order.n_places;
-    scratch->weights = take_buffer(&pooled_weights, (size_t)n_places * real_bytes);
+    scratch->weights = take_buffer(&pooled_weights, (size_t)n_places * size);
     scratch->sums = take_buffer(&pooled_sums, (size_t)n_places * sizeof(int64_t));
     scratch->products =
-        take_buffer(&pooled_products, (size_t)(reals_per_thread * n_threads) * real_bytes);
-    scratch->factors = take_buffer(&pooled_factors, (size_t)n_rows * real_bytes);
+        take_buffer(&pooled_products, (size_t)(reals_per_thread * n_threads) * size);
+    scratch->factors = take_buffer(&pooled_factors, (size_t)n_rows * size);
     return scratch->weights && scratch->sums && scratch->products && scratch->factors;
 }
 
 /* First the factors of all rows, row panel by row panel, then the sums, column panel by column
- * panel. Returns 1 where weights became infinite, whose products with zeros that are not stored
- * only rows know. */
+ * panel. Returns 1 without a result if weights became infinite: their products with zeros that are
+ * not stored are known only row by row. */
 static int add_by_panels(const struct sparse_kernels *kernels, enum real_type type,
                          struct panel_pass *pass, int n_threads, int64_t *sum_out) {
     const struct column_panels *panels = pass->panels;
     const struct dense_rows *rows = pass->rows;
-    const size_t real_bytes = type == REAL_F32 ? sizeof(float) : sizeof(double);
+    const int64_t size = real_bytes(type);
     const int64_t reals =
         row_panel_workspace_rows(&panels->order) * round_up(panels->rows_per_row_panel, LINE);
     struct panel_scratch scratch;
@@ -235,7 +229,7 @@ static int add_by_panels(const struct sparse_kernels *kernels, enum real_type ty
     open_tasks(&row_panels, panels->n_row_panels, 1);
     open_tasks(&columns, rows->n_columns, COLUMNS_PER_TASK);
     const int team = threads_of(&row_panels, n_threads);
-    if (take_panel_scratch(&scratch, panels, rows->n_rows, real_bytes, reals, team)) {
+    if (take_panel_scratch(&scratch, panels, rows->n_rows, (size_t)size, reals, team)) {
         FOR_EACH_TASK(columns, threads_of(&columns, n_threads),
                       infinite += permute_weights(&panels->order, type, pass->pass->w, begin, end,
                                                   scratch.weights->memory))
@@ -246,8 +240,7 @@ static int add_by_panels(const struct sparse_kernels *kernels, enum real_type ty
         pass->factors = scratch.factors->memory;
         FOR_EACH_TASK(row_panels, team,
                       intercept_sum += kernels->panel_factors[type](
-                          pass, begin,
-                          scratch.products->memory + this_thread() * reals * (int64_t)real_bytes))
+                          pass, begin, scratch.products->memory + this_thread() * reals * size))
         open_tasks(&by_panel, panels->n_panels, 1);
         FOR_EACH_TASK(by_panel, threads_of(&by_panel, n_threads),
                       kernels->panel_sums[type](pass, begin, (int64_t *)scratch.sums->memory))
@@ -277,7 +270,6 @@ static int clipped_gradient_sum(const struct kernel_table *kernels, enum real_ty
     }
     struct pool_buffer *owned;
     int status = pack_weights(&rows, type, n_threads, pass->w, NULL, &owned);
-    rows.weights.intercept = intercept_of(dense, pass->w);
     if (status == 0)
         status = add_by_rows(kernels->sparse->clipped_gradient_sum[type][rows.matrix->index], &rows,
                              pass, n_threads, out);
@@ -285,7 +277,7 @@ static int clipped_gradient_sum(const struct kernel_table *kernels, enum real_ty
     return status;
 }
 
-/* The kernels of a plain sum, and how they cut a range. */
+/* The kernels of a plain sum, and how they split a range. */
 struct plain_sum {
     sparse_factors_fn *factors;
     sparse_add_columns_fn *add_columns;
@@ -304,8 +296,8 @@ static struct plain_sum plain_sum_of(const struct sparse_kernels *sparse, enum r
                               INT64_MAX, sparse->rows_per_flush[type], step};
 }
 
-/* Factors of the rows of a range, and their sum and loss, as gradient_sum forms them: the sums of
- * calls over pieces of it. */
+/* Factors of the rows of a range, and the sums of factors and losses, in the order of gradient_sum,
+ * which adds up pieces of the range. */
 static void range_factors(const struct plain_sum *plain, const struct sparse_rows *rows,
                           int64_t begin, int64_t end, const struct pass *pass, double *factors,
                           double *sums) {
@@ -365,7 +357,6 @@ static int gradient_sum(const struct kernel_table *kernels, enum real_type type,
     struct pool_buffer *owned;
     int status =
         pack_weights(&rows, pass->precise ? REAL_F64 : type, n_threads, pass->w, NULL, &owned);
-    rows.weights.intercept = intercept_of(dense, pass->w);
     double *factors = malloc((size_t)dense->n_rows * sizeof *factors);
     double *range_sums = calloc((size_t)n_ranges * 2, sizeof *range_sums);
     double *sums = calloc((size_t)dense->n_columns * 2, sizeof *sums);
@@ -392,7 +383,6 @@ static int clipped_loss_sums(const struct kernel_table *kernels, enum real_type 
     int status = dense->predictions
                      ? pack_weights(&rows, type, n_threads, pass->direction, NULL, &owned)
                      : pack_weights(&rows, type, n_threads, pass->w, pass->direction, &owned);
-    rows.weights.intercept = intercept_of(dense, pass->w);
     rows.weights.direction_intercept = intercept_of(dense, pass->direction);
     int64_t *sums = calloc((size_t)(team * stride), sizeof *sums);
     if (status == 0 && sums) {

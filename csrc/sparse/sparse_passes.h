@@ -1,7 +1,7 @@
-/* The passes over the rows of a sparse matrix that have kernels of their own (sparse_rows.h).
- * Results do not depend on n_threads and are those of other rows (run_pass.h) for the same matrix,
- * bit for bit. Memory: the dimension for each thread, or with column_panels.h three times the
- * dimension and a number for each row. */
+/* The passes with kernels for sparse rows (sparse_rows.h). Results do not depend on n_threads and
+ * are those of other representations of the same matrix (run_pass.h), bit for bit. Memory: the
+ * dimension per thread, or with column_panels.h three times the dimension and one number per row.
+ */
 #ifndef DPERM_SPARSE_PASSES_H
 #define DPERM_SPARSE_PASSES_H
 

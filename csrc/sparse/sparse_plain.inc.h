@@ -1,7 +1,7 @@
 /* Plain gradient sums over sparse rows, with the bits of gradient_sum: first the factors of the
- * rows, then the columns, each of which adds up its entries in the order of rows. Whoever adds a
- * column needs no other, so that columns are shared out to threads. Once per type of values, of
- * columns and of the arithmetic.
+ * rows, then the columns, each of which adds up its entries in the order of rows. Columns are
+ * independent of each other, so that threads can share them. Once per type of values, of columns
+ * and of the arithmetic.
  *
  * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/clipped_gradient_sum.inc.h,
  * dense/dense_rows.inc.h, loss/loss_values.inc.h. */
@@ -41,7 +41,7 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
         sums[1] += loss_sum;
 }
 
-/* The entries of a row from place `from` on whose columns are at least `least`. */
+/* The first place in [from, to) whose column is at least `least`, or `to`. */
 ALWAYS_INLINE int64_t SPARSE(lower_bound)(const INDEX *column, int64_t from, int64_t to,
                                           int64_t least) {
     while (from < to) {
@@ -54,35 +54,25 @@ ALWAYS_INLINE int64_t SPARSE(lower_bound)(const INDEX *column, int64_t from, int
     return from;
 }
 
-/* sum[j] += from[j] and from[j] = 0 for the columns that rows [begin, end) touch: adding the zeros
- * of the others would change nothing. */
-static void SPARSE(move_reals)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                               int64_t first, int64_t last, REAL *restrict from,
-                               double *restrict sum) {
-    const INDEX *column = sparse->matrix->columns;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t stop = sparse->matrix->starts[i + 1];
-        for (int64_t k = SPARSE(lower_bound)(column, sparse->matrix->starts[i], stop, first);
-             k < stop && column[k] < last; k++) {
-            sum[column[k]] += (double)from[column[k]];
-            from[column[k]] = 0;
-        }
+/* Once per type of sums: sum[j] += from[j] and from[j] = 0 for the columns in [first, last) that
+ * rows [begin, end) touch; the others are 0. */
+#define MOVE_SUMS(NAME, TYPE)                                                                      \
+    static void SPARSE(NAME)(const struct sparse_rows *sparse, int64_t begin, int64_t end,         \
+                             int64_t first, int64_t last, TYPE *restrict from,                     \
+                             double *restrict sum) {                                               \
+        const INDEX *column = sparse->matrix->columns;                                             \
+        for (int64_t i = begin; i < end; i++) {                                                    \
+            const int64_t stop = sparse->matrix->starts[i + 1];                                    \
+            for (int64_t k = SPARSE(lower_bound)(column, sparse->matrix->starts[i], stop, first);  \
+                 k < stop && column[k] < last; k++) {                                              \
+                sum[column[k]] += (double)from[column[k]];                                         \
+                from[column[k]] = 0;                                                               \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
-
-static void SPARSE(move_doubles)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
-                                 int64_t first, int64_t last, double *restrict from,
-                                 double *restrict sum) {
-    const INDEX *column = sparse->matrix->columns;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t stop = sparse->matrix->starts[i + 1];
-        for (int64_t k = SPARSE(lower_bound)(column, sparse->matrix->starts[i], stop, first);
-             k < stop && column[k] < last; k++) {
-            sum[column[k]] += from[column[k]];
-            from[column[k]] = 0.0;
-        }
-    }
-}
+MOVE_SUMS(move_reals, REAL)
+MOVE_SUMS(move_doubles, double)
+#undef MOVE_SUMS
 
 static void SPARSE(add_columns)(const struct sparse_rows *sparse, int64_t begin, int64_t end,
                                 const double *factors, const struct sparse_columns *columns) {

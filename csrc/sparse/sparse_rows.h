@@ -1,8 +1,9 @@
 /* Rows of a compressed sparse matrix, and the kernels that read them.
  *
- * Everything is as for dense rows (kernel_table.h), and so is every integer, bit for bit: entries
- * that are not stored are zeros, whose products add nothing. A product of row and weights is
- * added up in the partial sums that dot() keeps for a dense row, each in the order of columns. */
+ * Contracts are those of dense rows (kernel_table.h), and integers are the same bit for bit:
+ * entries that are not stored are zeros, whose products add nothing. The product of a row and the
+ * weights is accumulated in the partial sums that dot() uses for a dense row, each in the order of
+ * columns. */
 #ifndef DPERM_SPARSE_ROWS_H
 #define DPERM_SPARSE_ROWS_H
 
@@ -10,29 +11,28 @@
 #include "kernel_table.h"
 #include "sparse/sparse_matrix.h"
 
-/* Weights as the kernels read them: `packed` reals of the arithmetic's type. */
+/* Weights as the kernels read them: `packed` reals of the type of the arithmetic. */
 struct sparse_weights {
-    const void *packed; /* n_columns; or for two_dots n_columns pairs of weight and direction */
+    const void *packed; /* n_columns; in a line search n_columns pairs of weight and direction */
     double intercept, direction_intercept;
-    /* Weights beyond the largest real of the rows became infinite: times a zero that is not stored
-     * they would make a prediction NaN. */
-    int64_t infinite;
+    int64_t infinite; /* number of infinite weights: times a zero that is not stored they make a
+                         prediction NaN */
 };
 
-/* The rows, and what a pass over them reads. */
+/* The rows, and the weights of a pass over them. */
 struct sparse_rows {
     struct dense_rows rows; /* x: the values of the stored entries, row by row */
     const struct sparse_matrix *matrix;
-    enum reading reading; /* of what a pass reads once */
+    enum reading reading; /* of data that a pass reads once */
     struct sparse_weights weights;
 };
 
-/* As pass_fn. In clipped_loss_sums with predictions, the weights are the direction alone. */
+/* As pass_fn. In clipped_loss_sums with kept predictions the weights are the direction alone. */
 typedef void sparse_pass_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
                             const struct pass *pass, void *out);
 
-/* A clipped gradient sum by panels. Weights and factors are reals of the rows' type, weights and
- * sums in the order of the panels. Rows are a whole pass's, each of which counts once. */
+/* A clipped gradient sum by panels, over all rows, with multiplicity 1. Weights and factors are
+ * reals of the type of the rows; weights and sums are in the order of the panels. */
 struct panel_pass {
     const struct dense_rows *rows;
     const struct column_panels *panels;
@@ -51,18 +51,18 @@ typedef int64_t panel_factors_fn(const struct panel_pass *pass, int64_t row_pane
  * panel. */
 typedef void panel_sums_fn(const struct panel_pass *pass, int64_t panel, int64_t *sum_out);
 
-/* factor_out[i - begin] = loss'(p_i) min(1, row_norm / norms[i]), exact in the arithmetic's type;
- * sums[0] += these, and with_loss, sums[1] += the losses. */
+/* factor_out[i - begin] = loss'(p_i) min(1, row_norm / norms[i]) rounded to the type of the
+ * arithmetic; sums[0] += the factors, and with_loss, sums[1] += the losses. */
 typedef void sparse_factors_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
                                const struct pass *pass, double *factor_out, double *sums);
 
 /* Sums of factors[i] x_ij for the columns j from first to last - 1, in the order of gradient_sum
- * over the same range: products of rows_per_flush rows in the arithmetic's type, then in double.
- * The three arrays have n_columns entries; the first two are zeros, and zeros again on return. */
+ * over the same range: products of rows_per_flush rows in the type of the arithmetic, then in
+ * double. The three arrays have n_columns entries; the first two are zero before and after. */
 struct sparse_columns {
     int64_t first, last;
     int64_t rows_per_flush;
-    void *products; /* of the arithmetic's type */
+    void *products; /* of the type of the arithmetic */
     double *range_sum, *sum_out;
 };
 typedef void sparse_add_columns_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
@@ -85,7 +85,7 @@ struct sparse_kernels {
     sparse_add_columns_fn *BY_TYPE(add_columns), *BY_TYPE(precise_add_columns);
     sparse_sgd_workspace_bytes_fn *sgd_workspace_bytes;
     sparse_sgd_steps_fn *BY_TYPE(sgd_steps);
-    /* How gradient_sum and precise_gradient_sum cut a range: for add_columns, and for factors. */
+    /* How gradient_sum and precise_gradient_sum split a range, for add_columns and for factors. */
     int64_t rows_per_flush[N_REAL_TYPES], precise_rows_per_flush[N_REAL_TYPES];
     int64_t precise_rows_per_call[N_REAL_TYPES];
 };

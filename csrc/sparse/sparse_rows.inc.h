@@ -1,5 +1,5 @@
-/* Blocks of sparse rows: reading them, their products with weights, and adding multiples of them
- * up. Once per type of values, of columns and of the arithmetic.
+/* Blocks of sparse rows: reading them, and their products with weights. Once per type of values, of
+ * columns and of the arithmetic.
  *
  * Needs: vector/real_types.inc.h, sparse/sparse_types.inc.h, dense/dense_rows.inc.h,
  * sparse/sparse_lane_sums.inc.h. */
@@ -10,8 +10,8 @@ struct SPARSE(row) {
     int64_t count;
 };
 
-/* Row i of a pass for block place b: without entries and with norm NaN unless it counts.
- * Its scale is still to be found. */
+/* Reads row i of a pass as row b of a block, without entries and with norm NaN unless it counts.
+ * Does not set its scale. */
 ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *sparse, int64_t i,
                                                   int64_t end, int b, struct NAME(block) * block) {
     const struct dense_rows *rows = &sparse->rows;
@@ -30,11 +30,11 @@ ALWAYS_INLINE struct SPARSE(row) SPARSE(read_row)(const struct sparse_rows *spar
     return row;
 }
 
-/* Places that a row's columns lead to, prefetched before they are needed: no hardware foresees
- * them. The weights of a line search are pairs. */
+/* Weights and sums to be prefetched for the columns of later entries: hardware prefetchers cannot
+ * predict their addresses. The weights of a line search are pairs. */
 struct SPARSE(ahead) {
     const REAL *weights;
-    int width;           /* reals a weight: 1 or 2 */
+    int width;           /* reals per weight: 1 or 2 */
     const int64_t *sums; /* or NULL */
     const struct slot_map *map;
 };
@@ -48,8 +48,8 @@ ALWAYS_INLINE void SPARSE(prefetch_sum)(const struct SPARSE(ahead) * ahead, int6
         __builtin_prefetch(ahead->sums + column, 1, 2);
 }
 
-/* A whole pass looks ahead in the array of columns, over the ends of rows, unless all that they
- * lead to stays in the cache. */
+/* Whether to prefetch weights for later entries, across the ends of rows: in whole passes, unless
+ * all weights and sums stay in the cache. */
 ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse, int64_t first,
                                          int64_t end) {
     const struct sparse_matrix *matrix = sparse->matrix;
@@ -58,7 +58,7 @@ ALWAYS_INLINE int SPARSE(can_look_ahead)(const struct sparse_rows *sparse, int64
            matrix->n_entries - matrix->starts[first + ROWS_PER_BLOCK] >= SPARSE_WEIGHTS_AHEAD;
 }
 
-/* Prefetches what is known of rows to come. */
+/* Prefetches starts, norms and targets of later rows. */
 ALWAYS_INLINE void SPARSE(prefetch_rows)(const struct sparse_rows *sparse, int64_t first) {
     const struct dense_rows *rows = &sparse->rows;
     const VALUE *y = rows->y;
@@ -70,8 +70,7 @@ ALWAYS_INLINE void SPARSE(prefetch_rows)(const struct sparse_rows *sparse, int64
                     sparse->reading);
 }
 
-/* A row prefetches as many entries of the rows to come, which are read again when they are added to
- * sums. */
+/* For each row, prefetches as many later entries; entries to be added to sums are read again. */
 ALWAYS_INLINE void SPARSE(prefetch_entries)(const struct SPARSE(row) * row,
                                             const struct SPARSE(ahead) * ahead, enum reading once) {
     const int64_t count = row->count < SPARSE_ENTRIES_AHEAD ? row->count : SPARSE_ENTRIES_AHEAD;
@@ -81,8 +80,8 @@ ALWAYS_INLINE void SPARSE(prefetch_entries)(const struct SPARSE(row) * row,
                     reading);
 }
 
-/* A batch prefetches what its rows need some rows ahead, in three stages, each of which needs what
- * the one before it fetched. */
+/* Prefetches later rows of a batch in three stages, each of which needs what the one before it
+ * fetched: starts, norms and targets; entries; weights and sums. */
 static __attribute__((noinline)) void SPARSE(prefetch_batch_row)(const struct sparse_rows *sparse,
                                                                  const struct SPARSE(ahead) * ahead,
                                                                  int64_t i) {
@@ -115,7 +114,8 @@ static __attribute__((noinline)) void SPARSE(prefetch_batch_row)(const struct sp
     }
 }
 
-/* The partial sums of <x, w>, and of <x, v> where weights are pairs. `look` is a constant. */
+/* The partial sums of <x, w>, and of <x, v> if weights are pairs. `look` is a compile-time
+ * constant. */
 ALWAYS_INLINE void SPARSE(add_products)(const struct SPARSE(row) * row,
                                         const struct SPARSE(ahead) * ahead, int look, int width,
                                         REAL (*slot)[SLOTS]) {
@@ -159,7 +159,7 @@ ALWAYS_INLINE void SPARSE(multiply_row)(const struct SPARSE(row) * row, int i,
         product[v][i] = (double)NAME(fold_slots)(slot[v]);
 }
 
-/* Whether a zero that is not stored meets an infinite weight. */
+/* Whether an infinite weight is multiplied by a zero that is not stored. */
 static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE(row) * row,
                                                              const struct SPARSE(ahead) * ahead,
                                                              int64_t infinite) {
@@ -171,7 +171,7 @@ static __attribute__((noinline)) int SPARSE(misses_infinite)(const struct SPARSE
     return infinite > 0;
 }
 
-/* Reads a block, and the products of its rows with the `width` vectors of weights. */
+/* Reads a block and multiplies its rows with the `width` vectors of weights. */
 ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int64_t first,
                                           int64_t end, const struct SPARSE(ahead) * ahead,
                                           int width, struct SPARSE(row) * row,
@@ -197,8 +197,8 @@ ALWAYS_INLINE void SPARSE(multiply_block)(const struct sparse_rows *sparse, int6
             product[v][i] = NAN;
 }
 
-/* Reads a block and its predictions p[i] = scale_i * (<x_i, w> + intercept). `sums`: where its rows
- * will be added, or NULL. */
+/* Reads a block and predicts p[i] = scale_i * (<x_i, w> + intercept). `sums`: where its rows will
+ * be added, or NULL. */
 ALWAYS_INLINE void SPARSE(predict_block)(const struct sparse_rows *sparse, int64_t first,
                                          int64_t end, const int64_t *sums,
                                          const struct slot_map *map, struct SPARSE(row) * row,

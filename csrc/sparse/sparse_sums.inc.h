@@ -19,31 +19,25 @@ static void SPARSE(predictions)(const struct sparse_rows *sparse, int64_t begin,
     }
 }
 
-/* sum_out[j] += times * round(s x_ij / grid) for the entries of a row; see add_rounded_rows. */
+/* sum_out[j] += times * round(s x_ij / grid) for the entries of a row. */
 ALWAYS_INLINE void SPARSE(add_rounded_row)(const struct SPARSE(row) * row, REAL s, REAL shift,
                                            int64_t times, int64_t *restrict sum_out) {
     const VALUE *restrict x = row->x;
     const INDEX *restrict column = row->column;
     enum { MOST = 64 };
     INTEGER integer[MOST];
-    UNSIGNED shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
     for (int64_t from = 0; from < row->count; from += MOST) {
         const int64_t count = row->count - from < MOST ? row->count - from : MOST;
 #pragma omp simd
-        for (int64_t k = 0; k < count; k++) {
-            const REAL rounded = s * (REAL)x[from + k] + shift;
-            UNSIGNED bits;
-            memcpy(&bits, &rounded, sizeof bits);
-            integer[k] = (INTEGER)(bits - shift_bits);
-        }
+        for (int64_t k = 0; k < count; k++)
+            integer[k] = NAME(grid_steps)(s * (REAL)x[from + k], shift);
 #pragma GCC unroll 4
         for (int64_t k = 0; k < count; k++)
             sum_out[column[from + k]] += times * (int64_t)integer[k];
     }
 }
 
-/* The same for the rows of a block that count several times, or not at all. Apart: few do. */
+/* The same for a block with multiplicities above 1. Not inlined: such blocks are rare. */
 static __attribute__((noinline)) void
 SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL shift,
                           const int64_t *count, int64_t *intercept_sum, int64_t *sum_out) {
@@ -53,8 +47,8 @@ SPARSE(add_repeated_rows)(const struct SPARSE(row) * row, const REAL *s, REAL sh
     }
 }
 
-/* Reads a block, and clipped[i] = s_i of clipped_gradient_sum for its rows, which will be added
- * to `sums` next. */
+/* Reads a block and computes clipped[i] = s_i of clipped_gradient_sum for its rows, which will be
+ * added to `sums` next. */
 ALWAYS_INLINE void SPARSE(clip_block)(const struct sparse_rows *sparse, int64_t first, int64_t end,
                                       const struct pass *pass, const int64_t *sums,
                                       const struct slot_map *map, struct SPARSE(row) * row,
@@ -89,7 +83,8 @@ static void SPARSE(clipped_gradient_sum)(const struct sparse_rows *sparse, int64
         sum_out[rows->n_columns] += intercept_sum;
 }
 
-/* Reads a block and its predictions at the weights and along the direction. */
+/* Reads a block and computes its predictions at the weights and their slopes along the direction.
+ */
 ALWAYS_INLINE void SPARSE(predict_line)(const struct sparse_rows *sparse, int64_t first,
                                         int64_t end, const struct slot_map *map,
                                         struct NAME(block) * block, double *p, double *q) {

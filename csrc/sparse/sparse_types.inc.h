@@ -1,5 +1,5 @@
-/* What the sparse templates need to know of their types, beside real_types.inc.h for the
- * arithmetic. Before including one define VALUE_IS_F32 and INDEX_IS_I32 as 1 or 0. */
+/* The macros that describe the types of a sparse template, in addition to real_types.inc.h for the
+ * arithmetic. Define VALUE_IS_F32 and INDEX_IS_I32 as 1 or 0 before including this file. */
 #undef VALUE
 #undef INDEX
 #undef SPARSE

@@ -9,18 +9,18 @@
 enum {
     ROWS = ROWS_PER_NONZERO_BLOCK,
     BLOCKS = BLOCKS_PER_NONZERO_GROUP,
-    MAX_COLUMNS = 1 << 12, /* sums of all of them stay in the cache */
-    FIRST_LOOK = 16        /* groups after which it is clear enough whether they save something */
+    MAX_COLUMNS = 1 << 12, /* sums of so many columns stay in the cache */
+    FIRST_LOOK = 16        /* groups after which to check whether the search is worthwhile */
 };
 
-/* What several threads have found so far. */
+/* Progress of the threads. */
 struct search {
     _Atomic int64_t next_group, n_done, n_columns, n_numbers;
     atomic_int given_up;
 };
 
-/* Whether passes over the nonzero columns are faster than over the table, by what a column of a
- * block takes in each, and they need no more than an eighth of the memory of dense rows. */
+/* Whether passes over the nonzero columns are faster than over the table, by the cost per column of
+ * a block in each, and take at most an eighth of the memory of dense rows. */
 static int is_worthwhile(const struct tabular_matrix *table, const struct search *search) {
     const int64_t n_blocks = search->n_done * BLOCKS;
     const int64_t bytes = search->n_columns * (int64_t)sizeof(struct nonzero_column) +
@@ -30,7 +30,7 @@ static int is_worthwhile(const struct tabular_matrix *table, const struct search
            8 * bytes <= dense_bytes;
 }
 
-/* Groups that no other thread has taken, until there are none, or reason to give up. */
+/* Processes groups until there are none left or the search is given up. */
 static void search_groups(struct nonzero_columns *nonzero, struct group_finder *finder,
                           struct search *search) {
     int64_t g;
@@ -50,7 +50,7 @@ static void search_groups(struct nonzero_columns *nonzero, struct group_finder *
     }
 }
 
-/* Whether all groups were found. */
+/* Returns whether all groups were processed. */
 static int find_groups(struct nonzero_columns *nonzero, const struct tabular_matrix *table,
                        int64_t n_rows, int n_threads) {
     (void)n_threads; /* in a build without threads */

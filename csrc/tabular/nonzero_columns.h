@@ -1,6 +1,7 @@
-/* The rows of a table (tabular_matrix.h) in blocks, each a list of the dense columns that are not 0
- * in all of its rows. Passes read this in place of the table where it is short: of many columns few
- * are nonzero in neighbouring rows, and of these most hold one value, which is kept once. */
+/* The rows of a table (tabular_matrix.h) in blocks, each a list of the dense columns that are
+ * nonzero in some row of the block. Passes read this in place of the table where it is shorter: in
+ * neighbouring rows few of many columns are nonzero, and most of these hold a single value, which
+ * is stored once. */
 #ifndef DPERM_NONZERO_COLUMNS_H
 #define DPERM_NONZERO_COLUMNS_H
 
@@ -9,27 +10,27 @@
 #include "tabular/tabular_matrix.h"
 
 enum {
-    ROWS_PER_NONZERO_BLOCK = 16, /* as many as kernels work on at a time */
+    ROWS_PER_NONZERO_BLOCK = 16, /* as many as kernels process at a time */
     BLOCKS_PER_NONZERO_GROUP = 32,
-    MAX_OPEN_SUMS = 5 /* on the stack, see below */
+    MAX_OPEN_SUMS = 5 /* depth of the stack, see below */
 };
 
-/* The columns of a block come in an order in which the products with weights can be added up on a
- * stack and give the bits of dense rows: the columns of a slot in their own order, and slots as the
- * tree says in which dot() and fold() of dense_rows.inc.h add them up. A slot without nonzero
- * columns holds 0, and is left out. */
+/* The columns of a block are ordered so that products with weights can be added up on a stack with
+ * the bits of dense rows: within a slot in the original order, and slots in the order of the tree
+ * in which dot() and fold() of dense_rows.inc.h add them up. Slots without nonzero columns are 0
+ * and left out. */
 struct nonzero_column {
     double value;       /* of the rows in `rows`; the others are 0 */
-    uint16_t rows;      /* bit i for row i of the block; 0: every row has a number of its own */
+    uint16_t rows;      /* bit i for row i of the block; 0: each row has its own number */
     uint16_t column;    /* of the dense matrix */
-    uint8_t begins_sum; /* the sum so far goes onto the stack, and a new one begins */
-    uint8_t merges;     /* with this product in it, so many sums from the stack are added */
+    uint8_t begins_sum; /* push the sum so far onto the stack and begin a new one */
+    uint8_t merges;     /* after adding this product, add so many sums from the stack */
 };
 
 /* A group of blocks. Block b has columns first_column[b] .. first_column[b + 1] - 1, whose numbers
- * begin behind those of first_number[b] columns. */
+ * follow those of the first first_number[b] columns with numbers. */
 struct nonzero_group {
-    int64_t bytes; /* of all this */
+    int64_t bytes; /* in total */
     const struct nonzero_column *columns;
     const char *numbers; /* as in the table, ROWS_PER_NONZERO_BLOCK for each column that has them */
     uint32_t first_column[BLOCKS_PER_NONZERO_GROUP + 1], first_number[BLOCKS_PER_NONZERO_GROUP + 1];
@@ -40,8 +41,8 @@ struct nonzero_columns {
     struct nonzero_group **groups;
 };
 
-/* The nonzero columns of n_rows rows; NULL when they would save nothing, or memory ran out. A
- * number that is not finite, of a row that does not count, is taken for 0. */
+/* The nonzero columns of n_rows rows; NULL if they are not worthwhile or memory ran out. Non-finite
+ * numbers, whose rows do not count, are replaced by 0. */
 struct nonzero_columns *find_nonzero_columns(const struct tabular_matrix *table, int64_t n_rows,
                                              int n_threads);
 void free_nonzero_columns(struct nonzero_columns *nonzero); /* or NULL */

@@ -15,10 +15,10 @@ enum {
 };
 _Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
 
-/* A column that is nonzero in the block at hand. */
+/* A column that is nonzero in the current block. */
 struct found_column {
     struct nonzero_column entry;
-    int64_t numeric; /* the numeric column that has a number for each row, or NO_NUMBERS */
+    int64_t numeric; /* the numeric column with a number for each row, or NO_NUMBERS */
 };
 
 int open_column_order(struct column_order *order, int64_t n_columns) {
@@ -76,7 +76,7 @@ void close_group_finder(struct group_finder *finder) {
     free(finder->numbers);
 }
 
-/* The nonzero column at dense column `column`, new if it was zero before. */
+/* The entry of dense column `column`, which is added if it was zero so far. */
 static struct found_column *find_column(struct group_finder *finder, int64_t column) {
     const int32_t rank = finder->order->rank[column];
     const uint64_t bit = UINT64_C(1) << (rank & 63);
@@ -89,7 +89,7 @@ static struct found_column *find_column(struct group_finder *finder, int64_t col
     return found;
 }
 
-/* Numeric column k with the numbers x of the block's rows, if they are not all 0. */
+/* Adds numeric column k with the numbers x of the block's rows, unless all are 0. */
 static void add_numeric(struct group_finder *finder, int64_t k, const double *x) {
     unsigned rows = 0, differ = 0;
     for (int i = 0; i < ROWS; i++)
@@ -105,8 +105,8 @@ static void add_numeric(struct group_finder *finder, int64_t k, const double *x)
     found->numeric = differ ? k : NO_NUMBERS;
 }
 
-/* Per type of the numbers: the nonzero columns among them, by the bits of all rows; and a column's
- * numbers, one below the other. */
+/* Once per type of numbers: finds the nonzero columns from the bitwise or of all rows, and copies
+ * the numbers of a column. */
 #define NUMBERS_OF_TYPE(KIND, TYPE, BITS)                                                          \
     typedef BITS __attribute__((may_alias)) bits_##KIND;                                           \
     static TYPE finite_##KIND(TYPE number) {                                                       \
@@ -158,12 +158,8 @@ static copy_numbers_fn *const copy_numbers[] = {
     [NUMERIC_U16] = copy_numbers_u16,
 };
 
-static int64_t code_at(const struct tabular_matrix *table, int64_t at) {
-    return table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
-                                  : ((const uint16_t *)table->codes)[at];
-}
-
-/* Categories of column j in the block's rows; those of neighbours are often the same. */
+/* Adds the categories of column j in the block's rows; neighbouring rows often have the same one.
+ */
 static void find_categories(struct group_finder *finder, int64_t j, int64_t first, int64_t n_rows) {
     const struct tabular_matrix *table = finder->table;
     for (int64_t i = 0, next; i < n_rows; i = next) {
@@ -213,8 +209,8 @@ static void write_column(struct group_finder *finder, int64_t first,
     finder->next_number += ROWS * table->number_bytes;
 }
 
-/* The nonzero columns of ranks begin .. end - 1, whose leaves are those of one subtree. The half
- * with more columns comes first: a single column is then added to it without a stack. */
+/* Writes the nonzero columns of ranks begin .. end - 1, whose leaves are those of one subtree. The
+ * half with more columns comes first: a single column is then added to it without the stack. */
 static void write_columns(struct group_finder *finder, int64_t first, const int32_t *begin,
                           const int32_t *end, int height) {
     const int32_t *middle = begin;
@@ -237,24 +233,25 @@ static void write_columns(struct group_finder *finder, int64_t first, const int3
     }
 }
 
-/* A copy of the group that the finder has written, with its own memory; or NULL. */
+/* Copies the group that the finder has written into a single allocation; NULL when memory ran out.
+ */
 static struct nonzero_group *finished_group(const struct group_finder *finder,
                                             const struct nonzero_group *header) {
-    const size_t header_bytes = (sizeof *header + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const size_t number_bytes = (size_t)(finder->next_number - finder->numbers);
-    const size_t columns_at = header_bytes + (number_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const size_t column_bytes =
-        (size_t)(finder->next_column - finder->columns) * sizeof *finder->columns;
-    const size_t bytes = columns_at + (column_bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    char *memory = aligned_memory(bytes);
+    const int64_t number_bytes = finder->next_number - finder->numbers;
+    const int64_t column_bytes =
+        (finder->next_column - finder->columns) * (int64_t)sizeof *finder->columns;
+    const int64_t numbers_at = round_up(sizeof *header, ALIGNMENT);
+    const int64_t columns_at = numbers_at + round_up(number_bytes, ALIGNMENT);
+    const int64_t bytes = columns_at + round_up(column_bytes + 1, ALIGNMENT);
+    char *memory = aligned_memory((size_t)bytes);
     struct nonzero_group *group = (struct nonzero_group *)memory;
     if (!memory)
         return NULL;
     *group = *header;
-    group->bytes = (int64_t)bytes;
-    group->numbers = memcpy(memory + header_bytes, finder->numbers, number_bytes);
+    group->bytes = bytes;
+    group->numbers = memcpy(memory + numbers_at, finder->numbers, (size_t)number_bytes);
     group->columns =
-        (struct nonzero_column *)memcpy(memory + columns_at, finder->columns, column_bytes);
+        (struct nonzero_column *)memcpy(memory + columns_at, finder->columns, (size_t)column_bytes);
     return group;
 }
 

@@ -1,4 +1,4 @@
-/* Finding the nonzero columns of a group of blocks: see nonzero_columns.h. */
+/* Finds the nonzero columns of a group of blocks: see nonzero_columns.h. */
 #ifndef DPERM_NONZERO_GROUP_H
 #define DPERM_NONZERO_GROUP_H
 
@@ -16,27 +16,27 @@ void close_column_order(struct column_order *order);
 
 struct found_column;
 
-/* One thread's group, and its block at hand. */
+/* One thread's group, and its current block. */
 struct group_finder {
     const struct tabular_matrix *table;
     const struct column_order *order;
     int64_t n_rows;
     struct found_column *found; /* by rank */
-    uint64_t *is_nonzero;       /* a bit a rank */
+    uint64_t *is_nonzero;       /* one bit per rank */
     int32_t *ranks;             /* n_nonzero, ascending */
     int64_t n_nonzero;
-    unsigned char *any; /* bytes of a row: of all rows of the block, ored */
+    unsigned char *any; /* bitwise or of the numbers of all rows of the block */
     struct nonzero_column *columns, *next_column;
     char *numbers, *next_number;
 };
 
-/* For the n_rows rows of a table; as open_column_order(). */
+/* For the n_rows rows of a table; returns as open_column_order(). */
 int open_group_finder(struct group_finder *finder, const struct tabular_matrix *table,
                       const struct column_order *order, int64_t n_rows);
 void close_group_finder(struct group_finder *finder);
 
-/* The nonzero columns of the group whose first row is row `first`, in memory of their own that
- * free_aligned() frees; NULL when memory ran out. */
+/* The nonzero columns of the group whose first row is row `first`, to be freed by free_aligned();
+ * NULL when memory ran out. */
 struct nonzero_group *find_nonzero_group(struct group_finder *finder, int64_t first);
 
 #endif

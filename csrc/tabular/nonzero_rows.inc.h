@@ -1,6 +1,6 @@
 /* Blocks of tabular rows by their nonzero columns (nonzero_columns.h): products with weights, and
- * adding multiples of the rows up. Rows stand side by side in the lanes of vectors. Included where
- * the double templates are in force.
+ * sums of multiples of the rows. A lane of a vector is a row. Included where the double templates
+ * are in force.
  *
  * Needs: tabular/number_vectors.inc.h. */
 
@@ -8,7 +8,7 @@ _Static_assert(ROWS_PER_NONZERO_BLOCK == ROWS_PER_BLOCK, "blocks are those of th
 
 enum { BLOCK_WIDES = ROWS_PER_BLOCK / WIDE_DOUBLES };
 
-/* Columns of a block that are left, and the numbers of those that have them. */
+/* The remaining columns of a block, and their numbers. */
 struct nonzero_cursor {
     const struct nonzero_column *column, *end;
     const char *numbers;
@@ -26,12 +26,12 @@ ALWAYS_INLINE struct nonzero_cursor nonzero_block(const struct tabular_matrix *t
     return cursor;
 }
 
-/* `value` in the rows of wide v whose bit is set, else 0. */
+/* `value` in the rows of vector v whose bit is set, 0 in the others. */
 ALWAYS_INLINE wide_f64 nonzero_value(double value, unsigned rows, int v) {
 #ifdef __AVX512F__
     return _mm512_maskz_mov_pd((__mmask8)(rows >> v * WIDE_DOUBLES), _mm512_set1_pd(value));
 #else
-    wide_u32 bit = {0}; /* compared in halves of doubles, as not every processor compares 64 bits */
+    wide_u32 bit = {0}; /* in halves of doubles, because SSE2 has no 64-bit comparison */
     for (int half = 0; half < 2 * WIDE_DOUBLES; half++)
         bit[half] = 1U << (v * WIDE_DOUBLES + half / 2);
     const wide_u32 set = (wide_u32)(((rows - (wide_u32){0}) & bit) == bit);
@@ -98,8 +98,8 @@ ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum n
         *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
 }
 
-/* sums[j] += lane by lane, the integers round(s_i (x_i, 1)_j / grid), each count_i times unless
- * count is NULL; see add_rounded_rows(). */
+/* sums[j] += round(s_i (x_i, 1)_j / grid), lane by lane, each count_i times unless count is NULL.
+ */
 ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
                                        int64_t number_bytes, const struct tabular_matrix *table,
                                        const double *s, const int64_t *count, double shift,
@@ -133,7 +133,7 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
     }
 }
 
-/* One loop per type of numbers: it is a constant inside. */
+/* One loop per type of numbers, in which it is a constant. */
 #define FOR_NUMERIC_TYPE(CALL)                                                                     \
     switch (table->numeric_type) {                                                                 \
     case NUMERIC_F32:                                                                              \

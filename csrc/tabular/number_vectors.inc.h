@@ -1,4 +1,4 @@
-/* Vectors of the numbers of a table, as doubles. */
+/* Loads of the numbers of a table as vectors of doubles. */
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -9,7 +9,7 @@ enum { WIDE_DOUBLES = WIDE_BYTES / sizeof(double) };
 /* A wide vector that starts at any double. */
 typedef double loose_wide __attribute__((vector_size(WIDE_BYTES), aligned(8), may_alias));
 
-/* Compilers make many instructions of what is one. */
+/* The intrinsics below are one instruction each; compilers generate many for the generic code. */
 typedef float some_floats __attribute__((vector_size(4 * WIDE_DOUBLES), aligned(4), may_alias));
 typedef uint8_t some_u8 __attribute__((vector_size(WIDE_DOUBLES), aligned(1), may_alias));
 typedef uint16_t some_u16 __attribute__((vector_size(2 * WIDE_DOUBLES), aligned(2), may_alias));

@@ -12,7 +12,7 @@ static int slot_of(const struct tabular_matrix *table, int64_t column) {
     return (int)dense_slot(&map, UNIT_DOUBLES, column);
 }
 
-/* Number k belongs to the last piece, or begins one. */
+/* Adds number k to the last piece, or begins a new one. */
 static void add_number(struct tabular_matrix *table, int64_t k, int begins) {
     const int64_t column = table->numeric_columns[k];
     const int slot = slot_of(table, column);
@@ -29,7 +29,7 @@ static void add_number(struct tabular_matrix *table, int64_t k, int begins) {
     table->pieces[table->n_pieces++] = piece;
 }
 
-/* By accumulators: what has the same one is added up in one go, in the order of columns. */
+/* Sorts by accumulator, stably: pieces of one accumulator are added in a row, in column order. */
 static void sort_pieces(struct number_piece *pieces, int64_t count) {
     for (int64_t k = 1; k < count; k++) {
         const struct number_piece piece = pieces[k];
@@ -101,7 +101,7 @@ const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *ta
     return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
 }
 
-/* Prefetches a row that lies anywhere. */
+/* Prefetches a row at a random place. */
 static void prefetch_tabular(const struct tabular_matrix *table, int64_t place) {
     const int64_t bytes = table->n_numeric * table->number_bytes;
     const char *numeric = (const char *)table->numeric + place * bytes;
@@ -135,8 +135,7 @@ static void put_numbers(const struct tabular_matrix *table, int64_t place, doubl
 static void put_categories(const struct tabular_matrix *table, int64_t place, double *row) {
     const int64_t at = place * table->n_categorical;
     for (int64_t j = 0; j < table->n_categorical; j++) {
-        const int64_t code = table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at + j]
-                                                    : ((const uint16_t *)table->codes)[at + j];
+        const int64_t code = code_at(table, at + j);
         if (code < table->sizes[j])
             row[table->first_columns[j] + code] = 1.0;
     }

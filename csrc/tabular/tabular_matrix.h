@@ -1,5 +1,5 @@
 /* A design matrix of numbers and categories: a block of numbers, and one small code per categorical
- * column in place of a group of 0/1 columns. It stands for a dense matrix of doubles. */
+ * column in place of its one-hot columns. It represents a dense matrix of doubles. */
 #ifndef DPERM_TABULAR_MATRIX_H
 #define DPERM_TABULAR_MATRIX_H
 
@@ -11,10 +11,10 @@
 
 enum numeric_type { NUMERIC_F32 = 0, NUMERIC_F64 = 1, NUMERIC_U8 = 2, NUMERIC_U16 = 3 };
 
-/* Slots are those of dense rows, see lane_sums.h. */
+/* Slots are partial sums, as for dense rows: see lane_sums.h. */
 enum { UNIT_DOUBLES = UNIT_BYTES / sizeof(double), SLOTS = ACCUMULATORS * UNIT_DOUBLES };
 
-/* Neighbours among the numbers of a row whose slots are neighbours in one accumulator. */
+/* A run of numbers of a row whose slots are consecutive lanes of one accumulator. */
 struct number_piece {
     int64_t first_number, first_column;
     int accumulator, first_lane, n_lanes;
@@ -22,12 +22,12 @@ struct number_piece {
 
 /* A run of dense columns: pieces of numbers, then categorical columns. */
 struct tabular_segment {
-    int64_t end_piece, end_category; /* they begin where the last segment ends */
+    int64_t end_piece, end_category; /* begins at the end of the previous segment */
 };
 
 struct nonzero_columns;
 
-/* What passes over all rows leave for later ones. */
+/* State kept from one pass over all rows to the next. */
 struct pass_memory {
     atomic_int passes;
     _Atomic(struct nonzero_columns *) nonzero; /* or NULL */
@@ -38,14 +38,14 @@ struct tabular_matrix {
     const void *codes;   /* n_rows * n_categorical, C order, of code_bytes each: 1 or 2 */
     enum numeric_type numeric_type;
     int code_bytes, number_bytes;
-    double step; /* an integer v of the numeric block means v * step */
+    double step; /* an integer v of the numeric block represents v * step */
     int64_t n_numeric, n_categorical, n_columns;
     const int64_t *numeric_columns; /* n_numeric dense columns, ascending */
-    /* Code v of column j is a 1 in dense column first_columns[j] + v; v = sizes[j] is no 1. */
+    /* Code v of column j is a 1 in dense column first_columns[j] + v; v = sizes[j] is all zeros. */
     const int64_t *first_columns, *sizes; /* n_categorical, ascending */
 
-    /* What plan_tabular() makes of it. A table of entries has one for each code, v = sizes[j]
-     * included: code v of column j is entry first_entries[j] + v. */
+    /* Set by plan_tabular(). A table of entries has one for each code, v = sizes[j] included: code
+     * v of column j is entry first_entries[j] + v. */
     int64_t n_pieces, n_segments, n_entries;
     struct number_piece *pieces;
     struct tabular_segment *segments;
@@ -54,20 +54,26 @@ struct tabular_matrix {
     struct pass_memory *memory;
 };
 
-/* Of rows whose representation is TABULAR_ROWS. */
+/* The table of rows whose representation is TABULAR_ROWS. */
 static inline const struct tabular_matrix *table_of(const struct dense_rows *rows) {
     return rows->source->matrix;
+}
+
+/* The category of a row: `at` = row * n_categorical + column. */
+static inline int64_t code_at(const struct tabular_matrix *table, int64_t at) {
+    return table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
+                                  : ((const uint16_t *)table->codes)[at];
 }
 
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the nonzero
- * columns, as a table that is read twice will be read often. */
+/* Call before each pass over all n_rows rows: the second call finds the nonzero columns, in
+ * n_threads threads, because a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
 
-/* What it found, or NULL. */
+/* The nonzero columns, if prepare_pass() found them, or NULL. */
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */

@@ -1,5 +1,5 @@
-/* Passes over tabular rows as they are. See kernel_table.h: the contracts, and the bits, are those
- * of the kernels for dense rows of doubles.
+/* Passes over tabular rows without expanding them. Contracts and bits are those of the kernels for
+ * dense rows of doubles, see kernel_table.h.
  *
  * Needs: dense/clipped_gradient_sum.inc.h, dense/clipped_loss_sums.inc.h, dense/dense_rows.inc.h,
  * tabular/tabular_rows.inc.h. */
@@ -9,19 +9,17 @@ static int64_t tabular_workspace_bytes(const struct dense_rows *rows, const stru
     return table_scratch_in(NULL, table_of(rows), NULL).bytes;
 }
 
-/* The nonzero columns of a pass over all rows, where they are known. */
+/* The nonzero columns, if they are known and the pass is over all rows. */
 static const struct nonzero_columns *nonzero_columns_for(const struct dense_rows *rows) {
     return rows->batch ? NULL : nonzero_columns_of(table_of(rows));
 }
 
-/* sum_out += the integers of the numbers of `added` rows. */
+/* sum_out += the integer sums of the numbers of `added` rows. */
 static void flush_numbers(const struct tabular_matrix *table, const struct table_scratch *scratch,
                           double shift, uint64_t added, int64_t *sum_out) {
-    uint64_t shift_bits;
-    memcpy(&shift_bits, &shift, sizeof shift_bits);
+    const uint64_t surplus = bits_f64(shift) * added;
     for (int64_t k = 0; k < table->n_numeric; k++)
-        sum_out[table->numeric_columns[k]] +=
-            (int64_t)(scratch->number_sums[k] - shift_bits * added);
+        sum_out[table->numeric_columns[k]] += (int64_t)(scratch->number_sums[k] - surplus);
     memset(scratch->number_sums, 0, (size_t)scratch->stride * sizeof *scratch->number_sums);
 }
 
@@ -35,8 +33,8 @@ static void flush_entries(const struct tabular_matrix *table, const struct table
         sum_out[table->numeric_columns[k]] += scratch->number_repeats[k];
 }
 
-/* The rows of a block, times s and rounded, added to the sums of the pass; returns what the
- * intercept's 1 adds. */
+/* Adds the rows of a block, times s and rounded, to the sums of the pass; returns the sum for the
+ * intercept. */
 ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
                                       const struct table_scratch *scratch, const double *s,
                                       const int64_t *count, double shift,
@@ -54,7 +52,7 @@ ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
     return intercept_sum;
 }
 
-/* A block of rows by their nonzero columns, with its predictions. */
+/* A block of rows and its predictions. */
 struct predicted_block {
     struct block_f64 block;
     double p[ROWS_PER_BLOCK];
@@ -69,8 +67,8 @@ ALWAYS_INLINE void predict_nonzero_block(const struct dense_rows *rows, int64_t 
                         predicted->p);
 }
 
-/* tabular_clipped_gradient_sum() by nonzero columns. A block's products are formed between the
- * slopes of the one before it, which processors take their time for, and its sums. */
+/* tabular_clipped_gradient_sum() by nonzero columns. The products of a block are computed after the
+ * slopes of the block before it, to hide their latency, and before the sums of that block. */
 static __attribute__((noinline)) void
 nonzero_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                              const struct pass *pass, const struct table_scratch *scratch,

@@ -1,24 +1,18 @@
-/* exp and powers in double, in elementary operations only: loops over them vectorise, and every
- * lane gives the bits that a scalar evaluation gives. The same in float: loss_values.inc.h. */
+/* exp and powers in double, from elementary operations only: loops over them vectorise, and every
+ * lane has the bits of a scalar evaluation. Float versions: loss_values.inc.h. */
 #ifndef DPERM_EXP_POWER_H
 #define DPERM_EXP_POWER_H
 
 #include <float.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "vector/grid_rounding.h"
 #include "vector/lanes.h"
 
-#define SHIFT_F64 6755399441055744.0 /* 1.5 * 2^52: adding it rounds to an integer */
-
-/* 2^k of a `shifted` = k + SHIFT_F64 with -1022 <= k <= 1024 (infinity): its low bits are k. */
+/* 2^k from shifted = k + SHIFT_F64, -1022 <= k <= 1024 (infinity): the low bits of `shifted` are k.
+ */
 ALWAYS_INLINE double two_to_f64(double shifted) {
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52;
-    double result;
-    memcpy(&result, &bits, sizeof result);
-    return result;
+    return from_bits_f64((bits_f64(shifted) + 1023) << 52);
 }
 
 /* exp(x) = (1 + reduced) two_to_k for -708 <= x <= 708; smaller x is clamped, NaN stays NaN.
@@ -29,7 +23,7 @@ ALWAYS_INLINE double exp_parts_f64(double x, double *two_to_k) {
     double shifted = x * 1.4426950408889634 + SHIFT_F64;
     double k = shifted - SHIFT_F64;
     double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
-    /* Even and odd coefficients apart: half the chain of dependent operations. */
+    /* Even and odd coefficients separately: half as long a chain of dependent operations. */
     double r2 = r * r;
     double even = 2.7620088445409746e-07;
     double odd = 2.510038549551032e-08;
@@ -64,26 +58,18 @@ ALWAYS_INLINE double one_minus_exp_f64(double x) {
  *
  * x = 2^k m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1)/(m + 1), atanh(s)/s =
  * 1 + s^2 a(s^2), a interpolated at Chebyshev nodes on [0, (sqrt(2) - 1)^4]. The product k p is
- * made exactly, of the 26 leading bits of p and the rest: its integer part goes to the exponent,
- * and what is left for exp is small. */
+ * exact, computed from the 26 leading bits of p and the rest: its integer part goes to the
+ * exponent, which leaves a small argument for exp. */
 ALWAYS_INLINE double power_f64(double x, double p) {
     const uint64_t sqrt_half = UINT64_C(0x3fe6a09e667f3bcd);
-    uint64_t p_bits, bits;
-    memcpy(&p_bits, &p, sizeof p_bits);
-    p_bits &= UINT64_C(0xfffffffff8000000);
-    double p_high;
-    memcpy(&p_high, &p_bits, sizeof p_high);
-    const double base = x > 0.0 ? x : 1.0; /* a product that underflows takes long */
+    const double p_high = from_bits_f64(bits_f64(p) & UINT64_C(0xfffffffff8000000));
+    const double base = x > 0.0 ? x : 1.0; /* products that underflow are slow */
     const int tiny = base < DBL_MIN;
-    double normal = tiny ? base * 0x1p54 : base;
-    memcpy(&bits, &normal, sizeof bits);
-    uint64_t exponent = (bits - sqrt_half + (UINT64_C(2048) << 52)) >> 52; /* k + 2048 */
-    bits -= (exponent - 2048) << 52;
-    exponent |= UINT64_C(0x4330000000000000);
-    double k, m;
-    memcpy(&k, &exponent, sizeof k);
-    memcpy(&m, &bits, sizeof m);
-    k = (k - 4503599627370496.0) - (tiny ? 2048.0 + 54.0 : 2048.0);
+    const uint64_t bits = bits_f64(tiny ? base * 0x1p54 : base);
+    const uint64_t exponent = (bits - sqrt_half + (UINT64_C(2048) << 52)) >> 52; /* k + 2048 */
+    const double m = from_bits_f64(bits - ((exponent - 2048) << 52));
+    double k = from_bits_f64(exponent | UINT64_C(0x4330000000000000)) - 4503599627370496.0;
+    k -= tiny ? 2048.0 + 54.0 : 2048.0;
 
     double s = (m - 1.0) / (m + 1.0);
     double z = s * s;
@@ -101,7 +87,7 @@ ALWAYS_INLINE double power_f64(double x, double p) {
     double whole = (product + SHIFT_F64) - SHIFT_F64;
     double rest = (product - whole) + k * (p - p_high);
     whole = whole < -2000.0 ? -2000.0 : whole; /* the result is 0 either way */
-    double half = 0.5 * whole + SHIFT_F64;     /* 2^whole by two factors that are doubles */
+    double half = 0.5 * whole + SHIFT_F64;     /* 2^whole as a product of two doubles */
     double other = (whole - (half - SHIFT_F64)) + SHIFT_F64;
     double result = exp_f64(rest * 0.6931471805599453 + p * log_m);
     result = (result * two_to_f64(half)) * two_to_f64(other);

@@ -1,9 +1,9 @@
-/* Products of small matrices of integers held in doubles.
+/* Products of small matrices of integers stored as doubles.
  *
- * A panel is PANEL_ROWS rows of integers, cut into units of PANEL_LANES columns: entry (k, j) is at
- * [j / PANEL_LANES][k][j % PANEL_LANES]. As long as no sum of magnitudes reaches 2^51, every
- * product and every sum below is exact: neither the order of the additions nor a fused
- * multiplication can change a bit, so each instruction set may use what it is best at.
+ * A panel is PANEL_ROWS rows of integers, split into units of PANEL_LANES columns: entry (k, j) is
+ * at [j / PANEL_LANES][k][j % PANEL_LANES]. As long as no sum of magnitudes reaches 2^51, every
+ * product and sum below is exact: neither the order of additions nor a fused multiply-add changes
+ * a bit, so each instruction set uses its fastest instructions.
  */
 #ifndef DPERM_INTEGER_PANELS_H
 #define DPERM_INTEGER_PANELS_H
@@ -11,12 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "vector/grid_rounding.h"
 #include "vector/lanes.h"
 
 enum { PANEL_ROWS = 64, PANEL_LANES = 8, PANEL_UNIT = PANEL_ROWS * PANEL_LANES };
-
-/* Adding it to an integer below 2^51 in magnitude gives bits(shift) + integer. */
-#define INTEGER_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -42,19 +40,19 @@ ALWAYS_INLINE tile_vec multiply_add(double a, tile_vec b, tile_vec sum) {
 #endif
 }
 
-/* A panel has one unit more, of zeros, as tiles may be two units wide. */
+/* Panels have one more unit, of zeros, because tiles may be two units wide. */
 ALWAYS_INLINE int64_t panel_units(int64_t width) {
     return (width + PANEL_LANES - 1) / PANEL_LANES;
 }
 
 /* sums[unit][r][lane] += sum_k left[k][r] right[unit][k][lane] for r < PANEL_LANES and TILE_UNITS
- * units. The accumulators start at the shift, so that their bits are those of an integer. */
+ * units. The accumulators start at SHIFT_F64, so that their bits hold the integer sum. */
 ALWAYS_INLINE void add_panel_tile(const double *left, const double *right, uint64_t *sums) {
     for (int first = 0; first < PANEL_LANES; first += TILE_ROWS) {
         tile_vec sum[TILE_ROWS][TILE_VECTORS];
         for (int r = 0; r < TILE_ROWS; r++)
             for (int v = 0; v < TILE_VECTORS; v++)
-                sum[r][v] = INTEGER_SHIFT - (tile_vec){0};
+                sum[r][v] = SHIFT_F64 - (tile_vec){0};
         for (int k = 0; k < PANEL_ROWS; k++) {
             tile_vec b[TILE_VECTORS];
             for (int v = 0; v < TILE_VECTORS; v++) {
@@ -66,26 +64,23 @@ ALWAYS_INLINE void add_panel_tile(const double *left, const double *right, uint6
                 for (int v = 0; v < TILE_VECTORS; v++)
                     sum[r][v] = multiply_add(left[k * PANEL_LANES + first + r], b[v], sum[r][v]);
         }
-        uint64_t shift_bits;
-        const double shift = INTEGER_SHIFT;
-        memcpy(&shift_bits, &shift, sizeof shift_bits);
         for (int r = 0; r < TILE_ROWS; r++)
             for (int v = 0; v < TILE_VECTORS; v++) {
                 const int at = v * TILE_LANES;
                 uint64_t *place = sums +
                                   (at / PANEL_LANES * PANEL_LANES + first + r) * PANEL_LANES +
                                   at % PANEL_LANES;
-                *(tile_bits *)place += (tile_bits)sum[r][v] - shift_bits;
+                *(tile_bits *)place += (tile_bits)sum[r][v] - bits_f64(SHIFT_F64);
             }
     }
 }
 
-/* The tiles of a triangle of that many units, stored as a square. */
+/* Tiles of a triangle of that many units, stored as a square. */
 static inline size_t tiles_bytes(int64_t units) {
     return (size_t)(units * (units + 1) * PANEL_LANES * PANEL_LANES) * sizeof(uint64_t);
 }
 
-/* Products of all columns of a panel, added to the tiles. */
+/* Adds the products of all pairs of columns of a panel to the tiles. */
 ALWAYS_INLINE void add_panel_tiles(const double *panel, int64_t units, uint64_t *tiles) {
     for (int64_t i = 0; i < units; i++)
         for (int64_t j = i; j < units; j += TILE_UNITS)
@@ -93,7 +88,7 @@ ALWAYS_INLINE void add_panel_tiles(const double *panel, int64_t units, uint64_t 
                            tiles + (i * (units + 1) + j) * PANEL_LANES * PANEL_LANES);
 }
 
-/* The upper triangle that the tiles hold, row by row, added to sum_out. */
+/* Adds the upper triangle held in the tiles to sum_out, row by row. */
 ALWAYS_INLINE void add_tiles(const uint64_t *tiles, int64_t width, int64_t *sum_out) {
     const int64_t units = panel_units(width), tile = PANEL_LANES * PANEL_LANES;
     for (int64_t i = 0; i < width; i++)

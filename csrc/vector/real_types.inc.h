@@ -1,5 +1,5 @@
-/* What the templates need to know of their element type. Before including a
- * template define REAL_IS_F32 as 1 or 0; this file sets the rest anew. */
+/* The macros that describe the element type of a template. Define REAL_IS_F32 as 1 or 0 before
+ * including this file; it redefines the rest. */
 #undef REAL
 #undef REAL_MIN
 #undef REAL_MAX
@@ -20,7 +20,7 @@
 
 #if REAL_IS_F32
 #define REAL float
-#define REAL_MIN FLT_MIN /* the least number with a full significand */
+#define REAL_MIN FLT_MIN /* the smallest number with a full significand */
 #define REAL_MAX FLT_MAX
 #define INTEGER int32_t
 #define UNSIGNED uint32_t
@@ -30,11 +30,11 @@
 #define LOOSE_WIDE loose_wide_f32
 #define UNSIGNED_WIDE wide_u32
 #define NAME(x) x##_f32
-#define ROUNDING_SHIFT 12582912.0F /* 1.5 * 2^23 */
-#define ROWS_PER_FLUSH 256         /* 256 * 2^22 = 2^30 < 2^31 */
-#define FLOAT_ROWS_PER_FLUSH 16    /* keeps the rounding error of a float sum small */
-#define STEPS_PER_BATCH 8          /* candidates of a line search taken together */
-#define ROWS_IN_FLIGHT 16          /* added up while as many are multiplied: both stay in L1 */
+#define ROUNDING_SHIFT SHIFT_F32 /* see vector/grid_rounding.h */
+#define ROWS_PER_FLUSH 256       /* 256 * 2^22 = 2^30 < 2^31 */
+#define FLOAT_ROWS_PER_FLUSH 16  /* keeps the rounding error of a float sum small */
+#define STEPS_PER_BATCH 8        /* candidates of a line search evaluated together */
+#define ROWS_IN_FLIGHT 16        /* added up while as many are multiplied: both fit into L1 */
 #else
 #define REAL double
 #define REAL_MIN DBL_MIN
@@ -47,8 +47,8 @@
 #define LOOSE_WIDE loose_wide_f64
 #define UNSIGNED_WIDE wide_u64
 #define NAME(x) x##_f64
-#define ROUNDING_SHIFT 6755399441055744.0 /* 1.5 * 2^52 */
-#define ROWS_PER_FLUSH 4096               /* 4096 * 2^50 = 2^62 < 2^63 */
+#define ROUNDING_SHIFT SHIFT_F64
+#define ROWS_PER_FLUSH 4096 /* 4096 * 2^50 = 2^62 < 2^63 */
 #define FLOAT_ROWS_PER_FLUSH 4096
 #define STEPS_PER_BATCH 4
 #define ROWS_IN_FLIGHT 8
