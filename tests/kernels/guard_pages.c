@@ -1,10 +1,10 @@
-/* Runs every kernel with every array flush against an unmapped page, once at its start and
- * once at its end, so that a read or a write past either end crashes. Shapes: 1..40 rows
- * of 1..40 columns, and some around wide units; both element types, every instruction
- * set that runs here.
+/* Runs every kernel with every array flush against an unmapped page, once at its start and once at
+ * its end, so that a read or write past either end crashes. Shapes: 1..40 rows of 1..40 columns,
+ * and some around wide units; both element types, every instruction set that runs here.
  *
- * Built and run by test_guard_pages.py, also with sanitizers. Prints the number of shapes. A number
- * as argument: each shape in one of that many combinations of end and instruction set. */
+ * Built and run by test_guard_pages.py, also with sanitizers. Prints the number of shapes. With a
+ * number as argument, each shape runs in one of that many combinations of end and instruction set.
+ */
 #define _DEFAULT_SOURCE
 #include <math.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 enum { MAX_ARENAS = 320, ARENA_PAGES = 288 };
 enum place { AT_START, AT_END };
 
-/* Readable pages between two that are not. */
+/* Readable pages between two unmapped ones. */
 struct arena {
     char *first;
     size_t bytes;
@@ -32,7 +32,7 @@ static size_t arenas_used, page;
 static enum place place;
 static long shapes_seen, combinations = 1;
 
-/* Whether it is the turn of the next shape; the first turn is another in each combination. */
+/* Whether to run the next shape; combinations begin with different shapes. */
 static int its_turn(void) {
     return shapes_seen++ % combinations == 0;
 }
@@ -68,8 +68,8 @@ static void forget_reals(const char *what, const double *values, int64_t count) 
     (void)what, (void)values, (void)count;
 }
 
-/* The kernel over all rows where they are dense, or columns that have one; its workspace, like the
- * result, is as large as it may use. Other passes have memory of their own. */
+/* Runs the kernel for dense rows or columns directly over all rows, with a workspace of exactly the
+ * size that it may use. Other passes allocate their own memory. */
 static int run_kernel(const struct kernel_table *kernels, enum real_type type,
                       const struct dense_rows *rows, const struct pass *pass, int n_threads,
                       void *out) {
@@ -105,7 +105,7 @@ static int run_descent(const struct kernel_table *kernels, enum real_type type,
 static const struct program guards = {guarded,      &arenas_used, number,     forget_integers,
                                       forget_reals, run_kernel,   run_descent};
 
-/* The search for equal records: items, and runs of items of any length, the last one empty. */
+/* The search for equal records: single items, and runs of items, the first one empty. */
 static void run_records(int64_t n, int64_t d) {
     arenas_used = 0;
     const int64_t n_items = n * (n - 1) / 2;
@@ -132,7 +132,7 @@ static void run_records(int64_t n, int64_t d) {
     distinct_records_free(distinct);
 }
 
-/* A ring of n places; places as many as fill a unit have their reach cut in the middle. */
+/* A chunk of n places, with every third reach. */
 static void run_smoothing(const struct kernel_table *kernels, int64_t n) {
     arenas_used = 0;
     struct smoother smoother = {.a = 0.5, .scale = 1.0};
@@ -145,7 +145,7 @@ static void run_smoothing(const struct kernel_table *kernels, int64_t n) {
     kernels->smooth_chunk(&smoother, v, n, forward, backward, u);
 }
 
-/* All passes over rows that were just made. */
+/* Runs all passes over new rows. */
 static void run_rows(const struct kernel_table *kernels, struct kept_rows *kept, int intercept) {
     if (!kept->x) {
         const size_t used = arenas_used;
@@ -157,7 +157,8 @@ static void run_rows(const struct kernel_table *kernels, struct kept_rows *kept,
     arenas_used = 0;
 }
 
-/* What is read does not depend on the loss: all of them for one width and a few numbers of rows. */
+/* Memory accesses do not depend on the loss: all losses for one width and a few numbers of rows
+ * only. */
 static void run_dense(const struct kernel_table *kernels, enum real_type type, int64_t n, int64_t d,
                       int intercept) {
     static struct kept_rows kept;
@@ -171,7 +172,7 @@ static void run_dense(const struct kernel_table *kernels, enum real_type type, i
         run_smoothing(kernels, n);
 }
 
-/* Sparse rows of d columns and columns of them, and tables of about as many. */
+/* Sparse rows and columns of d columns, and tables of about as many. */
 static void run_other_rows(const struct kernel_table *kernels, int64_t n, int64_t d, int variant) {
     static struct kept_rows kept;
     make_sparse(&guards, (enum real_type)(variant % 2), (enum index_type)(variant / 2 % 2), n, d,

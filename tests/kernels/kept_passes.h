@@ -1,4 +1,4 @@
-/* All passes over rows of any kind, and the index of records. */
+/* Runs all passes over rows of any representation, and the index of records. */
 #ifndef KEPT_PASSES_H
 #define KEPT_PASSES_H
 
@@ -9,7 +9,7 @@ enum { KEPT_STEPS = 11, KEPT_MODELS = 9 };
 
 static const struct loss LOGISTIC = {LOSS_LOGISTIC, 0.0, INFINITY};
 
-/* One pass after the other over the same rows. */
+/* The common arguments of passes over the same rows. */
 struct passes {
     const struct program *program;
     const struct kernel_table *kernels;
@@ -22,8 +22,8 @@ struct passes {
     double *weights; /* of the records */
 };
 
-/* The weights of records every other time: passes with them and without take turns, over losses,
- * kinds, variants and widths, so that they cost no more. */
+/* Weights of the records for odd turns, NULL for even ones: alternating over losses, kinds,
+ * variants and widths covers both without more passes. */
 static const double *weights_in_turn(const struct passes *passes, int64_t turn) {
     return turn % 2 ? passes->weights : NULL;
 }
@@ -36,7 +36,7 @@ static double *random_weights(const struct program *program, int64_t n) {
     return weights;
 }
 
-/* Makes a pass, and tells the program what came out. */
+/* Runs a pass and reports the result to the program. */
 static void *result_of(const struct passes *passes, const struct dense_rows *rows, const char *what,
                        struct pass pass) {
     const struct program *program = passes->program;
@@ -51,7 +51,7 @@ static void *result_of(const struct passes *passes, const struct dense_rows *row
     return out;
 }
 
-/* The same, without another use for the result. */
+/* The same, and frees the result. */
 static void run_one(const struct passes *passes, const struct dense_rows *rows, const char *what,
                     struct pass pass) {
     const size_t used = *passes->program->used;
@@ -59,7 +59,7 @@ static void run_one(const struct passes *passes, const struct dense_rows *rows, 
     *passes->program->used = used;
 }
 
-/* With the arguments that most passes read. */
+/* A pass with the arguments that most kinds read. */
 static struct pass usual_pass(const struct passes *passes, enum pass_kind kind) {
     struct pass pass = {.kind = kind, .loss = LOGISTIC, .w = passes->w, .with_loss = 1};
     pass.direction = passes->direction;
@@ -71,7 +71,7 @@ static struct pass usual_pass(const struct passes *passes, enum pass_kind kind) 
     return pass;
 }
 
-/* Batches of rows with a source: gradients alone. */
+/* Only gradients for batches of rows with a source. */
 static void run_sums(const struct passes *passes, struct dense_rows rows, struct loss loss) {
     static const double evenly[KEPT_STEPS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     const int all = !rows.batch || rows.x;
@@ -141,7 +141,7 @@ static void run_models(const struct passes *passes, struct dense_rows rows) {
     run_one(passes, &rows, "gradients of models with folds", pass);
 }
 
-/* Rows seen through all columns of a matrix, and through some. */
+/* Images under a matrix with many columns, and under one with few. */
 static void run_images(const struct passes *passes, struct pass pass) {
     static const double largest[2] = {1.0, 0.25};
     static const enum pass_kind kinds[4] = {PASS_image_sum, PASS_image_gram, PASS_image_table,
@@ -156,7 +156,7 @@ static void run_images(const struct passes *passes, struct pass pass) {
         pass.n_images = shape ? 3 : d;
         pass.n_out = shape ? 16 : pass.n_out;
         pass.matrix = shape ? narrow : pass.matrix;
-        pass.clip = shape ? 0x1p17 : 0x1p14; /* weighs many rows down, and some */
+        pass.clip = shape ? 0x1p17 : 0x1p14; /* some rows, or many, get weights below 1 */
         pass.image_unit = 0x1p-19;
         for (int variant = 0; variant < 16; variant++) {
             pass.kind = kinds[variant % 4];
@@ -240,8 +240,8 @@ static void run_softmax(const struct passes *passes) {
         }
 }
 
-/* Batches of 0, 3 and 1 records with floating-point noise, then with integers, and all records in
- * one batch. One of them is not a row. */
+/* Batches of 0, 3 and 1 records with floating-point noise, then with integer noise, and all records
+ * in one batch. One index is out of range. */
 static void run_sgd(const struct passes *passes) {
     const struct program *program = passes->program;
     const int64_t n = passes->rows.n_rows, d = passes->dimension, n_steps = n / 2 + 2;
@@ -279,9 +279,9 @@ static void run_sgd(const struct passes *passes) {
     }
 }
 
-/* All passes over the rows: once each, then with counts and in a batch where that is possible.
- * THOROUGH: with every loss and every kind of product, which others leave out where rows are dense.
- * GRADIENTS: nothing else. */
+/* All passes over the rows: once each, then with multiplicities and in a batch if possible. With
+ * THOROUGH, all losses and second moments, which are otherwise left out for dense rows. With
+ * GRADIENTS, only gradients. */
 static void run_kept_rows(const struct program *program, const struct kernel_table *kernels,
                           const struct kept_rows *kept, int intercept, int n_threads) {
     const int64_t n = kept->n_rows, d = kept->n_columns + intercept;
@@ -341,7 +341,7 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
         run_one(&passes, &some, "predictions", usual_pass(&passes, PASS_predictions));
 }
 
-/* Gradients before there are panels, while they are made, and by panels: all are the same. */
+/* Gradients before, during and after the construction of panels must be the same. */
 static void run_wide_gradients(const struct program *program, const struct kernel_table *kernels,
                                struct kept_rows *kept, int n_threads) {
     enum { GRADIENTS = 12 };
@@ -378,7 +378,7 @@ static void run_wide_gradients(const struct program *program, const struct kerne
     free_panels(&kept->panels);
 }
 
-/* Which of n rows records belong to; some rows have none. */
+/* The index of records for n rows, some of which have none. */
 static void run_record_index(const struct program *program, int64_t n) {
     int64_t *ends = integer_room(program, n), n_records = 0;
     for (int64_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* Rows that are kept dense, sparse, column by column or as tables: for the programs of this folder,
- * which say where arrays lie and what becomes of results. */
+/* Rows stored dense, sparse, column by column or as tables, for the programs of this folder, which
+ * provide memory for arrays and consume the results. */
 #ifndef KEPT_ROWS_H
 #define KEPT_ROWS_H
 
@@ -18,12 +18,12 @@
 #include "tabular/tabular_matrix.h"
 
 struct program {
-    void *(*room)(size_t bytes); /* for an array of exactly that size */
-    size_t *used;                /* the rooms that are taken; less of them gives rooms back */
+    void *(*room)(size_t bytes); /* allocates an array of exactly that size */
+    size_t *used;                /* memory in use; reset to a former value to free arrays */
     double (*number)(void);      /* random, between -1 and 1 */
     void (*integers)(const char *what, const int64_t *values, int64_t count);
     void (*reals)(const char *what, const double *values, int64_t count);
-    /* run_pass() and run_sgd_block(), or what stands for them. */
+    /* run_pass() and run_sgd_block(), or replacements. */
     int (*pass)(const struct kernel_table *kernels, enum real_type type,
                 const struct dense_rows *rows, const struct pass *pass, int n_threads, void *out);
     int (*descent)(const struct kernel_table *kernels, enum real_type type,
@@ -35,7 +35,7 @@ struct kept_rows {
     const void *x;                              /* of dense rows, or NULL */
     enum { USUAL, GRADIENTS, THOROUGH } extent; /* of the passes: see run_kept_rows() */
     struct row_source source;
-    enum real_type type; /* of the dense rows that are meant */
+    enum real_type type; /* of the dense rows that are represented */
     int64_t n_rows, n_columns;
     struct sparse_matrix sparse;
     struct panel_store panels;
@@ -53,7 +53,7 @@ static int64_t below(const struct program *program, int64_t limit) {
     return drawn < limit ? drawn : limit - 1;
 }
 
-/* Rooms one after the other, for programs without guards. */
+/* A stack of arrays, for programs without guard pages. */
 static char memory[1 << 25];
 static size_t memory_used;
 
@@ -64,7 +64,7 @@ static inline void *room_in_memory(size_t bytes) {
     return array;
 }
 
-/* The fingerprint of some numbers, and those before it. NaNs have different signs. */
+/* Updates a fingerprint with some numbers. The sign of NaNs is ignored. */
 static inline uint64_t fingerprint_of(uint64_t before, const void *numbers, int64_t count,
                                       int are_reals) {
     for (int64_t i = 0; i < count; i++) {
@@ -79,8 +79,8 @@ static inline uint64_t fingerprint_of(uint64_t before, const void *numbers, int6
     return before;
 }
 
-/* Entry (i, j), of more digits than grids have: rows have many lengths, few of them an entry that
- * breaks rules. */
+/* Entry (i, j), with more digits than grids resolve: rows have many different norms, and a few have
+ * an exceptional entry. */
 static double entry_of_row(const struct program *program, int64_t i, int64_t j, int64_t d) {
     static const double awkward[] = {NAN, INFINITY, -INFINITY, 3e38, 1e-40, 1e-45, -0.0};
     const double scale = i % 5 ? 1.0 : (double)(i % 13) * 0.25;
@@ -89,7 +89,7 @@ static double entry_of_row(const struct program *program, int64_t i, int64_t j, 
 }
 
 static void *room_for_reals(const struct program *program, enum real_type type, int64_t count) {
-    return program->room((size_t)count * (type == REAL_F32 ? sizeof(float) : sizeof(double)));
+    return program->room((size_t)(count * real_bytes(type)));
 }
 
 static void put_real(enum real_type type, void *array, int64_t at, double value) {
@@ -129,10 +129,17 @@ static inline void make_dense(const struct program *program, enum real_type type
     kept->x = x;
 }
 
-/* Full rows, empty ones, and others. */
+/* Points `kept` at a sparse matrix in memory. */
+static void keep_sparse(const struct sparse_matrix *sparse, struct kept_rows *kept) {
+    kept->sparse = *sparse;
+    kept->source = (struct row_source){
+        .matrix = &kept->sparse, .expand = expand_sparse, .representation = SPARSE_ROWS};
+    set_shape(kept, sparse->type, sparse->n_rows, sparse->n_columns);
+}
+
+/* Full, empty and other rows. */
 static void make_sparse(const struct program *program, enum real_type type, enum index_type index,
                         int64_t n, int64_t d, struct kept_rows *kept) {
-    struct sparse_matrix *sparse = &kept->sparse;
     char *stored = malloc((size_t)(n * d));
     int64_t *starts = integer_room(program, n + 1), at = 0;
     stop_if(!stored);
@@ -155,23 +162,15 @@ static void make_sparse(const struct program *program, enum real_type type, enum
                 ((int64_t *)columns)[at++] = place % d;
         }
     free(stored);
-    *sparse = (struct sparse_matrix){.values = values,
-                                     .starts = starts,
-                                     .columns = columns,
-                                     .n_rows = n,
-                                     .n_columns = d,
-                                     .n_entries = starts[n],
-                                     .type = type,
-                                     .index = index};
+    const struct sparse_matrix sparse = {values,    starts, columns, n,   d,
+                                         starts[n], type,   index,   NULL};
     int64_t row = 0;
-    stop_if(sparse_check(sparse, &row) != SPARSE_SOUND);
-    kept->source = (struct row_source){
-        .matrix = sparse, .expand = expand_sparse, .representation = SPARSE_ROWS};
-    set_shape(kept, type, n, d);
+    stop_if(sparse_check(&sparse, &row) != SPARSE_SOUND);
+    keep_sparse(&sparse, kept);
 }
 
-/* So wide that gradients are added up by panels of columns, in 16 row panels of rows. Columns jump
- * by up to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
+/* So wide that gradients are summed by column panels, in 16 row panels. Column indices increase in
+ * steps of up to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
 enum { WIDE_ROWS = 16 * 1024 + 9, WIDE_COLUMNS = (1 << 14) + 77, WIDE_PER_ROW = 8 };
 
 static void make_wide_sparse(const struct program *program, enum real_type type,
@@ -195,18 +194,9 @@ static void make_wide_sparse(const struct program *program, enum real_type type,
         for (int64_t k = starts[i]; k < starts[i + 1]; k++)
             put_real(type, values, k, entry_of_row(program, i, columns[k], WIDE_COLUMNS));
     kept->panels = (struct panel_store){0};
-    kept->sparse = (struct sparse_matrix){.values = values,
-                                          .starts = starts,
-                                          .columns = columns,
-                                          .n_rows = WIDE_ROWS,
-                                          .n_columns = WIDE_COLUMNS,
-                                          .n_entries = at,
-                                          .type = type,
-                                          .index = INDEX_I32,
-                                          .store = &kept->panels};
-    kept->source = (struct row_source){
-        .matrix = &kept->sparse, .expand = expand_sparse, .representation = SPARSE_ROWS};
-    set_shape(kept, type, WIDE_ROWS, WIDE_COLUMNS);
+    const struct sparse_matrix sparse = {values, starts, columns,   WIDE_ROWS,    WIDE_COLUMNS,
+                                         at,     type,   INDEX_I32, &kept->panels};
+    keep_sparse(&sparse, kept);
 }
 
 static void make_columns(const struct program *program, const struct kernel_table *kernels,
@@ -245,7 +235,7 @@ static void put_number(const struct program *program, enum numeric_type type, vo
         ((uint16_t *)numbers)[at] = (uint16_t)below(program, 300);
 }
 
-/* Numbers and categories by turns, codes that are no category included. close_table() ends it. */
+/* Alternating numbers and categories, including codes of no category. Freed by close_table(). */
 static void make_table(const struct program *program, enum numeric_type type, int code_bytes,
                        int64_t n, int64_t n_numeric, int64_t n_categorical,
                        struct kept_rows *kept) {

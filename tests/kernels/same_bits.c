@@ -1,9 +1,9 @@
-/* Fingerprints of what the kernels and the samplers compute from fixed data, one line each: the
- * same text on every processor and instruction set, for any number of threads.
+/* Prints fingerprints of what the kernels and the samplers compute from fixed data, one per line:
+ * the same text on every processor and instruction set, for any number of threads.
  *
  * same_bits [instruction set [number of threads]]
  *
- * Built and run by test_same_bits.py. Data comes from integers, without a maths library. */
+ * Built and run by test_same_bits.py. Data are generated without a maths library. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

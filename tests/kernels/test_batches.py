@@ -1,4 +1,4 @@
-"""Sums over batches of rows: the integers of the rows, gathered from wherever they lie."""
+"""Sums over batches of rows: the integers of a data set that consists of these rows."""
 
 import math
 
@@ -7,11 +7,11 @@ import pytest
 
 from reference import awkward_arrays
 from reference.kernel_calls import (
+    assert_same_on_each_instruction_set,
     bind,
     dtypes,
     gradient_integers,
     intercepts,
-    on_each_instruction_set,
     weights,
 )
 
@@ -23,7 +23,7 @@ def batch_sum(rows, w, batch, loss="logistic", threads=1):
 
 
 def sum_of_copy(x, y, w, batch, intercept, loss="logistic"):
-    """The full sum of a data set that holds the batch's rows and no others."""
+    """The full sum of a data set that consists of the batch's rows."""
     rows = bind(np.ascontiguousarray(x[batch]), np.ascontiguousarray(y[batch]), intercept, 1.5)
     return batch_sum(rows, w, None, loss)
 
@@ -69,8 +69,7 @@ def test_instruction_sets_agree(keep_instruction_set):
     x, y, w, _ = awkward_arrays.awkward(33, np.float32)
     w = weights(w, x, True)
     batch = np.arange(1, len(x), 3)
-    sums = on_each_instruction_set(lambda: batch_sum(bind(x, y, True, 1.5), w, batch).tolist())
-    assert sums == [sums[0]] * len(sums)
+    assert_same_on_each_instruction_set(lambda: [batch_sum(bind(x, y, True, 1.5), w, batch)])
 
 
 @pytest.mark.parametrize("batch", [[-1, 2], [0, 5], [2**40]])

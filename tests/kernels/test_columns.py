@@ -1,4 +1,4 @@
-"""Matrices that are kept column by column: the bits of the same rows in memory."""
+"""Matrices stored column by column: the bits of the same rows in C order."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ CLIP, GRID = 0.5, 2.0**-21
 
 
 def in_columns(x, y, intercept=False, row_norm=1.0, threads=1, *, keep_norms=False):
-    """Rows of the matrix's columns, which begin anywhere in memory."""
+    """Rows of the matrix by columns, at addresses of any alignment."""
     columns = []
     for j in range(x.shape[1]):
         room = np.empty(len(x) + j % 5 + 1, x.dtype)
@@ -74,13 +74,8 @@ def test_losses(dtype, loss):
 def test_rows_that_must_not_count(dtype, bad, row):
     x, y, w, _ = awkward_arrays.ordinary(40, 17, dtype)
     without = both(np.delete(x, row, axis=0), np.delete(y, row), w)[1]
-    for column in (0, 8, 16):
-        spoilt = x.copy()
-        spoilt[row, column] = bad
-        assert np.array_equal(both(spoilt, y, w)[0], without)
-    spoilt = y.copy()
-    spoilt[row] = bad
-    assert np.array_equal(both(x, spoilt, w)[0], without)
+    for records in awkward_arrays.spoilt(x, y, row, bad, columns=(0, 8, 16)):
+        assert np.array_equal(both(*records, w)[0], without)
 
 
 @dtypes

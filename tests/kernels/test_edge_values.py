@@ -1,4 +1,4 @@
-"""What breaks careless kernels: NaN, infinity, overflow, subnormals, odd memory."""
+"""Inputs that break naive kernels: NaN, infinity, overflow, subnormals, unusual memory layouts."""
 
 import math
 import tracemalloc
@@ -39,15 +39,12 @@ def float_sums(x, y, w, loss):
 def test_a_bad_entry_makes_its_row_count_zero(dtype, loss, bad, width):
     x, y, w, direction = awkward_arrays.ordinary(20, width, dtype)
     for place in (0, 7, 16, 19):
-        without_x, without_y = np.delete(x, place, axis=0), np.delete(y, place)
-        expected = all_integers(without_x, without_y, w, direction, loss=loss, intercept=True)
-        expected_floats = float_sums(without_x, without_y, w, loss)
-        for column in {0, width // 2, width - 1}:
-            spoilt = x.copy()
-            spoilt[place, column] = bad
-            got = all_integers(spoilt, y, w, direction, loss=loss, intercept=True)
-            assert np.array_equal(got, expected), (place, column)
-            assert np.allclose(float_sums(spoilt, y, w, loss), expected_floats, atol=2e-5)
+        without = np.delete(x, place, axis=0), np.delete(y, place)
+        expected = all_integers(*without, w, direction, loss=loss, intercept=True)
+        expected_floats = float_sums(*without, w, loss)
+        for records in awkward_arrays.spoilt(x, y, place, bad, columns={0, width // 2, width - 1}):
+            assert np.array_equal(all_integers(*records, w, direction, loss=loss, intercept=True), expected)
+            assert np.allclose(float_sums(*records, w, loss), expected_floats, atol=2e-5)
 
 
 @dtypes
@@ -56,13 +53,11 @@ def test_a_bad_entry_makes_its_row_count_zero(dtype, loss, bad, width):
 def test_a_bad_target_makes_its_row_count_zero(dtype, loss, bad):
     x, y, w, direction = awkward_arrays.ordinary(20, 5, dtype)
     for place in (0, 7, 16, 19):
-        spoilt = y.copy()
-        spoilt[place] = bad
-        expected = all_integers(
-            np.delete(x, place, axis=0), np.delete(y, place), w, direction, loss=loss, intercept=True
-        )
-        assert np.array_equal(all_integers(x, spoilt, w, direction, loss=loss, intercept=True), expected)
-        assert np.isfinite(float_sums(x, spoilt, w, loss)).all()
+        without = np.delete(x, place, axis=0), np.delete(y, place)
+        expected = all_integers(*without, w, direction, loss=loss, intercept=True)
+        for records in awkward_arrays.spoilt(x, y, place, bad, columns=[]):
+            assert np.array_equal(all_integers(*records, w, direction, loss=loss, intercept=True), expected)
+            assert np.isfinite(float_sums(*records, w, loss)).all()
 
 
 @dtypes
@@ -78,7 +73,7 @@ def test_nothing_but_bad_rows(dtype, loss, bad):
 @dtypes
 @losses
 def test_predictions_that_overflow_stay_within_the_clip(dtype, loss):
-    """Infinite margins are as good as large ones; NaN margins count 0."""
+    """Infinite margins act as large ones; NaN margins count as 0."""
     x, y = np.ones((4, 2), dtype), np.ones(4, dtype)
     x[1], x[2] = -1, (1, -1)
     clip, grid = 0.5, 2.0**-23
@@ -97,7 +92,7 @@ def test_predictions_that_overflow_stay_within_the_clip(dtype, loss):
 @losses
 @pytest.mark.parametrize("prediction", [np.nan, np.inf, -np.inf])
 def test_a_prediction_that_is_not_finite(loss, prediction):
-    """NaN counts 0 in every sum; infinity is clipped, or tells that the record is fitted."""
+    """NaN counts as 0 in every sum; infinity is clipped, or a perfect fit."""
     rows = bind(np.ones((1, 1)), np.ones(1))
     at, zero, clip, grid = np.array([prediction]), np.zeros(1), 0.5, 2.0**-40
     slope = gradient_integers(rows, loss, at, clip, grid)[0] * grid
@@ -139,7 +134,7 @@ def test_zero_rows(dtype, loss):
 @dtypes
 @pytest.mark.parametrize("length", [1.5, 1e3, "huge"])
 def test_a_long_row_is_scaled_onto_the_bound(dtype, length):
-    """A row beyond row_norm is seen as the row of that direction with norm row_norm."""
+    """A row longer than row_norm is scaled down to norm row_norm."""
     length = awkward_arrays.huge(dtype) / 4 if length == "huge" else length
     direction = np.array([[3.0, 0.0, 4.0]], dtype) / 5
     long, y = (direction * dtype(length)).astype(dtype), np.ones(1, dtype)
@@ -152,7 +147,7 @@ def test_a_long_row_is_scaled_onto_the_bound(dtype, length):
 
 @dtypes
 def test_rows_too_long_for_the_arithmetic_count_zero(dtype):
-    """Their factors have too few digits, or their norm is no double: clipping would fail."""
+    """Their factors are subnormal, or their norm overflows a double: clipping would fail."""
     x, y = np.full((1, 300), np.finfo(dtype).max, dtype), np.ones(1, dtype)
     for clip_exponent in range(-64, 4):
         rows = bind(x, y, False, 100.0)
@@ -162,7 +157,7 @@ def test_rows_too_long_for_the_arithmetic_count_zero(dtype):
 
 
 def test_subnormal_norms_do_not_inflate_the_factor():
-    """The norm of two smallest subnormals rounds down by 30 %; the clip must hold all the same."""
+    """The norm of two smallest subnormals rounds down by 30 %; the clip must still hold."""
     x, y = np.full((1, 2), 5e-324), np.array([1e308])
     rows = bind(x, y, False, 1.0)
     grid = 2.0**-90
@@ -188,7 +183,7 @@ def test_tiny_and_huge_clips(dtype, loss, clip):
 
 
 def test_factors_beyond_the_largest_float_count_zero():
-    """A subnormal row with an infinite prediction: the factor that reaches the clip is no float."""
+    """A subnormal row with an infinite prediction: the factor that reaches the clip overflows a float."""
     x, y = np.array([[1e-45, 0.0]], np.float32), np.ones(1, np.float32)
     rows = bind(x, y)
     for clip in (2.0**-40, 1.0, 2.0**40):
@@ -226,7 +221,7 @@ def test_kernel_layouts_are_read_in_place(dtype, layout, tmp_path):
         warnings.simplefilter("error")
         objective = Objective("logistic", given, awkward_arrays.read_only(y))
     rows = objective._rows
-    if layout == "memory-mapped":  # the pages of the same file, in a mapping of our own
+    if layout == "memory-mapped":  # the same file in a mapping of our own
         rows = rows._rows
         assert not rows.x.flags.owndata
     else:
@@ -279,7 +274,7 @@ def test_peak_memory_is_far_below_the_matrix(dtype):
         objective.clipped_loss_sums(w, w, [0.0, 1.0], 1.0)
         objective.value_and_gradient(w)
 
-    use()  # imports what it needs, which is memory, too
+    use()  # imports, which take memory, too
     tracemalloc.start()
     try:
         use()
@@ -289,7 +284,7 @@ def test_peak_memory_is_far_below_the_matrix(dtype):
     assert peak < x.nbytes / 8
 
 
-def test_rows_whose_norm_is_no_double_are_an_error_for_the_data_holder():
+def test_rows_whose_norm_overflows_are_an_error_for_the_data_holder():
     x = np.full((3, 2), 0.5)
     x[1] = 1.7e308
     with pytest.raises(DataError, match=r"X .* row 1"):

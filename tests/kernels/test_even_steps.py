@@ -1,11 +1,11 @@
-"""Evenly spaced line searches of the logistic loss take a short cut; it must not show."""
+"""Evenly spaced line searches of the logistic loss use a shortcut, which must not change results."""
 
 import math
 
 import numpy as np
 import pytest
 
-from reference.kernel_calls import bind, dtypes, loss_integers, on_each_instruction_set
+from reference.kernel_calls import assert_same_on_each_instruction_set, bind, dtypes, loss_integers
 
 CLIP = 2.0**14
 GRIDS = {np.dtype(np.float64): 2.0**-36, np.dtype(np.float32): 2.0**-8}  # the finest for that clip
@@ -31,7 +31,7 @@ def test_losses_are_accurate_whatever_the_margins(instruction_set, scale, n_step
     w, direction = scale * rng.normal(size=7), scale * rng.normal(size=7)
     steps = np.linspace(-0.3, 1.7, n_steps)
     expected = exact(x, y, w, direction, steps)
-    # the rounding of the margins themselves is part of the error
+    # the error includes the rounding of the margins
     grid = GRIDS[x.dtype]
     tolerance = 53 * (grid + 1e-13 + 1e-14 * scale)
     computed = sums(x, y, w, direction, steps) * grid
@@ -43,7 +43,7 @@ def test_losses_are_accurate_whatever_the_margins(instruction_set, scale, n_step
 def test_single_precision_costs_single_precision(instruction_set, scale, n_steps):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(53, 7)).astype(np.float32), np.where(rng.random(53) < 0.5, 1.0, -1.0)
-    # weights that are floats, too: the only error is that of the arithmetic
+    # weights are representable as floats: the only error is that of the arithmetic
     w, direction = (scale * rng.normal(size=(2, 7))).astype(np.float32).astype(float)
     steps = np.linspace(-0.25, 1.75, n_steps)
     expected = exact(x.astype(float), y, w, direction, steps).astype(float)
@@ -69,7 +69,7 @@ def test_even_and_uneven_steps_agree(instruction_set, dtype):
 
 @dtypes
 def test_a_wild_neighbour_changes_no_other_record(instruction_set, dtype):
-    """Rows beyond the range of exp, not finite or empty, beside each ordinary row of a block."""
+    """Rows beyond the range of exp, non-finite or zero, at several places of a block."""
     rng = np.random.default_rng(2)
     steps = np.linspace(0.0, 2.0, 21)
     ordinary = rng.normal(size=(16, 4)).astype(dtype)
@@ -89,6 +89,4 @@ def test_same_integers_on_every_instruction_set(keep_instruction_set, dtype):
     rng = np.random.default_rng(3)
     x, y = 100 * rng.normal(size=(100, 9)).astype(dtype), np.where(rng.random(100) < 0.5, 1.0, -1.0)
     w, direction = rng.normal(size=9), rng.normal(size=9)
-    results = on_each_instruction_set(lambda: sums(x, y, w, direction, np.linspace(0, 1, 21)))
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0], other)
+    assert_same_on_each_instruction_set(lambda: [sums(x, y, w, direction, np.linspace(0, 1, 21))])

@@ -1,4 +1,4 @@
-"""A record's integers are its own: no order, neighbour, chunk, thread or instruction set changes them."""
+"""A record's integers do not depend on order, neighbours, chunks, threads or the instruction set."""
 
 import functools
 
@@ -13,6 +13,7 @@ from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     all_integers,
     assert_chunks_add_up,
+    assert_same_on_each_instruction_set,
     assert_sum_of_records,
     bind,
     dtypes,
@@ -20,7 +21,6 @@ from reference.kernel_calls import (
     gradient_integers,
     intercepts,
     loss_integers,
-    on_each_instruction_set,
     per_record,
     plain_sums,
     predictions,
@@ -30,7 +30,7 @@ from reference.kernel_calls import (
 
 @functools.cache
 def large_problem(dtype):
-    """Three ranges of rows, the last one short; more entries than a pass in one thread takes."""
+    """Three ranges of rows, the last one short; enough entries for several threads."""
     return awkward_arrays.ordinary(2 * 4096 + 531, 9, dtype)
 
 
@@ -65,9 +65,7 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, 
         rows, exact = bind(x, y, intercept), all_integers(x, y, w, direction, loss=loss, intercept=intercept)
         return exact, rows.norms, predictions(rows, weights(w, x, intercept))
 
-    results = on_each_instruction_set(compute)
-    for other in results[1:]:
-        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(results[0], other, strict=True))
+    assert_same_on_each_instruction_set(compute)
 
 
 @dtypes
@@ -96,7 +94,7 @@ def test_deletion_order_and_chunks(dtype, loss, data):
 
 @dtypes
 def test_replacing_a_neighbour_changes_no_other_record(instruction_set, dtype):
-    """The difference of two data sets is that of the two records, whatever the rest is."""
+    """The difference of two neighbouring data sets is that of the two records."""
     x, y, w, direction = awkward_arrays.awkward(17, dtype)
     keywords = {"loss": "huber", "intercept": True}
     special = list(awkward_arrays.special_rows(17, dtype).values())
@@ -114,7 +112,7 @@ def test_replacing_a_neighbour_changes_no_other_record(instruction_set, dtype):
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 22), (np.float64, 50)])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits, sign):
-    """The finest grid of the contract, every record as long as it may be: no sum wraps around."""
+    """The finest allowed grid, and every record of maximal norm: no sum overflows."""
     x, y = np.ones((n_rows, 1), dtype), np.full(n_rows, sign, dtype)
     integers = gradient_integers(bind(x, y), "squared_hinge", np.array([-sign * 100.0]), 1.0, 2.0**-bits)
     assert integers.tolist() == [-int(sign) * n_rows * 2**bits]
@@ -131,7 +129,7 @@ def test_all_losses_at_the_bound(instruction_set):
 
 
 def test_far_more_records_than_the_grid_was_made_for():
-    """2^22 records on a grid made for one: the sum is still exact."""
+    """2^22 records on a grid for one record: the sum is still exact."""
     n_rows = 2**22
     x, y = np.ones((n_rows, 1)), np.ones(n_rows)
     objective = Objective("hinge", x, y, n_public=1, n_threads=1)
@@ -142,7 +140,7 @@ def test_far_more_records_than_the_grid_was_made_for():
 
 
 def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
-    """Sums stay below 2^62: 2^30 records of 2^32 grid steps are the most. The number is made up here."""
+    """Sums stay below 2^62: at most 2^30 records of 2^32 grid steps. The number of rows is faked."""
     full, objective = (Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1) for _ in range(2))
     monkeypatch.setattr(full, "_n_rows", 2**30)
     full.clipped_gradient_sum([-9.0], 0.25)
@@ -156,7 +154,7 @@ def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
 @dtypes
 @pytest.mark.parametrize("clip", [2.0**-64, 0.3, 1.0, 2.0**64])
 def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
-    """n clip / grid <= 2^51, and the grid is a power of two made of public numbers alone."""
+    """n clip / grid <= 2^51, and the grid is a power of two that depends on public numbers alone."""
     x, y, w, direction = awkward_arrays.ordinary(50, 3, dtype)
     for n_public in (50, 64, 10**6, 2**30):
         objective = Objective("squared_hinge", x, y, n_public=n_public)

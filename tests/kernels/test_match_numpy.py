@@ -1,4 +1,4 @@
-"""Every kernel against its numpy twin, within bounds that follow from its arithmetic."""
+"""Every kernel against its numpy twin, within rigorous error bounds."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from reference.kernel_calls import (
     loss_integers,
     plain_sums,
     predictions,
+    unit_roundoff,
     weights,
 )
 
@@ -41,18 +42,14 @@ def intercept(request):
     return request.param
 
 
-def unit_roundoff(dtype):
-    return np.finfo(dtype).eps / 2
-
-
 def prediction_error(x, w, intercept):
-    """Bound on the error of each prediction: a dot product of rounded weights in the row's type."""
+    """Bound on the error of each prediction, a dot product with rounded weights in the row's type."""
     rows = np.abs(numpy_kernels.scaled_rows(x, intercept, ROW_NORM)).astype(float)
     return (x.shape[1] + 8) * unit_roundoff(x.dtype) * (rows @ np.abs(w)) + 1e-300
 
 
 def slope_error(loss, x, y, w, intercept):
-    """How far the derivative can be off when the prediction is off by its error, and by arithmetic."""
+    """Bound on the error of the derivative, from that of the prediction and its own arithmetic."""
     error = prediction_error(x, w, intercept)
     if loss in numpy_kernels.NOT_CONVEX:  # no second derivative here is above 1
         return error + 1e-15
@@ -138,12 +135,12 @@ def test_coordinate_loss_sums(dtype, width, intercept, loss):
     exact = numpy_kernels.coordinate_loss_sums(
         loss, x, y, w, stride, clip, intercept=intercept, row_norm=ROW_NORM
     )
-    # both losses of a change are off by slope times the error of the prediction
+    # the error of both losses of a change: slope times the error of the prediction
     p = numpy_kernels.predictions(x, w, intercept=intercept, row_norm=ROW_NORM)
     steepest = 2 + np.abs(p).astype(float) + stride * ROW_NORM
     error = 2 * steepest @ prediction_error(x, np.abs(w) + stride, intercept)
     assert np.all(np.abs(got - exact) <= len(x) * grid / 2 + error + 1e-12)
-    assert np.ptp(exact) > 1e-3 * len(x) * clip  # the stride shows
+    assert np.ptp(exact) > 1e-3 * len(x) * clip  # the stride matters
 
 
 def test_precise_gradient_sum(dtype, width, intercept):
@@ -178,7 +175,7 @@ def test_row_counts(dtype, n_rows, loss):
 
 
 def test_plain_sums_of_many_rows_keep_their_digits(dtype):
-    """Equal terms, the worst for a long sum in float32."""
+    """Equal terms, the worst case for a long sum in float32."""
     x, y = np.full((4096, 2), 0.1, dtype), np.ones(4096, dtype)
     gradient, _ = plain_sums(bind(x, y), "logistic", np.zeros(2))
     exact = -0.5 * 4096 * float(x[0, 0])
@@ -187,7 +184,7 @@ def test_plain_sums_of_many_rows_keep_their_digits(dtype):
 
 
 def test_the_test_data_reach_every_branch():
-    """Rows longer and shorter than row_norm, gradients clipped and not, losses clipped and not."""
+    """Rows longer and shorter than row_norm, and both clipped and unclipped gradients and losses."""
     x, y, w, _ = awkward_arrays.ordinary(37, 9, np.float64)
     norms = numpy_kernels.row_norms(x, False)
     assert 0 < (norms > ROW_NORM).sum() < 37

@@ -1,4 +1,4 @@
-"""Clipped gradient sums at several weight vectors: the integers of as many single passes."""
+"""Clipped gradient sums at several weight vectors: the integers of single passes."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ GRID = 2.0**-23
 
 
 def several(w, k):
-    """k weight vectors of different size and sign, the first of which is w."""
+    """k multiples of w of different size and sign, the first of them w."""
     return np.ascontiguousarray(np.outer(np.array([1, -0.5, 3, 0, 100, 1e-3, -2, 0.1, 7])[:k], w))
 
 
@@ -132,7 +132,7 @@ TABLE_LAYOUTS = {
 
 
 def assert_tables_agree(table, y, k, threads=1, counts=None, folds=None, loss="logistic"):
-    """Sums over a table against those of single passes over it, and of the dense rows."""
+    """Sums over a table against single passes over it, and against its dense rows."""
     rows, dense = both(table, y, counts=counts)
     models = several(np.random.default_rng(k).normal(size=table.n_columns + 1), k)
     left_out = (np.arange(k, dtype=np.int32) * 2 + 1) % 4

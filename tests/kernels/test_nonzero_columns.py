@@ -1,4 +1,4 @@
-"""Passes by the nonzero columns of a table: still the integers of the dense one-hot matrix, bit for bit."""
+"""Passes by the nonzero columns of a table: the integers of the dense one-hot matrix, bit for bit."""
 
 import numpy as np
 import pytest
@@ -32,9 +32,9 @@ GRID = 2.0**-33
 
 
 def runs(n_rows, parts, dtype=np.float32, seed=0):
-    """Rows of a few kinds in runs, as logs have them: most columns hold one value, or 0, for a while.
+    """Runs of rows of a few kinds, as in logs: most columns are constant or 0 within a run.
 
-    Two numbers differ in every row.
+    Two numeric columns vary from row to row.
     """
     rng = np.random.default_rng([seed, n_rows])
     kinds = random_table(2 + n_rows // 40, parts, dtype, seed)
@@ -48,7 +48,7 @@ def runs(n_rows, parts, dtype=np.float32, seed=0):
 
 
 def both_after_two_passes(table, y, *arguments, **keywords):
-    """Rows whose passes go by nonzero columns from the third on, and the dense ones."""
+    """Rows whose passes use nonzero columns from the third on, and the dense rows."""
     rows, dense = both(table, y, *arguments, **keywords)
     for _ in range(2):
         assert rows.x.nonzero_bytes == 0
@@ -114,7 +114,7 @@ def test_rows_with_counts_are_rows_repeated(instruction_set, dtype, most):
         np.testing.assert_array_equal(sums(by_columns), sums(dense), strict=True)
 
 
-def test_a_table_that_is_not_short_by_nonzero_columns_is_read_as_it_is():
+def test_a_table_with_many_nonzero_columns_is_read_directly():
     for parts in [(0,) * 38, (300, 5, 300), (0,) * 10 + (70, 11), (5000,)]:
         table = random_table(2000, parts)
         rows, dense = both_after_two_passes(table, targets(2000))
@@ -136,11 +136,13 @@ def test_batches_alone_make_no_nonzero_columns():
 def test_memory_is_less_than_an_eighth_of_the_dense_matrix():
     table = runs(20_000, LAYOUTS["KDD"])
     rows, _ = both_after_two_passes(table, targets(20_000))
-    assert 0 < rows.x.nonzero_bytes < 20_000 * table.n_columns * 8 / 7  # an eighth, and what groups take
+    assert (
+        0 < rows.x.nonzero_bytes < 20_000 * table.n_columns * 8 / 7
+    )  # an eighth, plus the overhead of groups
 
 
 def test_passes_of_several_threads_at_once_agree():
-    """The second of them makes the nonzero columns while others read the table."""
+    """The second one finds the nonzero columns while others read the table."""
     table = runs(6000, LAYOUTS["KDD"])
     (rows, dense), (w, _) = both(table, targets(6000)), random_weights(table)
     results = []

@@ -16,13 +16,13 @@ EMULATOR = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory):
-    """The program of this machine's processor, one after the other, without OpenMP."""
+    """The program for this machine, single-threaded without OpenMP."""
     return build(tmp_path_factory.mktemp("native"), "same_bits.c")
 
 
 @pytest.fixture(scope="module")
 def emulated(tmp_path_factory):
-    """The command that runs the program on a 64-bit ARM processor, with OpenMP."""
+    """The command that runs the program on an emulated 64-bit ARM processor, with OpenMP."""
     missing = [tool for tool in ARM_TOOLS if shutil.which(tool) is None]
     if missing or EMULATOR is None:
         pytest.skip(f"not installed: {', '.join(missing or ['qemu-aarch64'])} (Debian: gcc-{ARM}, qemu-user)")
@@ -45,7 +45,7 @@ def fingerprints(*command):
 
 
 def test_the_cases_say_something(native):
-    """Different cases give different numbers, and few of them are all zeros or not finite."""
+    """Different cases give different numbers, and few of them only zeros or non-finite ones."""
     lines = fingerprints(native, "baseline")
     cases = [re.fullmatch(r"(.*) ([0-9a-f]{16}) \((\d+) of (\d+) .*\)", line).groups() for line in lines]
     assert len(cases) > 1500
@@ -65,7 +65,7 @@ def test_arm_in_an_emulator(native, emulated):
 
 
 def test_arm_code_has_vectors_and_does_not_contract(emulated):
-    """The loops are compiled for NEON, and no product is added without having been rounded."""
+    """The loops are compiled for NEON, without fused multiply-add."""
     folder = emulated[-1].parent
     code = run(f"{ARM}-objdump", "-d", "--no-show-raw-insn", folder / "kernel_instances-baseline.o").stdout
     count = {name: len(re.findall(rf"\t{name}\tv\d+\.(?:2d|4s)", code)) for name in ("fmul", "fadd", "add")}

@@ -1,4 +1,4 @@
-/* The samplers without Python, for sanitizers: awkward and failing streams, buffers of every size.
+/* The samplers without Python, for sanitizers: unusual and failing streams, buffers of every size.
  * Built and run by .ci/steps/4-c-programs. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +25,12 @@
         }                                                                                          \
     } while (0)
 
-/* Bytes of a small generator; a fraction of them replaced by 0x00, 0x55 or 0xff in runs of four. */
+/* Bytes of a small generator, a fraction of them replaced by 0x00, 0x55, 0xaa or 0xff in runs of
+ * four. */
 struct stream {
     uint64_t state;
     unsigned awkward; /* out of 256 digits */
-    int constant;     /* -1, or the byte to give */
+    int constant;     /* a byte to repeat, or -1 */
     size_t left;      /* bytes before failure */
 };
 
@@ -62,8 +63,8 @@ static int fill(void *context, uint8_t *buffer, size_t size) {
 
 enum { DRAWS = 400 };
 
-/* One run of everything. The buffer is on the heap, at its exact size, so that overruns are seen.
- */
+/* Runs all scalar samplers once. The buffer is on the heap with its exact size, so that overruns
+ * are detected. */
 static int run(struct stream stream, size_t capacity, struct rounded_gaussian_scale scale,
                struct dyadic_rate rate, int64_t *draws) {
     uint8_t *buffer = malloc(capacity);
@@ -91,7 +92,7 @@ static int run(struct stream stream, size_t capacity, struct rounded_gaussian_sc
     return status;
 }
 
-/* Arrays on the heap, at their exact size. */
+/* Allocates an array of exactly that size on the heap. */
 static void *allocate(size_t bytes) {
     void *room = malloc(bytes > 0 ? bytes : 1);
     CHECK(room != NULL);
@@ -117,7 +118,7 @@ static int draw_norm_laplace(struct random_bits *bits, struct rounded_gaussian_s
     return status;
 }
 
-/* Room for as few indices as possible, so that the sample is continued many times. */
+/* As small an output as possible, so that the sample is continued many times. */
 static int draw_poisson(struct random_bits *bits, uint64_t threshold, uint64_t n_rows) {
     struct poisson_progress progress = {threshold, n_rows, 0, 0};
     int64_t last = -1;
@@ -133,7 +134,8 @@ static int draw_poisson(struct random_bits *bits, uint64_t threshold, uint64_t n
     return status;
 }
 
-/* The same at a small rate, with a made-up law: at most j rows with probability 1 - 2^-(j + 1). */
+/* The same at a small rate, with an artificial distribution: at most j rows with probability
+ * 1 - 2^-(j + 1). */
 static int draw_sparse(struct random_bits *bits, unsigned log2_block, uint64_t n_rows) {
     enum { SIZE = 64 };
     uint32_t *digits = allocate(LAZY_UNIFORM_DIGITS * SIZE * sizeof *digits);
@@ -270,7 +272,7 @@ static void test_failure_at_any_byte_comes_out(void) {
     }
 }
 
-/* The same draws with and without the table, for every buffer size. */
+/* The draws are the same with and without the tables, for every buffer size. */
 static void test_preparation_changes_nothing(void) {
     enum { STREAMS = 40 };
     static int64_t plain[STREAMS][DRAWS], prepared[DRAWS];
@@ -291,7 +293,7 @@ int main(void) {
     test_every_array_ends();
     test_constant_streams_are_noticed();
     test_failure_at_any_byte_comes_out();
-    test_preparation_changes_nothing(); /* last: it prepares for good */
+    test_preparation_changes_nothing(); /* fills the tables for good */
     test_every_stream_ends();
     test_failure_at_any_byte_comes_out();
     puts("samplers: all checks passed");

@@ -1,4 +1,4 @@
-"""Compiled steps of stochastic gradient descent: the numpy twin's, the same bits everywhere."""
+"""Compiled steps of stochastic gradient descent: equal to the numpy twin, with the same bits everywhere."""
 
 import math
 
@@ -9,10 +9,10 @@ from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     EXAMPLES,
     ROW_NORM,
+    assert_same_on_each_instruction_set,
     bind,
     descend,
     dtypes,
-    on_each_instruction_set,
     weights,
 )
 from reference.sgd_twin import sgd
@@ -21,7 +21,7 @@ STEPS, BATCH = 60, 3
 
 
 def problem(width, dtype, batch=BATCH):
-    """Records, and an order, ends of batches and step sizes."""
+    """Records, an order, ends of batches and step sizes."""
     x, y, *_ = awkward_arrays.ordinary(50, width, dtype)
     rng = np.random.default_rng(width)
     order = rng.integers(0, 50, STEPS * batch)
@@ -49,7 +49,7 @@ def test_steps_are_the_twins(instruction_set, dtype, loss, width, intercept):
         x, y, EXAMPLES[loss], steps[0].reshape(STEPS, BATCH), steps[2], row_norm=ROW_NORM,
         fit_intercept=intercept, clip=0.6, noise=noise, start=start, **settings,
     )  # fmt: skip
-    # Rounding of a step times what a step may expand by: kinks are not met by chance.
+    # Rounding errors, amplified by the steps; no record is near a kink.
     np.testing.assert_allclose(w, expected[-1], rtol=0, atol=1e-10)
     np.testing.assert_allclose(w_sum, expected[:-1].sum(axis=0), rtol=0, atol=1e-9)
 
@@ -71,9 +71,7 @@ def test_bits_are_the_same_on_every_instruction_set(dtype, width):
             for own, settings in ((noise, kept_short), (integers, exact))
         ]
 
-    first, *others = on_each_instruction_set(compute)
-    for other in others:
-        np.testing.assert_array_equal(other, first)
+    assert_same_on_each_instruction_set(compute)
 
 
 @dtypes
@@ -93,7 +91,7 @@ def test_blocks_do_not_matter(dtype):
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber"])
 @pytest.mark.parametrize("batch", [1, 5, 16, 17, 40])
 def test_one_exact_step_is_the_rounded_sum(instruction_set, dtype, loss, batch):
-    """In units of the grid the step is an integer: the records' rounded gradients and the noise."""
+    """In units of the grid the step is an integer: the sum of rounded gradients and noise."""
     x, y, *_ = awkward_arrays.ordinary(batch, 9, dtype)
     rows, grid = bind(x, y, True, ROW_NORM), 2.0**-28
     noise = np.random.default_rng(2).integers(-(2**40), 2**40, (1, 10))
@@ -109,7 +107,7 @@ def test_one_exact_step_is_the_rounded_sum(instruction_set, dtype, loss, batch):
 
 
 def test_noise_beyond_the_significand_is_added_before_rounding():
-    """The exact sum is odd and the noise huge and even: the integer sum is what gets rounded."""
+    """The exact sum is odd and the noise huge and even: their integer sum is rounded once."""
     rows, grid = bind(np.ones((1, 1)), np.ones(1)), 2.0**-10
     noise = np.array([[2**53 + 2]], dtype=np.int64)
     w = one_step(rows, "hinge", np.zeros(1), [0], -1.0, noise, inner_clip=0.5 - grid, grid=grid)

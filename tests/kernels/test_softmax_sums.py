@@ -1,4 +1,4 @@
-"""The softmax kernels: against the numpy twin, and a record's integers are its own."""
+"""The softmax kernels against the numpy twin, and independence of a record's integers."""
 
 import numpy as np
 import pytest
@@ -8,26 +8,23 @@ from hypothesis import strategies as st
 from reference import awkward_arrays, softmax_kernels
 from reference.kernel_calls import (
     assert_chunks_add_up,
+    assert_same_on_each_instruction_set,
     assert_sum_of_records,
     dtypes,
     gradient_integers,
     intercepts,
     loss_integers,
-    on_each_instruction_set,
     plain_sums,
     predictions,
+    unit_roundoff,
 )
 from reference.numpy_kernels import scaled_rows
 from reference.softmax_kernels import SOFTMAX, STEPS, all_integers, bind, class_problem, weights
 
 ROW_NORM, CLIP, GRID = 1.5, 0.6, 2.0**-22
-# Columns around the lanes of a unit and several of them, classes around tiles of five.
+# Columns around one and several units of lanes, classes around tiles of five.
 SHAPES = [(1, 2), (3, 5), (7, 6), (8, 11), (9, 10), (15, 3), (16, 4), (17, 10), (33, 2), (64, 5), (65, 11)]
 shapes = pytest.mark.parametrize(("width", "n_classes"), SHAPES)
-
-
-def unit_roundoff(dtype):
-    return np.finfo(dtype).eps / 2
 
 
 def ordinary(n_rows, width, dtype, n_classes):
@@ -41,13 +38,13 @@ def awkward(width, dtype, n_classes):
 
 
 def score_errors(x, w, intercept):
-    """Bound on the error of each score, (n, K): a dot product of rounded weights in the row's type."""
+    """Bound on the error of each score, (n, K), a dot product with rounded weights in the row's type."""
     rows = np.abs(scaled_rows(x, intercept, ROW_NORM)).astype(float)
     return (x.shape[1] + 8) * unit_roundoff(x.dtype) * (rows @ np.abs(w)) + 1e-300
 
 
 def residual_errors(x, w, intercept):
-    """No residual moves by more than half the spread of the scores' errors, (n, 1)."""
+    """Bound on the error of residuals, (n, 1): at most half the spread of the errors of the scores."""
     return score_errors(x, w, intercept).max(axis=1, keepdims=True) + 1e-14
 
 
@@ -116,7 +113,7 @@ def test_many_classes(instruction_set, dtype):
 
 @pytest.mark.parametrize("gap", [1.0, 30.0, 300.0, 700.0, 2000.0])
 def test_small_residuals_and_losses_keep_their_digits(instruction_set, gap):
-    """A record that is all but certain: q_y = 1 - exp(-gap), whose residual is no difference of ones."""
+    """A nearly certain record, q_y = 1 - exp(-gap): the residual must not suffer from cancellation."""
     x, y = np.ones((1, 1)), np.zeros(1)
     w = np.array([[gap, 0.0]])
     gradient, total = plain_sums(bind(x, y), SOFTMAX, w)
@@ -162,9 +159,7 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, interc
         exact = all_integers(x, y, w, direction, intercept=intercept)
         return exact, *plain_sums(rows, SOFTMAX, at), predictions(rows, at)
 
-    results = on_each_instruction_set(compute)
-    for other in results[1:]:
-        assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(results[0], other, strict=True))
+    assert_same_on_each_instruction_set(compute)
 
 
 @dtypes
@@ -210,7 +205,7 @@ def test_deletion_order_and_chunks(dtype, data):
 @pytest.mark.parametrize("n_rows", [4095, 4096, 4097])
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 22), (np.float64, 50)])
 def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits):
-    """The finest grid of the contract, every record as long as it may be: no sum wraps around."""
+    """The finest allowed grid, and every record of maximal norm: no sum overflows."""
     x, y = np.ones((n_rows, 1), dtype), np.zeros(n_rows, dtype)
     w = np.array([[-2000.0, 0.0]])
     clip = 0.5
@@ -233,18 +228,14 @@ def test_a_bad_entry_or_target_makes_its_row_count_zero(instruction_set, dtype, 
         expected = all_integers(
             np.delete(x, place, axis=0), np.delete(y, place), w, direction, intercept=True
         )
-        spoilt = x.copy()
-        spoilt[place, width // 2] = bad
-        assert np.array_equal(all_integers(spoilt, y, w, direction, intercept=True), expected)
-        spoilt = y.copy()
-        spoilt[place] = bad
-        assert np.array_equal(all_integers(x, spoilt, w, direction, intercept=True), expected)
+        for records in awkward_arrays.spoilt(x, y, place, bad, columns=[width // 2]):
+            assert np.array_equal(all_integers(*records, w, direction, intercept=True), expected)
 
 
 @dtypes
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_scores_that_overflow_never_pass(instruction_set, dtype, column):
-    """Scores of infinity and NaN: the record counts 0, the others as before."""
+    """Infinite and NaN scores: the record counts as 0, the others as before."""
     huge = awkward_arrays.huge(dtype)
     x, y = np.array([[1, 0], [1, 1]], dtype), np.zeros(2, dtype)
     w = np.zeros((2, 3))
@@ -261,7 +252,7 @@ def test_scores_that_overflow_never_pass(instruction_set, dtype, column):
 
 @dtypes
 def test_a_clip_far_below_the_smallest_row(instruction_set, dtype):
-    """Huge rows under a tiny clip: factors would be subnormal, and count 0."""
+    """Huge rows under a tiny clip: factors would be subnormal, and count as 0."""
     x = np.full((1, 4), np.finfo(dtype).max, dtype)
     rows = bind(x, np.zeros(1, dtype), row_norm=np.finfo(float).max)
     w = np.zeros((4, 3))

@@ -35,7 +35,7 @@ def problem(n_rows, width, density, dtype, index=np.int32, seed=0):
 
 
 def passes(rows, loss, w, direction, threads, batch):
-    """Sparse rows add up floating-point sums in the order of dense ones, too."""
+    """Sparse rows also add floating-point sums in the order of dense ones."""
     result = exact_passes(rows, loss, w, direction, threads, batch)
     for precise in (False, True):
         gradient, total = plain_sums(rows, loss, w, threads, precise)
@@ -88,7 +88,7 @@ def test_random_matrices(n_rows, width, density, wide_floats, wide_indices, inte
 @dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_threads_and_long_data(dtype, threads):
-    """More rows than a flush and a range hold, more entries than a task."""
+    """More rows than a flush and a range, more entries than a task."""
     matrix, y, w, direction = problem(9000, 33, 0.4, dtype)
     batch = np.sort(np.random.default_rng(1).choice(9000, 5000, replace=False))
     assert_equal_to_dense(matrix, y, w, direction, threads=threads, batch=batch)
@@ -149,7 +149,7 @@ PASSES_BEFORE_PANELS = 8
 
 
 def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
-    """Columns and entries enough for panels. By Zipf's law a few columns get most entries."""
+    """Enough columns and entries for panels. With Zipf's law a few columns have most entries."""
     rng = np.random.default_rng([n_rows, width])
     size = (n_rows, per_row)
     columns = rng.integers(0, width, size) if law == "uniform" else (rng.zipf(1.3, size) - 1) % width
@@ -164,7 +164,7 @@ def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
 
 
 def gradient_by_panels(matrix, y, w, *, intercept=True, threads=2, panels=True, **options):
-    """A sum that is the same in every pass, the last of which go by panels, and their number."""
+    """The sum, which is the same in all passes, of which the last use panels, and the number of panels."""
     rows, w = bind_sparse(matrix, y, intercept, 1.5, threads), weights(w, matrix, intercept)
     grid = GRIDS[matrix.dtype]
     sums = [
@@ -192,7 +192,7 @@ def test_sums_by_panels_are_those_of_rows(instruction_set, dtype, intercept, law
 @dtypes
 @pytest.mark.parametrize("beyond", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 71, 95, 127, 511])
 def test_panels_know_the_last_columns(dtype, beyond):
-    """Which partial sum a column belongs to depends on how the width is cut into units of lanes."""
+    """The partial sum of a column depends on how the width is split into units of lanes."""
     width = 2**14 + beyond
     matrix, y, w = wide_problem(1500, width - 100, 40, dtype)
     last = sp.csr_array(np.linspace(-1, 1, 150_000, dtype=dtype).reshape(1500, 100))
@@ -201,7 +201,7 @@ def test_panels_know_the_last_columns(dtype, beyond):
 
 @dtypes
 def test_infinite_weights_are_known_to_panels(dtype):
-    """A weight beyond the largest float makes predictions of every record that does not store 0 there NaN."""
+    """A weight that overflows a float makes predictions of all records without an entry there NaN."""
     matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
     w[matrix.indices[5]] = 1e300
     gradient_by_panels(matrix, y, w)
@@ -210,7 +210,7 @@ def test_infinite_weights_are_known_to_panels(dtype):
 @dtypes
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_panels_of_several_row_panels(dtype, threads):
-    """Threads make them and read them, a row panel and a column panel each; their number does not matter."""
+    """Threads build and read panels in parallel; the number of threads does not matter."""
     matrix, y, w = wide_problem(150_000, 20_000, 3, dtype)
     assert gradient_by_panels(matrix, y, w, threads=threads)[1] > 1
 
@@ -221,7 +221,7 @@ def test_panels_leave_out_rows_that_do_not_count(dtype):
     matrix.data[matrix.indptr[3]] = np.nan
     matrix.data[matrix.indptr[5]] = np.inf
     too_long = slice(matrix.indptr[7], matrix.indptr[8])
-    matrix.data[too_long] = np.finfo(dtype).max  # its norm is no number of the type
+    matrix.data[too_long] = np.finfo(dtype).max  # its norm overflows the type
     y[11] = np.nan
     keep = np.setdiff1d(np.arange(2000), [3, 5, 11])
     gradient, alone = gradient_by_panels(matrix, y, w)[0], gradient_by_panels(matrix[keep], y[keep], w)[0]
@@ -243,7 +243,7 @@ def test_panels_heed_norms_given_for_clipping_and_keep_predictions(dtype):
 
 
 def test_batches_and_counts_stay_with_rows():
-    """They neither use nor cause panels; with panels for whole passes, they give what they gave before."""
+    """They neither use nor build panels, and panels of whole passes do not change their results."""
     matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
     rows, batch = bind_sparse(matrix, y, True, 1.5, 2), np.arange(0, 2000, 3)
     counted = bind_sparse(matrix, y, True, 1.5, 2, counts=np.full(2000, 3))
@@ -263,7 +263,7 @@ def test_batches_and_counts_stay_with_rows():
 
 @pytest.mark.parametrize(("n_rows", "width", "per_row"), [(4000, 16_000, 60), (5, 10**6, 2)])
 def test_matrices_that_panels_would_not_help_have_none(n_rows, width, per_row):
-    """Few columns, or hardly more entries than panels."""
+    """Few columns, or hardly more entries than tiles."""
     gradient_by_panels(*wide_problem(n_rows, width, per_row, np.float64), panels=False)
 
 

@@ -46,7 +46,7 @@ layouts = pytest.mark.parametrize("parts", LAYOUTS.values(), ids=LAYOUTS.keys())
 
 
 def passes(rows, loss, w, direction, threads=1, batch=None):
-    """Exact passes, those included that a table makes blocks of dense rows for."""
+    """Exact passes, including those for which a table is expanded to blocks of dense rows."""
     moments = {"inner_bound": ROW_NORM, "grid": 2.0**-18}
     return exact_passes(rows, loss, w, direction, threads, batch) | {
         "coordinates": coordinate_integers(rows, loss, w, 0.3, CLIP, GRID, threads),
@@ -56,7 +56,7 @@ def passes(rows, loss, w, direction, threads=1, batch=None):
 
 
 def some_passes(rows, loss, w, direction, threads=1):
-    """A gradient, lines and predictions: what a row of counts multiplies, or a bad row leaves out."""
+    """Sums over all rows: a gradient and line searches."""
     lines = (
         loss_integers(rows, loss, w, direction, CLIP, GRID, threads, steps) for steps in (EVEN_STEPS, STEPS)
     )
@@ -65,7 +65,7 @@ def some_passes(rows, loss, w, direction, threads=1):
 
 
 def assert_same(left, right):
-    """Equal bit for bit; a NaN is a NaN."""
+    """Equal bit for bit, except that all NaNs are equal."""
     np.testing.assert_array_equal(left, right, strict=True)
 
 
@@ -120,7 +120,7 @@ def test_threads_change_nothing(threads):
 
 
 def test_many_rows_on_every_instruction_set(instruction_set):
-    """Beyond flushes, blocks and ranges."""
+    """More rows than in a flush, a block and a range."""
     table = random_table(9000, LAYOUTS["KDD"], np.uint8)
     assert_same_passes(*both(table, targets(9000)), "logistic", *random_weights(table), passes=passes)
 
@@ -228,7 +228,7 @@ def descent(rows, order, ends, *, noise=None, **settings):
 @layouts
 @pytest.mark.parametrize("sizes", [[1] * 900, [3] * 300, [0, 1, 0, 0, 7, 0], [700, 1, 900], [0, 0], [5000]])
 def test_steps_are_those_on_the_dense_matrix(parts, sizes):
-    """Single records, batches, empty ones and batches longer than a block; some indices are no rows."""
+    """Batches of one record, of several, empty and longer than a block; some indices are out of range."""
     table = spoil(random_table(400, parts))
     tabular, dense = both(table, targets(400))
     rng = np.random.default_rng(1)

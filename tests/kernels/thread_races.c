@@ -1,7 +1,6 @@
-/* Row ranges and the search for equal records in many threads under ThreadSanitizer. The compiler's
- * own OpenMP library is unknown to the sanitizer and gives false alarms, so this file stands in for
- * the three functions of it that they need, on plain threads. "race" as argument shows that a race
- * is seen. */
+/* Passes and the search for equal records in many threads under ThreadSanitizer. The sanitizer
+ * reports false positives for the compiler's OpenMP library, so this file implements the functions
+ * needed on plain threads. With the argument "race" it runs a data race, which must be reported. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,10 +28,10 @@ static void *run_task(void *argument) {
 
 void GOMP_parallel(void (*body)(void *), void *data, unsigned n_threads, unsigned flags) {
     (void)flags;
-    enum { MOST = 64 };
-    pthread_t threads[MOST];
-    struct task tasks[MOST];
-    if (n_threads == 0 || n_threads > MOST)
+    enum { MAX_THREADS = 64 };
+    pthread_t threads[MAX_THREADS];
+    struct task tasks[MAX_THREADS];
+    if (n_threads == 0 || n_threads > MAX_THREADS)
         exit(2);
     threads_in_team = (int)n_threads;
     for (unsigned i = 0; i < n_threads; i++) {
@@ -66,7 +65,7 @@ static void race(void *data) {
 
 enum { N_ROWS = 5 * 4096 + 77, N_COLUMNS = 3, N_SIDE_TASKS = 3 };
 
-/* Number of distinct rows of a few small numbers, and a sum over them that no order changes. */
+/* Number of distinct records plus a sum over them that does not depend on their order. */
 static int64_t find_distinct(int n_threads) {
     static int64_t counts[N_ROWS];
     static double y[N_ROWS];
@@ -95,7 +94,7 @@ static int64_t find_distinct(int n_threads) {
     return sum;
 }
 
-/* Rows that are not kept dense: a fingerprint of all passes over them. */
+/* A fingerprint of the results of all passes. */
 static uint64_t fingerprint;
 
 static double number(void) {
@@ -119,7 +118,7 @@ static void do_side_task(void *done) {
     ++*(int64_t *)done;
 }
 
-/* A gradient over dense rows and over a batch, with side tasks, each of which is done once. */
+/* A gradient over dense rows and over a batch, with side tasks that each must run once. */
 static void run_side_tasks(const struct kernel_table *kernels, const struct kept_rows *kept,
                            int n_threads) {
     int64_t done[N_SIDE_TASKS] = {0};
@@ -186,8 +185,8 @@ int main(int argc, char **argv) {
         GOMP_parallel(race, NULL, 4, 0);
         return 0;
     }
-    /* Rows are shared out alike whatever the instruction set: all numbers of threads for the first.
-     */
+    /* Scheduling does not depend on the instruction set: only the first runs all numbers of
+     * threads. */
     for (int i = 0; kernels_available(i) != NULL; i++) {
         const struct kernel_table *kernels = kernels_choose(kernels_available(i));
         for (int kind = 0; kind < N_KINDS; kind++) {

@@ -3,7 +3,7 @@
 import numpy as np
 
 DTYPES = [np.float32, np.float64]
-# Around the number of columns in vectors of 16, 32 and 64 bytes and in four of them, and above.
+# Around the number of columns in one and in four vectors of 16, 32 and 64 bytes, and above.
 WIDTHS = [*range(1, 10), *range(15, 18), *range(31, 34), *range(63, 66), 120, 131]
 # Around blocks of 8 and 16 rows, flushes of 256 and 4096 rows, and ranges of 4096 rows.
 ROW_COUNTS = [1, 7, 8, 15, 16, 17, 255, 256, 257, 4095, 4096, 4097]
@@ -16,7 +16,7 @@ def huge(dtype):
 
 
 def special_rows(width, dtype):
-    """Finite rows that break careless arithmetic, by name."""
+    """Finite rows that break naive arithmetic, by name."""
     tiny = np.finfo(dtype).smallest_subnormal
     spike = np.zeros(width)
     spike[-1] = 1.0
@@ -37,7 +37,7 @@ def special_rows(width, dtype):
 
 
 def ordinary(n_rows, width, dtype, seed=0):
-    """Random rows of very different lengths, targets -1 and +1, weights and a direction.
+    """Random rows of very different norms, targets -1 and +1, weights and a direction.
 
     Weights have ``width + 1`` entries: the last is for the intercept.
     """
@@ -48,27 +48,38 @@ def ordinary(n_rows, width, dtype, seed=0):
 
 
 def awkward(width, dtype, seed=0):
-    """Ordinary rows with every special row among them; targets, weights, direction."""
+    """Ordinary rows including every special row; targets, weights and a direction."""
     x, y, w, direction = ordinary(40, width, dtype, seed)
     special = special_rows(width, dtype)
     x[3 : 3 + len(special)] = list(special.values())
     return x, y, w, direction
 
 
+def spoilt(x, y, row, bad, columns):
+    """Copies of the records with a bad entry of that row in each of the columns, and with a bad target."""
+    for column in columns:
+        other = x.copy()
+        other[row, column] = bad
+        yield other, y
+    other = y.copy()
+    other[row] = bad
+    yield x, other
+
+
 def read_only(array):
-    """The same array without the right to write; no copy."""
+    """A read-only view of the array."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def memory_mapped(array, path):
-    """The same numbers in a file, mapped read-only."""
+    """The same array in a file, mapped read-only."""
     np.save(path, array)
     return np.load(path, mmap_mode="r")
 
 
 def misaligned(array):
-    """The same numbers in C order, starting one byte off an element boundary."""
+    """The same array in C order, starting one byte off an element boundary."""
     raw = bytearray(1) + bytearray(array.tobytes())
     return np.frombuffer(raw, dtype=array.dtype, offset=1).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""Bits of a byte stream in the order in which the compiled samplers read them, and scripted streams."""
+"""Bits of a byte stream in the order of the compiled samplers, and scripted streams."""
 
 import random
 
@@ -12,7 +12,7 @@ class OutOfBits(Exception):
 
 
 class BitReader:
-    """Lowest bit of the first byte first."""
+    """Reads the lowest bit of the first byte first."""
 
     def __init__(self, data):
         self._data, self._position = data, 0
@@ -44,7 +44,7 @@ class BitReader:
 
 
 def pack(fields):
-    """Bytes from (number of bits, value) pairs, padded with zero bits: what BitReader.take undoes."""
+    """Bytes from (number of bits, value) pairs, padded with zero bits: the inverse of BitReader.take."""
     total, position = 0, 0
     for width, value in fields:
         assert 0 <= value < 1 << width
@@ -54,7 +54,7 @@ def pack(fields):
 
 
 class ScriptedSource:
-    """Given bytes, then pseudo-random ones, or an exception if `tail_seed` is None."""
+    """The given bytes, then pseudo-random ones, or an exception if `tail_seed` is None."""
 
     def __init__(self, script=b"", tail_seed=None, error=None):
         self.script = bytes(script)
@@ -79,7 +79,7 @@ def scripted(digits, seed):
     return ScriptedSource(pack([(32, digit) for digit in digits]), tail_seed=seed)
 
 
-# Streams made of few different digits: ties, long sequences and restarts in nearly every draw.
+# Streams of few distinct digits: ties, long sequences and restarts in nearly every draw.
 awkward_streams = st.builds(
     scripted,
     st.lists(
@@ -92,19 +92,19 @@ awkward_streams = st.builds(
 
 
 def assert_equals_twin(source, compiled, twin):
-    """A compiled sampler and its twin make the same of the bits that the first one took."""
+    """A compiled sampler and its twin draw the same from the bits that the former read."""
     drawn = compiled(samplers.RandomBits(source))
     drawn = drawn if isinstance(drawn, list) else drawn.tolist()
     assert drawn == twin(BitReader(source.given))
 
 
 def constant_bits(byte):
-    """Bits of one byte, over and over, as a broken source gives them."""
+    """A stream of one repeated byte, as from a broken source."""
     return samplers.RandomBits(ScriptedSource(byte * 2_000_000))
 
 
 def samples_on_each_instruction_set(draw):
-    """What `draw` returns on each instruction set of this machine, the baseline first."""
+    """Results of `draw` on each instruction set of this machine, the baseline first."""
     before, results = samplers.instruction_set(), []
     try:
         for name in row_kernels.instruction_sets():

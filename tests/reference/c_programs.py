@@ -1,4 +1,4 @@
-"""C programs with the package's C sources, built as the package is or with sanitizers."""
+"""C programs linked with the package's C sources, built with its flags or with sanitizers."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 CSRC = TESTS.parent / "csrc"
 PROGRAMS = TESTS / "kernels"
-# Without the sources next to the tests there is nothing to compile.
+# None where the sources are not next to the tests.
 CC = shutil.which(os.environ.get("CC", "cc")) if CSRC.is_dir() else None
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
 # As in csrc/meson.build.
@@ -29,12 +29,12 @@ def run(*command, timeout=1200, **keywords):
 
 
 def sources():
-    """Every C file of the package: new ones take part in every test that links them."""
+    """Every C file of the package, new ones included."""
     return sorted(CSRC.rglob("*.c"))
 
 
 def jobs(levels):
-    """``(source, name, flags)`` of every object; files of instances once per instruction set."""
+    """``(source, name, flags)`` of every object; instance files once per instruction set."""
     dispatch = ["-DHAVE_X86_LEVELS"] if len(levels) > 1 else []
     for source in sources():
         if source.stem.endswith("_instances"):
@@ -54,10 +54,10 @@ def compile_object(folder, compiler, source, name, flags):
 def build(
     folder, program, flags=(), *, threads=(), libraries=(), compiler=(CC,), archiver=("ar",), levels=LEVELS
 ):
-    """The program ``tests/kernels/<program>`` linked with what it uses of the C sources.
+    """Build the program ``tests/kernels/<program>``, linked with the C sources.
 
-    flags: for everything, added to those of the build. threads: for files that are compiled once (those of
-    instances know nothing of threads), and for the program. libraries: for the linker.
+    flags: for all files, in addition to those of the build. threads: flags for the program and for all files
+    except instances, which do not use threads. libraries: for the linker.
     """
     flags = [*AS_BUILT, *flags]
     work = [

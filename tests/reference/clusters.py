@@ -1,4 +1,4 @@
-"""Clusters of processes on this machine, and what tests do to their workers."""
+"""Local clusters of processes, and faults injected into their workers."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ from dperm.errors import DataError
 
 @contextmanager
 def cluster_of_processes(n_workers=2, default=True):
-    """A client of that many workers with a thread each; `default` for who asks for the current client."""
+    """A client of single-threaded workers; `default` makes it the current client."""
     from distributed import Client, LocalCluster
 
     settings = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True}
     options = {
-        # Else a worker that happens to be dead 15 seconds after it died before is given up.
+        # Otherwise a worker that is dead again 15 seconds after it died is given up.
         "distributed.deploy.lost-worker-timeout": "1 hour",
-        # A worker that starts again finds Dask imported.
+        # A restarted worker has Dask imported already.
         "distributed.worker.multiprocessing-method": "forkserver",
     }
     with (
@@ -33,7 +33,7 @@ def cluster_of_processes(n_workers=2, default=True):
 
 
 def partitioned(X, y, lengths):
-    """Dask arrays of these records in partitions of these lengths."""
+    """Dask arrays of the records in partitions of the given lengths."""
     assert sum(lengths) == len(X)
     chunks = tuple(lengths)
     return (
@@ -48,14 +48,14 @@ def holders_of(objective):
 
 
 async def switch_stealing(on, dask_scheduler):
-    """Whether idle workers take tasks from busy ones: a function for the scheduler."""
+    """Switch work stealing on or off; runs on the scheduler."""
     stealing = dask_scheduler.extensions["stealing"]
     await (stealing.start() if on else stealing.stop())
 
 
 @contextmanager
 def without_stealing(client):
-    """Tasks run where the scheduler put them first."""
+    """Tasks stay on the workers that the scheduler chose first."""
     client.run_on_scheduler(switch_stealing, False)
     try:
         yield
@@ -64,7 +64,7 @@ def without_stealing(client):
 
 
 def set_trap(passes, work_first, how):
-    """Let the worker die in one of its next passes: a worker's function, see `trap`."""
+    """Make the worker die in one of its next passes; runs on the worker, see `trap`."""
     from dperm.data.dask import partition
 
     make_pass, left = partition.Call.over, [passes]
@@ -83,7 +83,7 @@ def set_trap(passes, work_first, how):
 
 
 def trap(client, worker, passes=0, work_first=True, how="kill"):
-    """Let a worker die in the middle of a pass, after that many whole ones."""
+    """Make a worker die in the middle of a pass, after `passes` complete ones."""
     client.run(set_trap, passes, work_first, how, workers=[worker])
 
 
@@ -99,14 +99,14 @@ def kill_all(client):
 
 
 class StrangeBlock:
-    """No matrix, though it has a shape."""
+    """An object with a shape that is not a matrix."""
 
     def __init__(self, block):
         self.shape = block.shape
 
 
 def dying_once(marker, value):
-    """The value; but the first to make it dies of it: a task for workers."""
+    """A task that returns the value, except that its first call kills the worker."""
     try:
         marker.touch(exist_ok=False)
     except FileExistsError:
@@ -115,17 +115,17 @@ def dying_once(marker, value):
 
 
 def process_ids(client):
-    """Of the workers."""
+    """Process ids of the workers."""
     return client.run(os.getpid)
 
 
 def nanny_status(dask_worker):
-    """Name of the status of a worker's nanny: a function for nannies."""
+    """Name of the status of a nanny; runs on nannies."""
     return dask_worker.status.name
 
 
 def wait_for_workers(client, n_workers=2):
-    """Until a killed worker is replaced, and its nanny would replace it again."""
+    """Wait until killed workers are replaced and their nannies are running again."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         client.wait_for_workers(n_workers, timeout=60)
@@ -137,7 +137,7 @@ def wait_for_workers(client, n_workers=2):
 
 
 def encoded(frame):
-    """Numbers for the letters of a data frame; DataError for other letters: an encoder for workers."""
+    """An encoder for workers: numbers for the letters a and b, DataError for other letters."""
     wrong = np.flatnonzero(~frame["letter"].isin(["a", "b"]))
     if wrong.size:
         raise DataError(f"letter {frame['letter'].iloc[wrong[0]]!r} at row {wrong[0]}")
@@ -145,7 +145,7 @@ def encoded(frame):
 
 
 def random_records(n, d, dtype=np.float64, seed=0):
-    """Rows, some longer than 1, and labels."""
+    """Rows, some of norm above 1, and labels."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(dtype) / 2.0
     y = np.where(X @ rng.normal(size=d) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)

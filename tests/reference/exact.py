@@ -1,4 +1,4 @@
-"""Comparisons of private sums, exact to the last bit, and data that attack their bounds."""
+"""Exact comparisons of private sums, and data that attack their bounds."""
 
 import math
 from fractions import Fraction
@@ -31,7 +31,7 @@ def assert_same(ones, others):
 
 
 def share(bounded, bound=None):
-    """Length of the integer vector over a bound, the sensitivity by default: never above 1."""
+    """Norm of the integer vector over a bound, by default the sensitivity; asserts that it is at most 1."""
     steps = Fraction(bounded.add_or_remove if bound is None else bound) / Fraction(bounded.grid)
     ratio = sum(int(v) ** 2 for v in bounded._integers.ravel()) / steps**2
     assert ratio <= 1, f"a record of norm {math.sqrt(ratio)!r} times the bound"
@@ -39,7 +39,7 @@ def share(bounded, bound=None):
 
 
 def assert_change_within(a, b, relation):
-    """Two sums differ by no more than their sensitivity, and scores spread no further than their range."""
+    """Two sums differ by at most their sensitivity, and differences of scores by at most their range."""
     assert a.grid == b.grid
     integers = zip(a._integers.ravel(), b._integers.ravel(), strict=True)
     changes = [(int(p) - int(q)) * Fraction(a.grid) for p, q in integers]
@@ -51,19 +51,19 @@ def assert_change_within(a, b, relation):
 
 
 def assert_scores_within(scores, clip):
-    """A record adds between 0 and the clip to each score."""
+    """Each score of one record is between 0 and the clip."""
     for integer in scores._integers.tolist():
         assert 0 <= integer * Fraction(scores.grid) <= Fraction(clip)
 
 
 def assert_attained(a, b, relation, tolerance):
-    """Two sums differ by their sensitivity, but for a part."""
+    """Two sums differ by nearly their sensitivity."""
     moved = np.linalg.norm((a._integers - b._integers) * a.grid)
     assert moved >= (1 - tolerance) * a.sensitivity(relation)
 
 
 def climb(score, start, rng, rounds):
-    """Random hill climbing: keep a change that scores higher."""
+    """Random hill climbing: keep changes that score higher."""
     best, best_score = start, score(start)
     for step in np.geomspace(0.5, 1e-6, rounds):
         candidate = best * (1 + step * rng.normal(size=best.shape))
@@ -74,13 +74,13 @@ def climb(score, start, rng, rounds):
 
 
 def clips(low=-40, high=40):
-    """Clips of all mantissas, from ``2^(low - 1)`` to ``2^high``."""
+    """Clips of any mantissa, from ``2^(low - 1)`` to ``2^high``."""
     return st.builds(lambda m, e: m * 2.0**e, st.floats(0.5, 1.0), st.integers(low, high))
 
 
 @st.composite
 def one_row(draw, dtype, widths):
-    """One record: entries equal, random or special; lengths over the whole range."""
+    """One record with equal, random or special entries, of a norm in the whole range."""
     width = draw(widths)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     shape = draw(st.sampled_from(["equal", "signs", "normal", "heavy tails", "spike", "special"]))
@@ -99,7 +99,7 @@ def one_row(draw, dtype, widths):
 
 @st.composite
 def neighbouring_rows(draw, dtype, relation, widths):
-    """Rows, those of a neighbour whose other record may hold anything, and how targets change likewise."""
+    """Rows, neighbouring rows with an arbitrary replaced record, and a function that changes targets."""
     n_rows, width = draw(st.integers(2, 40)), draw(st.sampled_from(widths))
     x = awkward_arrays.ordinary(n_rows, width, dtype, draw(st.integers(0, 999)))[0]
     place = draw(st.integers(0, n_rows - 1))

@@ -1,6 +1,6 @@
 """Exact Bernoulli(exp(-g)) and the exponential mechanism with fractions (Canonne, Kamath, Steinke 2020).
 
-Bits are read in the order of the compiled sampler, so that both can be compared on any stream.
+Bits are read in the order of the compiled sampler, so that both agree on any stream.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Chi-square test of integer samples against exact probabilities.
 
-FALSE_ALARM is the probability that a correct sampler fails one call. Seeds in the tests are fixed, so a
-test that passes once passes always; the rate says how much a pass means, and the tests of the tests show
-that errors of a few per cent are far beyond it.
+FALSE_ALARM is the probability that a correct sampler fails a call. Seeds in the tests are fixed, so that a
+test that passes once always passes; tests of this module show that it detects errors of a few per cent.
 """
 
 import numpy as np
@@ -13,10 +12,10 @@ SMALLEST_EXPECTED = 20
 
 
 def chi_square_p_value(counts, probabilities):
-    """p-value of `counts` against cell `probabilities`; what these leave below 1 is one more cell.
+    """p-value of `counts` against cell `probabilities`.
 
-    Cells with a small expectation are merged with their neighbours, where the chi-square approximation of
-    the tail at 1e-6 would be poor.
+    Probabilities are scaled to add up to 1. Cells with a small expectation, for which the chi-square
+    approximation of the tail at 1e-6 is poor, are merged with their neighbours.
     """
     counts, probabilities = np.asarray(counts, float), np.asarray(probabilities, float)
     n = counts.sum()
@@ -39,22 +38,22 @@ def chi_square_p_value(counts, probabilities):
 
 
 def assert_fits(counts, probabilities):
-    """Counts of cells, by the chi-square test."""
+    """Chi-square test of the counts of cells."""
     assert chi_square_p_value(counts, probabilities) > FALSE_ALARM
 
 
 def assert_uniform(values, n_cells):
-    """Integers below `n_cells`."""
+    """Integers in 0 .. `n_cells` - 1 are uniform."""
     assert_fits(np.bincount(values, minlength=n_cells), np.full(n_cells, 1 / n_cells))
 
 
 def assert_rate(events, draws, probability):
-    """A number of events among independent draws, by the binomial test."""
+    """Binomial test of a number of events among independent draws."""
     assert binomtest(int(events), draws, probability).pvalue > FALSE_ALARM
 
 
 def counts_within(integers, largest):
-    """How often each of -largest .. largest was drawn; nothing may lie beyond."""
+    """How often each of -largest .. largest was drawn; asserts that nothing is larger."""
     integers = np.asarray(integers).astype(np.int64)
     assert abs(integers).max() <= largest
     return np.bincount(integers + largest, minlength=2 * largest + 1)

@@ -1,4 +1,4 @@
-"""Group privacy: what a guarantee for neighbours says about data sets that are several steps apart."""
+"""Group privacy: the guarantee for data sets that are several steps apart."""
 
 import math
 

@@ -1,8 +1,7 @@
 """Karney's sampler of rounded normal numbers, with fractions in place of fixed-width integers.
 
-Written from the paper (C. F. F. Karney, 2016). With 32-bit digits it reads its bits in the order of the
-compiled sampler, so that both can be compared draw by draw on any stream; with other widths it spends the
-same bits differently and agrees in distribution only.
+Written from the paper (C. F. F. Karney, 2016). With 32-bit digits it reads bits in the order of the compiled
+sampler, so that both agree draw by draw on any stream; with other widths they agree in distribution only.
 """
 
 import math
@@ -37,7 +36,7 @@ class LazyUniform:
         return value
 
     def interval(self, digits):
-        """Lower end and length of what is known after the given number of digits."""
+        """Lower end and length of the interval known after the given number of digits."""
         self.digit(digits - 1)
         value = sum(Fraction(d, 1 << (self._width * (i + 1))) for i, d in enumerate(self._digits[:digits]))
         return value, Fraction(1, 1 << (self._width * digits))
@@ -79,7 +78,7 @@ class KarneyGaussian:
         return m % 2 == 0
 
     def half_normal(self):
-        """Integer part and fraction, as many digits of it drawn as the decisions needed."""
+        """Integer part and fraction, with as many digits drawn as the decisions needed."""
         while True:
             k, x = self._integer_part(), self._uniform()
             if all(self._trial(k, x) for _ in range(k + 1)):

@@ -1,4 +1,4 @@
-"""Passes of the compiled kernels under short names, with the losses by the names of their numpy twins."""
+"""Passes of the compiled kernels under short names, with losses named as their numpy twins."""
 
 import math
 from types import SimpleNamespace
@@ -40,7 +40,7 @@ each_loss = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
 
 
 def each_loss_and(shapes, few):
-    """Cases (loss, shape): every shape for `numpy_kernels.EVERY_SHAPE`, ``few`` for the other losses."""
+    """Cases (loss, shape): all shapes for the losses of `numpy_kernels.EVERY_SHAPE`, ``few`` for others."""
     return [
         pytest.param(loss, shape, id=f"{loss}-{shape}")
         for loss in numpy_kernels.LOSSES
@@ -48,29 +48,33 @@ def each_loss_and(shapes, few):
     ]
 
 
+def unit_roundoff(dtype):
+    return np.finfo(dtype).eps / 2
+
+
 def bind(x, y, intercept=False, row_norm=1.0, threads=1, counts=None):
     return row_kernels.DenseRows(x, y, intercept, row_norm, threads, counts)
 
 
 def weights(w, rows_or_x, intercept):
-    """The leading entries of ``w`` that a matrix of that width needs."""
+    """The weights for a matrix of that width: leading entries of ``w`` and, for the intercept, the last."""
     width = rows_or_x.shape[1]
     return np.ascontiguousarray(np.append(w[:width], w[-1]) if intercept else w[:width])
 
 
 def run(rows, kernel, threads=1, *, loss=None, **arguments):
-    """The result of a pass of ``csrc/kernel_table.h``. loss: a key of `EXAMPLES`, or ``Loss.kernel``."""
+    """Result of a pass of ``csrc/kernel_table.h``. loss: a key of `EXAMPLES`, or ``Loss.kernel``."""
     loss_spec = EXAMPLES[loss].kernel if isinstance(loss, str) else loss
     return rows.call(SimpleNamespace(kernel=kernel, loss_spec=loss_spec, **arguments), threads)
 
 
 def gradient_integers(rows, loss, w, clip, grid, threads=1, **more):
-    """more: the arguments batch, clip_norms and keep_predictions of a pass."""
+    """more: batch, clip_norms and keep_predictions."""
     return run(rows, "clipped_gradient_sum", threads, loss=loss, w=w, inner_clip=clip, grid=grid, **more)
 
 
 def plain_sums(rows, loss, w, threads=1, precise=False):
-    """The sums ``(gradient, loss)``, nothing clipped."""
+    """The unclipped sums ``(gradient, loss)``."""
     return run(rows, "gradient_sum", threads, loss=loss, w=w, with_loss=True, precise=precise)
 
 
@@ -88,7 +92,7 @@ def predictions(rows, w, threads=1):
 
 
 def descend(rows, loss, start, order, ends, step_sizes, noise=None, *, w_sum=None, **settings):
-    """Weights and sum of the iterates after steps of gradient descent, without a clip unless given."""
+    """Weights and sum of iterates after steps of gradient descent, by default without clipping."""
     w, total = start.copy(), np.zeros_like(start) if w_sum is None else w_sum.copy()
     defaults = {"inner_clip": math.inf, "grid": 0.0, "divisor": 1.0, "l2": 0.0, "radius": math.inf}
     chosen = {**defaults, "n_penalized": len(w), **settings}
@@ -112,19 +116,19 @@ def all_integers(x, y, w, direction, *, loss, intercept, threads=1, row_norm=1.5
 
 
 def per_record(x, y, *arguments, integers=all_integers, **keywords):
-    """Integers of every one-row data set: Python integers, so that their sum cannot overflow."""
+    """Integers of every one-row data set, as Python integers, whose sum cannot overflow."""
     each = [integers(x[i : i + 1], y[i : i + 1], *arguments, **keywords) for i in range(len(x))]
     return np.array(each).astype(object)
 
 
 def assert_sum_of_records(*problem, integers=all_integers, **keywords):
-    """The sums of a data set are those of its records, one by one."""
+    """The sums of a data set are the sums over its records."""
     each = per_record(*problem, integers=integers, **keywords)
     assert integers(*problem, **keywords).tolist() == each.sum(axis=0).tolist()
 
 
 def assert_chunks_add_up(data, x, y, *weights, integers=all_integers, **keywords):
-    """Some records in some order, in two chunks, have the sums of those records one by one."""
+    """Some records in random order, in two chunks, have the sums of those records one by one."""
     each = per_record(x, y, *weights, integers=integers, **keywords)
     order = data.draw(st.permutations(range(len(x))))
     kept = np.array(order[: data.draw(st.integers(1, len(x)))])
@@ -135,7 +139,7 @@ def assert_chunks_add_up(data, x, y, *weights, integers=all_integers, **keywords
 
 
 def on_each_instruction_set(compute):
-    """What `compute` returns on each instruction set; the test needs the fixture keep_instruction_set."""
+    """Results of `compute` on each instruction set; the test needs the fixture keep_instruction_set."""
     results = []
     for name in row_kernels.instruction_sets():
         row_kernels.use_instruction_set(name)
@@ -143,15 +147,23 @@ def on_each_instruction_set(compute):
     return results
 
 
+def assert_same_on_each_instruction_set(compute):
+    """`compute` returns the same arrays, bit for bit, on each instruction set."""
+    first, *others = on_each_instruction_set(compute)
+    for other in others:
+        for here, there in zip(first, other, strict=True):
+            np.testing.assert_array_equal(there, here)
+
+
 # -- representations of the same records --------------------------------------------------------------
 
 
 def exact_passes(rows, loss, w, direction, threads=1, batch=None):
-    """What must be the same bits in every representation, by name: sums, predictions and descents."""
+    """Results with the same bits in every representation, by name: sums, predictions and descents."""
     grid, norms = GRIDS[rows.y.dtype], rows.norms
     longer = np.where(np.isfinite(norms), np.minimum(norms, 1e300) * 1.25 + 0.1, np.nan)
     options = {"": {}, ", longer rows": {"clip_norms": longer}}
-    if rows.y.dtype == np.float64:  # rows that seem shorter than they are exceed the clip: too far for floats
+    if rows.y.dtype == np.float64:  # lengths below the norms exceed the clip, in floats by too much
         lengths = np.exp(np.random.default_rng(len(norms)).normal(size=len(norms)))
         options[", any lengths"] = {"clip_norms": lengths}
     if batch is not None:
@@ -181,7 +193,7 @@ def exact_passes(rows, loss, w, direction, threads=1, batch=None):
 
 
 def assert_same_passes(one, other, *arguments, passes=exact_passes, **keywords):
-    """Equal bit for bit; a NaN is a NaN."""
+    """Equal bit for bit, except that all NaNs are equal."""
     expected = passes(other, *arguments, **keywords)
     for name, result in passes(one, *arguments, **keywords).items():
         np.testing.assert_array_equal(result, expected[name], err_msg=name, strict=True)

@@ -1,6 +1,6 @@
-"""Geometric and discrete Laplace noise, permute-and-flip and report-noisy-min: twins and exact laws.
+"""Geometric and discrete Laplace noise, permute-and-flip and report-noisy-min: twins and exact distributions.
 
-Twins read bits in the order of the compiled samplers, so that both can be compared on any stream.
+Twins read bits in the order of the compiled samplers, so that both agree on any stream.
 """
 
 import itertools
@@ -49,7 +49,7 @@ def report_noisy_min(reader, scores, numerator, shift, two_sided):
 
 
 def permute_and_flip_probabilities(scores, rate):
-    """P(j): accepted, and no one before j in the random order was (McKenna and Sheldon 2020, Lemma 1)."""
+    """P(j): the first in random order to be accepted (McKenna and Sheldon 2020, Lemma 1)."""
     accept = [math.exp(-rate * (score - min(scores))) for score in scores]
     result = []
     for j, p in enumerate(accept):
@@ -63,7 +63,7 @@ def permute_and_flip_probabilities(scores, rate):
 
 
 def noisy_min_probabilities(scores, rate, two_sided):
-    """P(j has the smallest score - Y, and no one before j an equal one), P(Y = k) ~ exp(-rate |k|)."""
+    """P(j is the first with the smallest score - Y), where P(Y = k) ~ exp(-rate |k|)."""
     reach = math.ceil(40 / rate)
     values = range(-reach if two_sided else 0, reach + 1)
     weights = {k: math.exp(-rate * abs(k)) for k in values}

@@ -1,7 +1,7 @@
-"""Rounded norm-Laplace vectors with Python integers, and the real numbers that the bits begin.
+"""Rounded norm-Laplace vectors with Python integers, and the real numbers whose leading bits are drawn.
 
-`NormLaplace.draw` reads its bits in the order of the compiled sampler. `rounded` computes what the result
-must be for any continuation of the digits drawn, with mpmath, at a precision that settles every question.
+`NormLaplace.draw` reads bits in the order of the compiled sampler. `rounded` computes the correct result for
+any continuation of the digits drawn, with mpmath, at a precision that decides every rounding.
 """
 
 import math
@@ -23,7 +23,7 @@ class Number:
         return (self.k << 32 * digits) + self.x.integer(digits)
 
     def real(self, continuation):
-        """The number with all digits drawn so far, then a rational number in [0, 1] of one more digit."""
+        """The number whose digits drawn so far are followed by a fraction in [0, 1]."""
         known = len(self.x._digits)
         return (mpmath.mpf(self.at(known)) + continuation) / mpmath.mpf(2) ** (32 * known)
 
@@ -67,7 +67,7 @@ class NormLaplace:
         return [result[j] for j in range(dimension)]
 
     def rounded(self, continuations):
-        """round(s ||N'|| N) for the vector drawn last; continuations: one number in [0, 1] per normal."""
+        """round(s ||N'|| N) for the last drawn vector; continuations: one number in [0, 1] per normal."""
         with mpmath.workdps(800):
             reals = [
                 number.real(c) for number, c in zip([*self.radius, *self.entries], continuations, strict=True)
@@ -81,17 +81,19 @@ class NormLaplace:
             return result
 
 
-def rounded_laplace_probabilities(scale, largest):
-    """P(round(z) = j), j = -largest .. largest, for the density exp(-|z| / scale) / (2 scale)."""
-    edges = np.arange(largest + 1) + 0.5
-    tail = 0.5 * np.exp(-edges / scale)
+def symmetric_probabilities(tail):
+    """Probabilities of rounded values from the upper tails of a symmetric distribution at 1/2, 3/2, ..."""
     positive = tail[:-1] - tail[1:]
     return np.concatenate([positive[::-1], [1 - 2 * tail[0]], positive])
+
+
+def rounded_laplace_probabilities(scale, largest):
+    """P(round(z) = j), j = -largest .. largest, for the density exp(-|z| / scale) / (2 scale)."""
+    edges = (np.arange(largest + 1) + 0.5) / scale
+    return symmetric_probabilities(0.5 * np.exp(-edges))
 
 
 def rounded_marginal_in_3d(scale, largest):
     """The same for one entry of a vector of three: density (1 + |z|/scale) exp(-|z|/scale) / (4 scale)."""
     edges = (np.arange(largest + 1) + 0.5) / scale
-    tail = (edges + 2) * np.exp(-edges) / 4
-    positive = tail[:-1] - tail[1:]
-    return np.concatenate([positive[::-1], [1 - 2 * tail[0]], positive])
+    return symmetric_probabilities((edges + 2) * np.exp(-edges) / 4)

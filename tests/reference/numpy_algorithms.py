@@ -1,4 +1,4 @@
-"""Plain numpy twins of the algorithms: same steps, floating-point sums, numpy's noise."""
+"""Plain numpy twins of the algorithms: the same steps with floating-point sums and numpy's noise."""
 
 import math
 
@@ -7,28 +7,32 @@ from scipy.special import expit
 
 
 def scaled_rows(X, row_norm, fit_intercept):
-    """The design matrix that the objective means: intercept appended, long rows scaled."""
+    """The design matrix as the objective sees it: intercept appended, long rows scaled."""
     rows = np.column_stack([X, np.ones(len(X))]) if fit_intercept else np.asarray(X, dtype=np.float64)
     norms = np.linalg.norm(rows, axis=1)
     return rows * np.minimum(1.0, row_norm / norms)[:, None]
 
 
+def logistic_slopes(rows, y, w):
+    return -y * expit(-y * (rows @ w))
+
+
 def clipped_logistic_gradient(rows, y, norms, w, clip):
-    """The best numpy we can write: two matrix-vector products, no per-record gradients."""
-    s = -y * expit(-y * (rows @ w))
+    """The fastest numpy version: two matrix-vector products, no per-record gradients."""
+    s = logistic_slopes(rows, y, w)
     s *= np.minimum(1.0, clip / np.maximum(np.abs(s) * norms, 1e-300))
     return s @ rows
 
 
 def clipped_logistic_gradient_materialised(rows, y, w, clip):
-    """What per-example-gradient code does: an array of all gradients, its norms, the clipped sum."""
-    gradients = (-y * expit(-y * (rows @ w)))[:, None] * rows
+    """The usual per-example version: an array of all gradients, its norms, the clipped sum."""
+    gradients = logistic_slopes(rows, y, w)[:, None] * rows
     norms = np.linalg.norm(gradients, axis=1)
     return (gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).sum(axis=0)
 
 
 def clipped_softmax_gradient(rows, y, norms, w, clip):
-    """The same for class codes: two matrix products, shape (d, K)."""
+    """The softmax version for class codes: two matrix products, shape (d, K)."""
     r = rows @ w
     r -= r.max(axis=1, keepdims=True)
     np.exp(r, out=r)
@@ -66,7 +70,7 @@ def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False)
     """Twin of dperm.algorithms.output_perturbation_gd (logistic loss, no ridge term, no projection)."""
     w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for _ in range(steps):
-        w = w - step_size * ((-y * expit(-y * (rows @ w))) @ rows) / len(rows)
+        w = w - step_size * (logistic_slopes(rows, y, w) @ rows) / len(rows)
         total += w
     return (total / steps if average else w) + rng.normal(scale=sigma, size=len(w))
 
@@ -87,11 +91,11 @@ def privgene(rows, y, rate, schedule, rng):
 
 
 def preconditioned_gd(rows, y, whitening, clip, schedule):
-    """Twin of dperm.algorithms.preconditioned_gd without noise, from a given whitening matrix on."""
+    """Twin of dperm.algorithms.preconditioned_gd without noise, given the whitening matrix."""
     dual, velocity, iterates = np.zeros(rows.shape[1]), 0.0, []
     for _ in range(schedule.steps):
         w = whitening @ dual
-        each = (-y * expit(-y * (rows @ w)))[:, None] * (rows @ whitening)
+        each = logistic_slopes(rows, y, w)[:, None] * (rows @ whitening)
         norms = np.linalg.norm(each, axis=1)
         gradient = (each * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]).mean(axis=0)
         velocity = schedule.momentum * velocity - schedule.step_size * gradient
@@ -101,19 +105,19 @@ def preconditioned_gd(rows, y, whitening, clip, schedule):
 
 
 def least_squares_by_statistics(rows, y, noise_of_rows, noise_of_products, ridge):
-    """Ridge regression on noisy sums; the noise is an argument."""
+    """Ridge regression on sums plus the given noise."""
     return np.linalg.solve(
         rows.T @ rows + noise_of_rows + ridge * np.eye(rows.shape[1]), rows.T @ y + noise_of_products
     )
 
 
 def newton(rows, y, steps, shift):
-    """Damped logistic Newton steps with the Hessian's eigenvalues raised by ``shift``, without noise."""
+    """Noiseless damped Newton steps for logistic loss, with ``shift`` added to the Hessian's eigenvalues."""
     w = np.zeros(rows.shape[1])
     for _ in range(steps):
         p = expit(rows @ w)
         hessian = (rows * (p * (1 - p))[:, None]).T @ rows / len(rows)
-        gradient = (-y * expit(-y * (rows @ w))) @ rows / len(rows)
+        gradient = logistic_slopes(rows, y, w) @ rows / len(rows)
         w = w - np.linalg.solve(hessian + shift * np.eye(len(w)), gradient)
     return w
 

@@ -1,7 +1,7 @@
-"""Plain numpy twin of every compiled kernel, same name, in long double.
+"""Plain numpy twin of every compiled kernel, under the same name, in long double.
 
-Twins of the private sums leave the rounding to the grid out: they say what is rounded. Rows or targets
-that are not finite count 0, as in the kernels.
+Twins of the private sums compute the values before rounding to the grid. Non-finite rows or targets
+contribute 0, as in the kernels.
 """
 
 import numpy as np
@@ -28,7 +28,7 @@ def _huber_value(p, y, h=HUBER_THRESHOLD):
     return np.where(e <= h, e**2 / 2, WIDE(h) * e - WIDE(h) ** 2 / 2)
 
 
-# A kink: slope -low below 0 and high above; with a curvature, the integral of the clipped ramp.
+# A kink has slope -low below 0 and high above; with a curvature it is the integral of a clipped ramp.
 
 
 def _kink_value(t, low, high, curvature=np.inf):
@@ -118,14 +118,14 @@ FORMULAS = {
 VALUES = {name: value for name, (value, _) in FORMULAS.items()}
 DERIVATIVES = {name: derivative for name, (_, derivative) in FORMULAS.items()}
 LOSSES = tuple(FORMULAS)
-# The kinds whose tests run over every shape; the others share all code but their formula.
+# Losses whose tests run over every shape; the others share all code except the formula.
 EVERY_SHAPE = ("logistic", "hinge", "squared_hinge", "huber")
 CLASSIFICATION = {"logistic", "hinge", "huberized_hinge", "squared_hinge", "soft_margin", "sigmoid"}
 NOT_CONVEX = {"sigmoid", "welsch", "tukey"}
 
 
 def with_intercept(x, intercept):
-    """Rows as meant: the 1 appended when there is an intercept."""
+    """The rows with a 1 appended for the intercept, if there is one."""
     wide = np.asarray(x, dtype=WIDE)
     return np.hstack([wide, np.ones((len(wide), 1), WIDE)]) if intercept else wide
 
@@ -135,7 +135,7 @@ def row_norms(x, intercept):
 
 
 def scaled_rows(x, intercept, row_norm):
-    """Rows no longer than row_norm; zero rows in place of rows that are not finite."""
+    """Rows scaled to norm at most row_norm; non-finite rows become zero."""
     rows = with_intercept(x, intercept)
     rows = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rows, 0)
     norms = np.sqrt((rows**2).sum(axis=1, keepdims=True))
@@ -187,7 +187,7 @@ def clipped_loss_sums(loss, x, y, w, direction, steps, clip, *, intercept, row_n
 
 
 def coordinate_loss_sums(loss, x, y, w, stride, clip, *, intercept, row_norm):
-    """Changes of loss at w + stride e_j, w - stride e_j and w, kept within clip/2, from -clip/2 on."""
+    """Changes of loss at w + stride e_j, w - stride e_j and w, clamped to +-clip/2, plus clip/2."""
     rows, counts = scaled_rows(x, intercept, row_norm), _counts(x, y)
     targets = np.where(np.isfinite(y), y, 0).astype(WIDE)[:, None]
     here, moves = (rows @ np.asarray(w, WIDE))[:, None], WIDE(stride) * rows

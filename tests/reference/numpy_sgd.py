@@ -26,7 +26,7 @@ def adam(step_size, beta1=0.9, beta2=0.999):
 
 
 def minibatch_descent(rows, y, batches, noise, schedule, move, smooth=lambda g: g, l2=0.0):
-    """``batches``: index arrays, ``noise``: one vector per step, ``l2``: a ridge term on every weight."""
+    """``batches``: index arrays; ``noise``: one vector per step; ``l2``: ridge term on every weight."""
     norms = np.linalg.norm(rows, axis=1)
     w, memory = np.zeros(rows.shape[1]), {}
     iterates = [w]
@@ -39,7 +39,7 @@ def minibatch_descent(rows, y, batches, noise, schedule, move, smooth=lambda g: 
 
 
 def smoothing_by_fft(v, sigma):
-    """``(I - sigma L)^-1 v``, L the second difference on a ring, by the discrete Fourier transform."""
+    """``(I - sigma L)^-1 v``, L the second difference on a ring, by discrete Fourier transform."""
     d = len(v)
     symbol = 1.0 + 4.0 * sigma * np.sin(np.pi * np.arange(d // 2 + 1) / d) ** 2
     return np.fft.irfft(np.fft.rfft(v) / symbol, d)

@@ -1,4 +1,4 @@
-"""The stored data sets, where their files are here."""
+"""The published data sets, if their files are available."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from dperm.datasets.description import read_description
 
 
 def load_or_skip(name, **settings):
-    """The data set, or a skipped test where DPERM_DATA does not hold its files."""
+    """The data set; skips the test if DPERM_DATA does not hold its files."""
     folder = files.data_folder()
     for file in read_description(name).files:
         if folder is None:

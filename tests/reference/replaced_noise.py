@@ -1,4 +1,4 @@
-"""Samplers that a mechanism must not get away with."""
+"""Wrong samplers, which tests must detect."""
 
 from contextlib import contextmanager
 
@@ -7,7 +7,7 @@ from dperm.mechanisms.hooks import replace_noise, samplers
 
 @contextmanager
 def scaled_noise(factor):
-    """Noise of so many times the scale that it had, inside a with statement; factors multiply."""
+    """Multiplies the scale of all noise inside a with statement; nested factors multiply."""
 
     def scaled(sampler):
         return lambda bits, scale, *rest: sampler(bits, factor * scale, *rest)

@@ -1,6 +1,6 @@
 """Poisson samples, bounded integers, permutations and Floyd's samples in plain Python.
 
-Bits are read in the order of the compiled samplers, so that both can be compared on any stream.
+Bits are read in the order of the compiled samplers, so that both agree on any stream.
 """
 
 import functools
@@ -43,7 +43,7 @@ def binomial_at_most(threshold, block):
 
 
 def block_count(reader, threshold, block, digits):
-    """How many of a block are in: as many as probabilities are not above a uniform number."""
+    """Number of sampled rows of a block: that of the probabilities not above a uniform number."""
     for j, at_most in enumerate(binomial_at_most(threshold, block)):
         known = 1
         while True:
@@ -81,7 +81,7 @@ def sparse_sample(reader, threshold, log2_block, n):
 
 
 def below(reader, bound, first=None):
-    """Lemire's method: the smallest multiple of 1/2^width that is kept of each result's share."""
+    """Lemire's method, with rejection of the surplus of each result."""
     width = 32 if bound < 1 << 32 else 64
     while True:
         x = first

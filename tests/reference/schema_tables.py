@@ -1,4 +1,4 @@
-"""Tables to learn a schema of, in every representation that it is learned from."""
+"""Tables for learning schemas, in every supported representation."""
 
 import warnings
 
@@ -16,7 +16,7 @@ KINDS = {"age": "numeric", "pay": "numeric", "job": "categorical", "town": "cate
 
 
 def people(n=6000, seed=0):
-    """Numbers of several magnitudes with some missing, texts with rare ones, and a label."""
+    """Numbers of several magnitudes, some missing, texts, some rare, and a label."""
     rng = np.random.default_rng(seed)
     pay = np.where(rng.random(n) < 0.1, np.nan, np.exp(rng.normal(7.0, 1.0, n)))
     job = rng.choice(["cook", "clerk", "nurse"], n, p=[0.6, 0.3, 0.1]).astype(object)
@@ -57,7 +57,7 @@ def in_dask(frame, partitions=4):
         return dask.dataframe.from_pandas(frame, npartitions=partitions)
 
 
-#: From a frame of pandas, and a folder for files.
+#: Functions of a pandas frame and a folder for files.
 REPRESENTATIONS = {
     "pandas": lambda frame, _: frame.astype({"job": "str"}),
     "pandas objects": lambda frame, _: frame.astype(dict.fromkeys(["age", "pay", "job", "town"], object)),

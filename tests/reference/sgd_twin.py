@@ -1,4 +1,4 @@
-"""Plain numpy twin of stochastic gradient descent: one step after the other, given batches and noise."""
+"""Plain numpy twin of stochastic gradient descent, given the batches and the noise."""
 
 import math
 
@@ -8,7 +8,7 @@ from reference.numpy_algorithms import scaled_rows
 
 
 def clipped_gradients(rows, y, loss, w, clip):
-    """Gradients of some records at w, those longer than the clip scaled onto it; (batch, d)."""
+    """Clipped gradients of some records at w; (batch, d)."""
     gradients = np.asarray(loss.derivative(rows @ w, y))[:, None] * rows
     norms = np.linalg.norm(gradients, axis=1)
     return gradients * np.minimum(1.0, clip / np.maximum(norms, 1e-300))[:, None]

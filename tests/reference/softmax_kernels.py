@@ -1,6 +1,6 @@
-"""Plain numpy twins of the softmax kernels in long double, and the bindings under their names.
+"""Plain numpy twins of the softmax kernels in long double, and the bindings under the same names.
 
-As in numpy_kernels: what is rounded to the grid, without the rounding; records that are not finite count 0.
+As in numpy_kernels: values before rounding to the grid; non-finite records contribute 0.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from reference import numpy_kernels
 from reference.kernel_calls import gradient_integers, loss_integers
 from reference.numpy_kernels import WIDE
 
-SOFTMAX = None  # no formula: what rows contribute is the softmax loss
+SOFTMAX = None  # loss_spec of a pass over SoftmaxRows
 STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3])
 
 
@@ -72,7 +72,7 @@ def clipped_loss_sums(x, y, w, direction, steps, clip, **keywords):
 
 
 def class_problem(x, n_classes, seed=0):
-    """Codes, weights and a direction for a matrix; weights have a last row for the intercept."""
+    """Class codes, weights and a direction for a matrix; the last row of weights is the intercept."""
     rng = np.random.default_rng([seed, *x.shape, n_classes])
     y = rng.integers(0, n_classes, len(x)).astype(x.dtype)
     shape = (x.shape[1] + 1, n_classes)

@@ -1,4 +1,4 @@
-"""The package's sources as the tests of their structure see them: imports, functions, files."""
+"""The package's source files, imports and functions, for tests of its structure."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ CSRC = ROOT / "csrc"
 
 @dataclass(frozen=True)
 class Function:
-    """A definition: lines of its body (neither signature nor docstring), and number of its arguments."""
+    """A definition: number of lines of its body, without signature and docstring, and of arguments."""
 
     path: Path
     name: str  # within its file
@@ -25,7 +25,7 @@ class Function:
 
     @property
     def public_name(self):
-        """``dperm.accounting.noise_multiplier``, in whichever module of that folder it stands."""
+        """``dperm.accounting.noise_multiplier``, whichever module of that folder defines it."""
         folder = self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         return f"dperm.{folder}.{self.name}"
 
@@ -43,7 +43,7 @@ def c_files():
 
 
 def all_functions():
-    """Of the package and of its C code."""
+    """All functions of the package and its C code."""
     for path in python_files():
         if path.suffix == ".py":
             yield from python_functions(path)
@@ -61,7 +61,7 @@ def module_name(path):
 
 
 def imported_names(source):
-    """Dotted names that a module imports, wherever in it the import stands, for type checkers too."""
+    """Dotted names that a module imports anywhere, imports for type checkers included."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -73,7 +73,7 @@ def imported_names(source):
 def import_graph():
     """Modules of the package, and for each the modules of the package that it imports.
 
-    The package's own ``__init__`` is left out: it imports when asked.
+    The package's own ``__init__`` is left out, because it imports lazily.
     """
     paths = {module_name(path): path for path in python_files() if path.suffix == ".py"}
     del paths["dperm"]
@@ -89,7 +89,7 @@ def import_graph():
 
 
 def include_graph():
-    """Files of C, and for each those that it includes."""
+    """C files, and for each those that it includes."""
     graph = {}
     for path in c_files():
         included = re.findall(r'^\s*#\s*include "(.+)"', path.read_text(), flags=re.MULTILINE)
@@ -101,7 +101,7 @@ def include_graph():
 
 
 def circles(graph):
-    """Groups of nodes that reach each other, and nodes that name themselves: Tarjan's algorithm."""
+    """Strongly connected components that are cycles, by Tarjan's algorithm."""
     index, low, stack, groups = {}, {}, [], []
 
     def visit(node):
@@ -124,7 +124,7 @@ def circles(graph):
 
 
 def python_functions(path):
-    """Functions and methods, the nested ones too; `self` and `cls` are no arguments."""
+    """Functions and methods, nested ones included; `self` and `cls` do not count as arguments."""
 
     def walk(node, names, in_class):
         for child in ast.iter_child_nodes(node):
@@ -216,7 +216,7 @@ def _c_function(path, text, head, head_start, opened, closed):
 
 
 def _split_arguments(text):
-    """What stands between the commas of the parenthesis that the text begins with."""
+    """The parts between the commas of the parenthesis that begins the text."""
     arguments, level, current = [], 0, ""
     for letter in text:
         level += (letter in "([{") - (letter in ")]}")

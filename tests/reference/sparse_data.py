@@ -1,4 +1,4 @@
-"""Sparse matrices for tests, and the kernels bound to them."""
+"""Sparse matrices for tests, and kernels bound to them."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,7 +7,7 @@ from dperm._kernels import row_kernels
 
 
 def random_csr(n_rows, width, density, dtype, *, index=np.int32, seed=0, long_rows=True):
-    """Random entries at random places, some rows empty, rows of very different lengths."""
+    """Random entries at random places, with some empty rows, and rows of very different norms."""
     rng = np.random.default_rng([seed, n_rows, width])
     counts = rng.binomial(width, density * rng.uniform(0, 2 if density <= 0.5 else 1, n_rows))
     columns = [np.sort(rng.choice(width, count, replace=False)) for count in counts]
@@ -23,7 +23,7 @@ def random_csr(n_rows, width, density, dtype, *, index=np.int32, seed=0, long_ro
 
 
 def source_of(matrix):
-    """A canonical CSR matrix as the kernels read it."""
+    """A canonical CSR matrix as a source for the kernels."""
     starts = matrix.indptr.astype(np.int64)
     return row_kernels.SparseSource(matrix.data, matrix.indices, starts, matrix.shape[1])
 
@@ -33,7 +33,7 @@ def bind_sparse(matrix, y, intercept=False, row_norm=1.0, threads=1, **counts):
 
 
 def scrambled(matrix, seed=0, duplicates=True):
-    """The same matrix with entries in random order, one of each row in two parts that add up exactly."""
+    """The same matrix with entries in random order, one per row split into two equal halves."""
     rng = np.random.default_rng(seed)
     values, columns, starts = [], [], [0]
     for i in range(matrix.shape[0]):

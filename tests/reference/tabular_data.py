@@ -1,4 +1,4 @@
-"""Random tabular matrices, and the one-hot matrix that they stand for, made entry by entry."""
+"""Random tabular matrices, and the one-hot matrices that they represent."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ numeric_dtypes = pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dty
 
 
 def layout_of(parts, step=1.0):
-    """Layout of parts in dense order: 0 is a numeric column, a positive number a categorical one."""
+    """Layout of parts in dense order: 0 for a numeric column, otherwise the size of a categorical one."""
     numeric, first, sizes = [], [], []
     at = 0
     for part in parts:
@@ -26,7 +26,7 @@ def layout_of(parts, step=1.0):
 
 
 def random_table(n_rows, parts, numeric_dtype=np.float32, seed=0, step=None):
-    """Rows of random numbers and codes, missing ones among them."""
+    """Rows of random numbers and codes, some of them missing."""
     rng = np.random.default_rng([seed, n_rows, len(parts)])
     integers = np.issubdtype(numeric_dtype, np.integer)
     if step is None:
@@ -47,7 +47,7 @@ def random_table(n_rows, parts, numeric_dtype=np.float32, seed=0, step=None):
 
 
 def one_hot(table):
-    """The dense float64 matrix, one column at a time, from the contract alone."""
+    """The dense float64 matrix by definition, column by column."""
     layout = table.layout
     dense = np.zeros((len(table.codes), len(layout.numeric_columns) + sum(layout.sizes)))
     scale = layout.step if table.numeric.dtype.kind == "u" else 1.0
@@ -59,7 +59,7 @@ def one_hot(table):
     return dense
 
 
-# Layouts that meet every way in which columns fall into a kernel's units of eight and groups of four units.
+# Layouts for every way in which columns are split into a kernel's units of eight and groups of four units.
 LAYOUTS = {
     "one number": (0,),
     "one category": (1,),
@@ -79,7 +79,7 @@ LAYOUTS = {
 
 
 def spoil(table, seed=0):
-    """The same rows with long, tiny, zero, NaN and infinite ones among them; for numeric floats."""
+    """The same rows, including huge, tiny, zero, NaN and infinite ones if numbers are floats."""
     numeric = np.array(table.numeric)
     if numeric.size and numeric.dtype.kind == "f":
         rng = np.random.default_rng([seed, len(numeric)])
@@ -91,7 +91,7 @@ def spoil(table, seed=0):
 
 
 def targets(n_rows, seed=0):
-    """Labels -1 and 1, and NaN here and there."""
+    """Labels -1 and 1, some of them NaN."""
     rng = np.random.default_rng([seed, n_rows])
     y = np.where(rng.random(n_rows) < 0.5, -1.0, 1.0)
     y[rng.random(n_rows) < 0.02] = np.nan
@@ -105,7 +105,7 @@ def random_weights(table, intercept=True, scale=1.0, seed=0):
 
 
 def source_of(table):
-    """A table as the kernels read it."""
+    """A table as a source for the kernels."""
     layout = table.layout
     return row_kernels.TabularSource(
         table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
@@ -113,5 +113,5 @@ def source_of(table):
 
 
 def both(table, y, intercept=True, row_norm=ROW_NORM, threads=1, counts=None):
-    """The rows of a table, and those of the dense matrix that it stands for."""
+    """The rows of a table, and those of the dense matrix that it represents."""
     return [bind(x, y, intercept, row_norm, threads, counts) for x in (source_of(table), one_hot(table))]

@@ -1,10 +1,10 @@
-"""Work that several threads do at once."""
+"""Concurrent calls from several threads."""
 
 import threading
 
 
 def in_threads(work, number):
-    """Call ``work(i)`` for i below `number`, each in a thread of its own that starts with the others."""
+    """Call ``work(i)`` for i below `number`, each in its own thread, all starting at the same time."""
     start = threading.Barrier(number)
 
     def begin(i):
