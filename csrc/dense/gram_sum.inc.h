@@ -24,9 +24,11 @@ ALWAYS_INLINE void round_row(int64_t width, double factor, double target, double
 ALWAYS_INLINE void multiply_panel_rows(const double *panel, int row, int64_t width,
                                        const struct pass *pass, double *images, double *norms) {
     enum { LANES_OUT = TILE_UNITS * PANEL_LANES, PARTIAL_SUMS = 2 * PANEL_LANES };
+    const double *matrix = pass->matrix;
+    const int64_t n_out = pass->n_out;
     double squares[TILE_ROWS][PARTIAL_SUMS] = {{0.0}}, out[TILE_ROWS][LANES_OUT];
-    for (int64_t j = 0; j < pass->n_out; j += LANES_OUT) {
-        panel_times_matrix(panel, row, width, pass->matrix + j, pass->n_out, out);
+    for (int64_t j = 0; j < n_out; j += LANES_OUT) {
+        panel_times_matrix(panel, row, width, matrix + j, n_out, out);
         for (int r = 0; r < TILE_ROWS; r++)
             for (int lane = 0; lane < LANES_OUT; lane++) {
                 const int64_t column = j + lane;

@@ -18,6 +18,7 @@ ALWAYS_INLINE int64_t sgd_width(const struct dense_rows *rows) {
  * stay 0. */
 struct sgd_scratch {
     struct layout_f64 layout;
+    struct slot_map map; /* for sparse rows */
     int64_t dimension;
     double *w, *w_sum; /* packed copies of the caller's */
     double *gradient;  /* of a batch */
@@ -32,10 +33,11 @@ static int64_t sgd_workspace_bytes(const struct dense_rows *rows) {
     return sgd_scratch_bytes(rows, ROWS_PER_BLOCK);
 }
 
-static struct sgd_scratch open_sgd_scratch(void *workspace, const struct dense_rows *rows,
-                                           const struct sgd_block *block, int n_rows) {
+ALWAYS_INLINE struct sgd_scratch open_sgd_scratch(void *workspace, const struct dense_rows *rows,
+                                                  const struct sgd_block *block, int n_rows) {
     const int64_t width = sgd_width(rows);
     struct sgd_scratch scratch = {.layout = layout_of_f64(width),
+                                  .map = slot_map_of(width, SGD_LANES),
                                   .dimension = rows->n_columns + rows->intercept,
                                   .w = workspace};
     scratch.w_sum = scratch.w + width;
@@ -51,7 +53,8 @@ static struct sgd_scratch open_sgd_scratch(void *workspace, const struct dense_r
 }
 
 /* Hands the weights and their sum back to the caller. */
-static void close_sgd_scratch(const struct sgd_scratch *scratch, const struct sgd_block *block) {
+ALWAYS_INLINE void close_sgd_scratch(const struct sgd_scratch *scratch,
+                                     const struct sgd_block *block) {
     memcpy(block->w, scratch->w, scratch->dimension * sizeof(double));
     if (block->w_sum)
         memcpy(block->w_sum, scratch->w_sum, scratch->dimension * sizeof(double));

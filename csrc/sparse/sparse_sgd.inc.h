@@ -12,8 +12,7 @@ ALWAYS_INLINE int SPARSE(read_sgd_row)(const struct sparse_rows *sparse,
                                        struct SPARSE(row) * row, double *product, double *y_out,
                                        double *norm_out) {
     const struct dense_rows *rows = &sparse->rows;
-    const struct slot_map map = slot_map_of(scratch->layout.width, LANES);
-    const struct SPARSE(ahead) ahead = {scratch->w, 1, NULL, &map};
+    const struct SPARSE(ahead) ahead = {scratch->w, 1, NULL, &scratch->map};
     double slot[1][SLOTS] = {{0.0}};
     if ((uint64_t)index >= (uint64_t)rows->n_rows)
         return 0;
@@ -29,7 +28,7 @@ ALWAYS_INLINE int SPARSE(read_sgd_row)(const struct sparse_rows *sparse,
     SPARSE(add_products)(row, &ahead, 0, 1, slot);
     if (rows->intercept) {
         const int64_t j = rows->n_columns;
-        slot[0][dense_slot(&map, LANES, j)] += scratch->w[j];
+        slot[0][dense_slot(&scratch->map, LANES, j)] += scratch->w[j];
     }
     *product = fold_slots_f64(slot[0]);
     return 1;

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Files mapped into memory for reading, without dying of a file that shrinks: see csrc/mapped_file.h."""
+"""Read-only file mappings that survive a file that shrinks: see csrc/memory/mapped_file.h."""
 
 import os
 
@@ -18,7 +18,7 @@ cdef extern from "memory/mapped_file.h" nogil:
 
 
 cdef class MappedFile:
-    """Bytes of an open file, as a read-only buffer. They are mapped for as long as an array views them."""
+    """Bytes of an open file as a read-only buffer, mapped for as long as an array views them."""
 
     cdef mapped_file file
     cdef int64_t length
@@ -26,7 +26,7 @@ cdef class MappedFile:
 
     def __init__(self, int descriptor, int64_t offset, int64_t length):
         if self.mapped:
-            raise RuntimeError("a MappedFile is mapped once")
+            raise RuntimeError("a MappedFile can be mapped only once")
         cdef int error
         with nogil:
             error = map_file(descriptor, offset, length, &self.file)
@@ -40,7 +40,7 @@ cdef class MappedFile:
 
     @property
     def lost(self):
-        """Whether bytes that the file no longer has, or that could not be read, were read as zeros."""
+        """Whether bytes that are missing from the file or unreadable were read as zeros."""
         return self.mapped and bool(mapped_file_lost(&self.file))
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):

@@ -1,14 +1,14 @@
-# Sums over secret batches in compiled code: a part of row_kernels.pyx.
+# Noisy sums over secret batches in compiled code: a part of row_kernels.pyx.
 
 cdef class NoisyBatchSums:
-    """Clipped gradient sums over one secret batch after the other, with noise: ``noisy_sum(w)``, `steps` times.
+    """Clipped gradient sums over successive secret batches, with noise: call ``noisy_sum(w)`` up to `steps` times.
 
-    What the pass ``clipped_gradient_sum`` gives over the batch, plus the noise, in units of the grid; as float64.
-    Whoever makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by
-    the threads of the pass.
+    Each is the exact ``clipped_gradient_sum`` over the batch plus integer noise, in units of the grid, times the
+    grid, as float64. The caller has charged for all of them. The noise, and the next batch if it is a draw, are drawn
+    by the threads of the pass.
 
-    sums: an object with the attributes of dperm.data.passes.NoisyBatches. samples: two `PoissonDraw` that take turns, or an iterator of
-    ascending indices. Indices of rows that are not there, at the end, are left out.
+    sums: an object with the attributes of dperm.data.passes.NoisyBatches. samples: two `PoissonDraw` used in turn, or
+    an iterator of ascending indices. Trailing indices out of range are ignored.
     """
 
     cdef DenseRows rows
@@ -48,7 +48,7 @@ cdef class NoisyBatchSums:
         self.check_weights(flat)
         with cython.critical_section(self):
             if self.busy or self.steps_left == 0:
-                raise RuntimeError("no noisy sums are left, or another thread is making one")
+                raise RuntimeError("no noisy sums are left, or another thread is computing one")
             self.busy = True
         result = np.empty(self.shape)
         try:
@@ -71,7 +71,7 @@ cdef class NoisyBatchSums:
         return 0
 
     cdef int make(self, const double *w, double[::1] out) except -1:
-        """One step."""
+        """Computes one sum."""
         cdef const int64_t[::1] batch
         cdef dense_rows rows
         if self.sample is None:
@@ -98,14 +98,14 @@ cdef class NoisyBatchSums:
         return 0
 
     cdef int64_t rows_in(self, PoissonDraw sample) noexcept:
-        """Number of the indices that are of rows which are there."""
+        """Number of indices that are in range."""
         cdef int64_t n_rows = sample.count()
         while n_rows > 0 and sample.work.out[n_rows - 1] >= self.rows.rows.n_rows:
             n_rows -= 1
         return n_rows
 
     cdef int add_up(self, dense_rows *rows, const double *w) except -1:
-        """The pass, and draws on its side."""
+        """Runs the pass, with the draws as its side tasks."""
         cdef side_task side_tasks[2]
         cdef list begun = []
         cdef int status

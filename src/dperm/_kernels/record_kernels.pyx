@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Bindings of the kernels for equal records: arrays in, arrays out, the GIL released. No arithmetic.
+"""Bindings of the kernels for duplicate records: arrays in, arrays out, the GIL released. No arithmetic.
 
-Callers (``dperm.data``) have checked types, shapes and values.
+Types, shapes and values are checked by the callers (``dperm.data``).
 """
 
 import os
@@ -11,22 +11,22 @@ import numpy as np
 from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
-    MOST_PARTS = 8
+    MAX_PARTS = 8
 
 
 def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
-    """First record of each kind and number of equal ones, in runs of ascending first records.
+    """Index of the first record of each kind and number of equal ones, in runs of ascending first records.
 
-    parts: ``(items, starts)``: a C-ordered array of items along its first axis and None, when record i
-    is item i, or int64 (n_records + 1,), when it is the items from ``starts[i]`` to below ``starts[i + 1]``.
-    The key of the hash is random and new in each call; for tests ``key`` is repeated in its place.
+    parts: pairs ``(items, starts)``. items is a C-ordered array with items along its first axis; record i is item i
+    if starts is None, otherwise items ``starts[i]`` to ``starts[i + 1] - 1``, starts an int64 array (n_records + 1,).
+    The hash key is random in each call; tests may pass ``key``, which is repeated to the length needed.
     """
-    cdef record_part c_parts[MOST_PARTS]
+    cdef record_part c_parts[MAX_PARTS]
     cdef records data
     cdef const unsigned char[::1] item_bytes
     cdef const int64_t[::1] starts
-    if not 0 < len(parts) <= MOST_PARTS:
-        raise ValueError(f"a record has 1 to {MOST_PARTS} parts, got {len(parts)}")
+    if not 0 < len(parts) <= MAX_PARTS:
+        raise ValueError(f"a record has 1 to {MAX_PARTS} parts, got {len(parts)}")
     kept = []
     for p, (items, part_starts) in enumerate(parts):
         item_bytes = items.reshape(-1).view(np.uint8)
@@ -60,7 +60,7 @@ def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
 
 
 cdef class RecordIndex:
-    """Which row a record belongs to, where row r stands for ``counts[r]`` records, one after the other."""
+    """The row of each record, where row r represents ``counts[r]`` consecutive records."""
 
     cdef record_index index
     cdef object ends, guide
@@ -79,7 +79,7 @@ cdef class RecordIndex:
             record_guide_fill(&self.index)
 
     def rows(self, const int64_t[::1] records):
-        """Rows of records, in the order given; the number of rows for a record that is not there."""
+        """Rows of records, in the order given; the number of rows for a record out of range."""
         result = np.empty(records.shape[0], dtype=np.int64)
         cdef int64_t[::1] rows_out = result
         if records.shape[0]:

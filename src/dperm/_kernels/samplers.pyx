@@ -9,7 +9,7 @@ cimport cython
 from libc.stdint cimport UINT64_MAX
 
 cdef enum:
-    CAPACITY = 65536  # bytes; long fills ask the source for this much at a time
+    CAPACITY = 65536  # bytes; long fills request this much at a time from the source
 
 half_normal_prepare()
 process_mark_prepare()
@@ -31,12 +31,12 @@ def use_instruction_set(name):
 
 
 def process_mark():
-    """A number that stays the same within a process, and that no process forked from it has."""
+    """A number that is constant within a process and differs from that of its forked children."""
     return process_mark_c()
 
 
 cdef int refill(void *context, uint8_t *buffer, size_t size) noexcept with gil:
-    """Ask the Python source for `size` bytes; an exception is kept for RandomBits.check."""
+    """Request `size` bytes from the Python source; an exception is stored for RandomBits.check."""
     cdef RandomBits bits = <RandomBits>context
     try:
         written = bits.source.fill(bits.view[:size])
@@ -54,13 +54,13 @@ cdef class RandomBits:
     Parameters
     ----------
     source : object with ``fill(buffer) -> int``
-        Overwrites a writable memoryview of bytes with fresh independent uniform bytes and returns how
-        many it wrote, which must be all of them. Exceptions that it raises come out of the sampler.
+        Overwrites a writable memoryview of bytes with fresh independent uniform bytes and returns the
+        number written, which must be all of them. The sampler propagates its exceptions.
 
     Notes
     -----
-    No byte is used twice: threads take turns, a forked child starts with an empty buffer, and there is
-    no copy and no pickle.
+    No byte is used twice: threads take turns, a forked child starts with an empty buffer, and copying and
+    pickling are refused.
     """
 
     def __cinit__(self, source):
@@ -71,10 +71,10 @@ cdef class RandomBits:
         self.start_process()
 
     cdef int start_process(self) except -1:
-        """Begin this process's stream with an empty buffer and a lock that nobody holds."""
+        """Begin this process's stream with an empty buffer and a free lock."""
         lock = threading.Lock()
-        # Creating an object may let another thread run, which may have come here first. From this
-        # test on nothing gives way.
+        # Creating the lock may have switched to another thread that started the process first. From this
+        # test on no thread switch is possible.
         if self.process != process_mark_c():
             self.process = process_mark_c()
             random_bits_init(&self.stream, <uint8_t *><char *>self.buffer, CAPACITY,
@@ -83,16 +83,16 @@ cdef class RandomBits:
         return 0
 
     cdef int prepare(self) except -1:
-        """Call before every use, without the lock: after a fork another thread may seem to hold it."""
-        # The critical section matters where there is no GIL.
+        """Call before every use, without the lock, which after a fork may look held."""
+        # The critical section matters only without the GIL.
         with cython.critical_section(self):
             if self.process != process_mark_c():
-                # The parent goes on with the bytes of this buffer; the source must see to itself.
+                # The parent continues with the bytes of this buffer; the source handles forks itself.
                 self.start_process()
         return 0
 
     cdef int check(self, int status) except -1:
-        """Call with the status of every sampler, before its output is used."""
+        """Call with the status of every sampler before using its output."""
         if status == RANDOM_BITS_OK:
             return 0
         if status == RANDOM_BITS_SOURCE_FAILED:
@@ -101,13 +101,13 @@ cdef class RandomBits:
         raise RuntimeError("the source of random bytes is broken: its bytes are not random")
 
     cdef int begin(self) except -1:
-        """Before a sampler runs: the stream is this process's, and this thread's until `end`."""
+        """Call before a sampler runs: reserves the stream for this thread until `end`."""
         self.prepare()
         self.lock.acquire()
         return 0
 
     cdef int end(self, int status) except -1:
-        """After it: its status, and the stream is free again."""
+        """Call after a sampler ran: checks its status and frees the stream."""
         try:
             return self.check(status)
         finally:
@@ -144,24 +144,24 @@ cdef rounded_gaussian_scale checked_scale(numerator, log2_denominator) except *:
 
 
 cdef class Draw:
-    """Random numbers that are drawn when they are asked for, or before, on the side of other work.
+    """Random numbers drawn lazily, or ahead of time as a side task of other work.
 
-    The numbers depend on what was drawn from the bits before them, as always. They are secret, samples and
-    noise alike: only what uses them asks for `_result`.
+    The numbers depend on what was drawn from the bits before them. They are secret, samples and noise alike: only
+    code that consumes them calls `_result`.
     """
 
     def __cinit__(self):
         self.process = process_mark_c()
 
     cdef bint begin(self, bint wait) except -1:
-        """Take the lock of the bits; false, and nothing taken, where that is to no purpose or means waiting."""
+        """Take the lock of the bits. Returns false if all is drawn, or the lock is held and `wait` is false."""
         if self.is_made():
             return False
         self.bits.prepare()
         lock = self.bits.lock
         if not lock.acquire(wait):
             return False
-        if self.is_made():  # by whoever had the lock
+        if self.is_made():  # by the thread that held the lock
             lock.release()
             return False
         self.held = lock
@@ -173,26 +173,26 @@ cdef class Draw:
         return 0
 
     cdef bint is_made(self) noexcept:
-        """Whether there is no work left."""
+        """Whether all numbers are drawn."""
         return True
 
     cdef int status(self) noexcept:
         return RANDOM_BITS_OK
 
     cdef int make_room(self) except -1:
-        """Call before the side task where it may not be the first."""
+        """Call before each further run of the side task."""
         return 0
 
     cdef void restart(self) noexcept:
-        """Draw anew, in place of what was drawn: for whoever has not let anybody see the array."""
+        """Draw again into the same array, which nobody else may hold."""
 
     def _result(self):
-        """What was drawn; the same array each time.
+        """The drawn array, the same one each time.
 
         Raises
         ------
         Exception
-            That of the source of bytes, once; RuntimeError from then on, and in a forked child.
+            Once, the exception of the source of bytes; afterwards, and in a forked child, RuntimeError.
         """
         if self.process != process_mark_c():
             raise RuntimeError("this draw belongs to the parent process, whose numbers it would repeat")
@@ -227,8 +227,8 @@ cdef void run_gaussian(void *context) noexcept nogil:
 cdef class GaussianDraw(Draw):
     """int64 array of shape `size`: round(N(0, s^2)), s = numerator / 2^log2_denominator.
 
-    Exact, except that results beyond +-2^62 are replaced by +-2^62.
-    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63; or numerator = 0, for zeros.
+    Exact, except that results are clamped to +-2^62.
+    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63; or numerator = 0 for zeros.
     """
 
     def __init__(self, RandomBits bits not None, numerator, log2_denominator, size):
@@ -245,7 +245,7 @@ cdef class GaussianDraw(Draw):
         self.side_task.run, self.side_task.context = run_gaussian, &self.work
 
     cdef void restart(self) noexcept:
-        if self.work.status == RANDOM_BITS_OK:  # else the array is gone
+        if self.work.status == RANDOM_BITS_OK:  # otherwise there is no array
             self.work.made = self.work.scale.numerator == 0 or self.work.count == 0
 
     cdef bint is_made(self) noexcept:
@@ -256,7 +256,7 @@ cdef class GaussianDraw(Draw):
 
 
 def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
-    """What `GaussianDraw` gives, at once; numerator at least 1."""
+    """As `GaussianDraw`, drawn immediately; numerator at least 1."""
     checked_scale(numerator, log2_denominator)
     return GaussianDraw(bits, numerator, log2_denominator, size)._result()
 
@@ -265,15 +265,15 @@ def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t v
                  size_t dimension, unsigned first_digits=3):
     """int64 array of shape (vectors, dimension): rows round(z), z with density ~ exp(-||z||_2 / s).
 
-    s = numerator / 2^log2_denominator, as for rounded_gaussian. Exact, except that results beyond +-2^62
-    are replaced by +-2^62. first_digits (1 to 32): precision to begin with; the law does not depend on it.
+    s = numerator / 2^log2_denominator, as for rounded_gaussian. Exact, except that results are clamped to +-2^62.
+    first_digits (1 to 32): initial precision; the distribution does not depend on it.
     """
     cdef rounded_gaussian_scale scale = checked_scale(numerator, log2_denominator)
     if not (1 <= dimension < <size_t>1 << 40 and 1 <= first_digits <= LAZY_UNIFORM_DIGITS):
         raise ValueError(f"norm_laplace needs 1 <= dimension < 2^40 and 1 <= first_digits <= 32, got "
                          f"{dimension} and {first_digits}")
     out = np.empty((vectors, dimension), dtype=np.int64)
-    # Words, so that the workspace is aligned; most of it is never touched.
+    # uint64, so that the workspace is aligned; most of it is never touched.
     workspace = np.empty(norm_laplace_workspace_bytes(dimension) // 8 + 1, dtype=np.uint64)
     cdef int64_t[:, ::1] rows = out
     cdef uint64_t[::1] room = workspace
@@ -322,11 +322,10 @@ cdef void run_sample(void *context) noexcept nogil:
 
 
 cdef class PoissonDraw(Draw):
-    """Ascending indices of the rows of 0 .. n_rows-1 that are in, each with probability threshold / 2^64.
+    """Ascending indices of the sampled rows of 0 .. n_rows-1, each sampled with probability threshold / 2^64.
 
-    0 <= threshold < 2^64, 0 <= n_rows < 2^62. room: how many indices to make room for at first; more is made
-    when needed. law: None, or the digits, shape (LAZY_UNIFORM_DIGITS, size), and the log2_block of a
-    small rate's block_counts, see sparse_sample.h.
+    0 <= threshold < 2^64, 0 <= n_rows < 2^62. room: initial capacity, grown when needed. law: None, or for a small
+    rate the digits, of shape (LAZY_UNIFORM_DIGITS, size), and log2_block of a block_counts, see sparse_sample.h.
     """
 
     def __init__(self, RandomBits bits not None, threshold, n_rows, size_t room, law=None):
@@ -348,12 +347,12 @@ cdef class PoissonDraw(Draw):
         if not (6 <= log2_block <= SPARSE_MAX_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
                 and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MAX_COUNTS
                 and digits[0, digits.shape[1] - 1] == 0xFFFFFFFF):
-            raise ValueError("a sparse sample needs the law of its blocks, see sparse_sample.h")
+            raise ValueError("a sparse sample needs the distribution of its block counts, see sparse_sample.h")
         self.digits = digits.base
         return block_counts(&digits[0, 0], digits.shape[1], log2_block)
 
     cdef size_t least_room(self) noexcept:
-        """Entries that the sampler wants before it goes on."""
+        """Free entries that the sampler needs to continue."""
         return SPARSE_ROOM if self.work.sparse else POISSON_BLOCK
 
     cdef size_t count(self) noexcept:
@@ -387,7 +386,7 @@ cdef class PoissonDraw(Draw):
 
 
 def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
-    """What `PoissonDraw` gives, at once."""
+    """As `PoissonDraw`, drawn immediately."""
     return PoissonDraw(bits, threshold, n_rows, room)._result()
 
 
@@ -443,7 +442,7 @@ def sample_without_replacement(RandomBits bits not None, population, size_t size
 
 
 def samples_without_replacement(RandomBits bits not None, population, size_t size, size_t count):
-    """int64 array (count, size): independent samples as of sample_without_replacement, in no order."""
+    """int64 array (count, size): independent samples as from sample_without_replacement, unordered."""
     if not size <= population <= 1 << 62:
         raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
     cdef uint64_t limit = population

@@ -24,7 +24,7 @@ cdef enum selection:
 
 
 cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bint two_sided=False) except *:
-    """Index of the candidate that is chosen. scores: int64, one dimension, not empty."""
+    """Index of the chosen candidate. scores: int64, one-dimensional, not empty."""
     cdef const int64_t[::1] flat = scores
     cdef size_t count = flat.shape[0], chosen = 0
     cdef int status
@@ -46,7 +46,7 @@ cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bin
 def exponential_mechanism(RandomBits bits not None, scores, numerator, log2_denominator):
     """Index j, drawn with probability proportional to exp(-rate * scores[j]), exactly.
 
-    scores: int64, one dimension, not empty. rate = numerator / 2^log2_denominator,
+    scores: int64, one-dimensional, not empty. rate = numerator / 2^log2_denominator,
     0 <= numerator < 2^64, 0 <= log2_denominator <= 127.
     """
     return choose(bits, EXPONENTIAL_MECHANISM, scores, checked_rate(numerator, log2_denominator))
@@ -73,7 +73,7 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
     """int64 array of shape `size`: v with probability proportional to exp(-rate * |v|), exactly.
 
     rate = numerator / 2^log2_denominator, at least 2^-60, with the bounds of bernoulli_exp. two_sided=False:
-    only v >= 0 (geometric). Magnitudes beyond 2^62 are replaced by 2^62.
+    only v >= 0 (geometric). Magnitudes are clamped to 2^62.
     """
     cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
     out = np.empty(size, dtype=np.int64)
