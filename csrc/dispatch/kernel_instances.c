@@ -12,6 +12,7 @@
 #include "kernel_table.h"
 #include "vector/lanes.h"
 #include "tabular/nonzero_columns.h"
+#include "tabular/row_additions.h"
 #include "loss/loss_curvatures.h"
 #include "loss/loss_derivatives.h"
 #include "dense/row_blocks.h"

@@ -26,11 +26,13 @@ struct tabular_segment {
 };
 
 struct nonzero_columns;
+struct row_additions;
 
 /* What passes over all rows leave for later ones. */
 struct pass_memory {
-    atomic_int passes;
+    atomic_int passes, passes_of_models;
     _Atomic(struct nonzero_columns *) nonzero; /* or NULL */
+    _Atomic(struct row_additions *) additions; /* or NULL */
 };
 
 struct tabular_matrix {
@@ -64,11 +66,14 @@ int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
 /* Called before a pass over all n_rows rows, in n_threads threads: the second one finds the nonzero
- * columns, as a table that is read twice will be read often. */
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
+ * columns, the second one of several models the additions of each row, as a table that is read
+ * twice will be read often. */
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
+                  int n_threads);
 
 /* What it found, or NULL. */
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
+const struct row_additions *row_additions_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
 void expand_tabular(const void *matrix, const int64_t *places, int64_t first, int64_t count,
