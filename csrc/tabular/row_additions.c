@@ -130,7 +130,8 @@ struct row_additions *list_row_additions(const struct tabular_matrix *table, int
     struct row_additions *additions = calloc(1, sizeof *additions);
     if (additions) {
         additions->per_row = n_terms - 1;
-        additions->additions = malloc((size_t)(n_rows * bytes) + 1);
+        additions->bytes = n_rows * bytes;
+        additions->additions = malloc((size_t)additions->bytes + 1);
     }
     const int ordered = open_term_order(&order, table);
     if (additions && additions->additions && ordered) {

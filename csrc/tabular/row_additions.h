@@ -22,7 +22,7 @@ struct row_addition {
 enum { TERM_LANES = UNIT_DOUBLES };
 
 struct row_additions {
-    int64_t per_row;
+    int64_t per_row, bytes;
     struct row_addition *additions; /* per_row for each row */
 };
 
