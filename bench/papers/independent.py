@@ -2,8 +2,8 @@
 
     python bench/papers/independent.py
 
-Prints the largest relative difference for each kind of number. The other means are written here, from the
-formulas of the papers, with nothing of the package. Takes a minute or two.
+Prints the largest relative difference for each kind of number. The other means are written here, with
+nothing of the package; theorems are those of the package's documentation. Takes a minute or two.
 """
 
 from __future__ import annotations
