@@ -3,8 +3,8 @@
     python bench/peers/accountants.py [--plans 200] [--write FILE.md]
 
 A plan is a sampling rate of Poisson batches, a noise multiplier, a number of steps, and a delta. A failure is
-an exception or a result that is not a number. A result is invalid if it is below the epsilon of privacy losses
-rounded *down* (dp-accounting's optimistic estimate). Needs what the tests need: pip install '.[test]'.
+an exception or a result that is not a number. A result is invalid if it is below the epsilon of privacy
+losses rounded *down* (dp-accounting's optimistic estimate). Needs what the tests need: pip install '.[test]'.
 """
 
 import argparse
@@ -38,14 +38,14 @@ def plans(count):
 
 
 def ours(accountant):
-    """One of dperm's."""
+    """An accountant of dperm."""
     return lambda q, z, steps, delta: sgd_epsilon(
         z, delta, batch_size=q * N, n_samples=N, steps=steps, accountant=accountant
     )
 
 
 def theirs(make):
-    """One of dp-accounting's."""
+    """An accountant of dp-accounting."""
 
     def epsilon(q, z, steps, delta):
         event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))
