@@ -44,7 +44,7 @@ need_tools() {
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 # Run a function in the background; `finish` waits for it, prints its output and fails if it failed.
 declare -A running
-beside() { ("$@") >"$CI_WORK/${*//\//-}.log" 2>&1 & running[$*]=$!; }
+background() { ("$@") >"$CI_WORK/${*//\//-}.log" 2>&1 & running[$*]=$!; }
 finish() {
     local status=0
     wait "${running[$*]}" || status=$?
