@@ -202,8 +202,8 @@ def test_file_size_limit(tmp_path):
 def test_page_limit(tmp_path, monkeypatch):
     configured = store._configured
 
-    def limited(path, mode):
-        connection = configured(path, mode)
+    def limited(path):
+        connection = configured(path)
         connection.execute("PRAGMA max_page_count = 20")
         return connection
 

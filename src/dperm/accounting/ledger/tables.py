@@ -1,4 +1,4 @@
-"""Tables of a ledger file. What was written is never changed: triggers refuse it."""
+"""Tables of a ledger file, which triggers make append-only."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def create(connection: sqlite3.Connection) -> None:
 def check_kind(connection: sqlite3.Connection, path: str) -> None:
     """Raise unless this is a ledger file that this version can read."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise LedgerCorruptError(path, "It is a database, but no ledger.", "Give the path of a ledger file.")
+        raise LedgerCorruptError(
+            path, "It is a database, but no ledger.", "Give the path of a ledger file."
+        )
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > VERSION:
         raise LedgerVersionError(
@@ -113,7 +115,7 @@ def check_kind(connection: sqlite3.Connection, path: str) -> None:
 
 
 def check_content(connection: sqlite3.Connection, path: str) -> None:
-    """Raise if a page, an index, a table or a trigger is not as it should be. Reads the whole file."""
+    """Raise if a page, an index, a table or a trigger is damaged or altered. Reads the whole file."""
     found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
     if found != ["ok"]:
         raise LedgerCorruptError(path, f"It is damaged: {'; '.join(map(str, found[:3]))}.", RESTORE)
