@@ -92,9 +92,7 @@ def create(connection: sqlite3.Connection) -> None:
 def check_kind(connection: sqlite3.Connection, path: str) -> None:
     """Raise unless this is a ledger file that this version can read."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise LedgerCorruptError(
-            path, "It is a database, but no ledger.", "Give the path of a ledger file."
-        )
+        raise LedgerCorruptError(path, "It is a database, but no ledger.", "Give the path of a ledger file.")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > VERSION:
         raise LedgerVersionError(
