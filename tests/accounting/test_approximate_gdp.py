@@ -6,13 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dperm.accounting import (
-    approximate_gdp,
-    gaussian_delta,
-    gdp_epsilon,
-    sgd_delta,
-    sgd_epsilon,
-)
+from dperm.accounting import approximate_gdp, gaussian_delta, gdp_epsilon, sgd_delta, sgd_epsilon
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.pld import refinement
 from dperm.accounting.subsampling import make_plan, step_profiles

@@ -12,11 +12,6 @@ from dperm.errors import LedgerError
 DELTA = 1e-6
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
-
-
 def charge(ledger):
     ledger.charge(epsilon=0.1, delta=DELTA)
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting._checks import (
-    check_non_negative,
-    check_positive,
-    check_positive_epsilon,
-    check_steps,
-)
+from dperm.accounting._checks import check_non_negative, check_positive, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon
 from dperm.accounting.last_iterate import noisy_gd_sigma
 from dperm.accounting.neighbours import Neighbours
