@@ -18,7 +18,7 @@ from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import Counts
 from dperm.accounting.pld.refinement import Grid
-from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
+from dperm.accounting.rdp import RDP_ORDERS
 from dperm.accounting.subsampling import (
     MAX_EPSILON,
     MIN_DELTA,
@@ -27,6 +27,7 @@ from dperm.accounting.subsampling import (
     first_guess,
     make_plan,
     step_profiles,
+    step_rdp,
 )
 
 # The distribution of R is split into this many parts of equal probability; each is replaced by its largest R.
@@ -158,11 +159,7 @@ def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> f
 
 def _rdp_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:
     """Mean over the parts of the smallest delta of any order (Canonne et al. 2020, Proposition 12)."""
-    if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
-        rdp = np.array(symmetric_rdp(plan.rate, 2.0 / z))
-    else:
-        rdp = np.array(poisson_rdp(plan.rate, 1.0 / z))
-    orders = np.array(RDP_ORDERS)
+    rdp, orders = np.array(step_rdp(plan, z)), np.array(RDP_ORDERS)
     losses = counts[:, None].astype(np.float64) * rdp[None, :] + np.log1p(-1.0 / orders) - epsilon
     log_deltas = np.min((orders - 1.0) * losses - np.log(orders), axis=1)
     return float(np.sum(np.exp(np.minimum(log_deltas[counts > 0], 0.0)))) / counts.size

@@ -314,7 +314,8 @@ def plan_epsilon(
         epsilon, _ = refinement.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:
             return min(epsilon, unsampled)
-    return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
+    divergences = [plan.steps * divergence for divergence in step_rdp(plan, multiplier)]
+    return min(rdp_to_epsilon(RDP_ORDERS, divergences, delta)[0], unsampled)
 
 
 def step_profiles(plan: SgdPlan, multiplier: float) -> profiles.StepProfiles:
@@ -336,14 +337,13 @@ def first_guess(plan: SgdPlan, epsilon: float, delta: float) -> float:
     return factor / math.sqrt(math.log1p(ratio))
 
 
-def _rdp_epsilon(plan: SgdPlan, multiplier: float, delta: float) -> float:
+def step_rdp(plan: SgdPlan, multiplier: float) -> tuple[float, ...]:
+    """Renyi divergences of one step of a plan, at `RDP_ORDERS`."""
     if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
-        rdp = symmetric_rdp(plan.rate, 2.0 / multiplier)
-    elif plan.neighbors is Neighbours.REPLACE_ONE:
-        rdp = symmetric_rdp(plan.rate, 1.0 / multiplier, poisson=True)
-    else:
-        rdp = poisson_rdp(plan.rate, 1.0 / multiplier)
-    return rdp_to_epsilon(RDP_ORDERS, [plan.steps * divergence for divergence in rdp], delta)[0]
+        return symmetric_rdp(plan.rate, 2.0 / multiplier)
+    if plan.neighbors is Neighbours.REPLACE_ONE:
+        return symmetric_rdp(plan.rate, 1.0 / multiplier, poisson=True)
+    return poisson_rdp(plan.rate, 1.0 / multiplier)
 
 
 def _moments_epsilon(orders: tuple[float, ...], rdp: tuple[float, ...], steps: int, delta: float) -> float:

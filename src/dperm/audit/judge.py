@@ -41,14 +41,17 @@ class Judge:
         is not preferred by chance. For the same reason pairs are preferred, unless the best threshold
         certifies more than an optimistic bound for pairs.
         """
-        candidates = self._thresholds(first, second)
-        best = max(
-            candidates, key=lambda threshold: self._value(*self._rates_high(first, second, threshold, 0.95))
-        )
+
+        def value(threshold: float) -> float:
+            return self._value(*self._rates_high(first, second, threshold, 0.95))
+
+        levels = np.linspace(0, 1, _THRESHOLDS)
+        candidates = np.unique(np.quantile(np.concatenate([first, second]), levels, method="lower"))
+        best: float = max(candidates.tolist(), key=value)
         if self.method not in _PAIRED:
             return best
         by_pairs = self._of_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.05))
-        return best if self._value(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
+        return best if value(best) > by_pairs else None
 
     def certify(
         self, first: Array, second: Array, threshold: float | None
@@ -100,13 +103,6 @@ class Judge:
             rate_upper_bound(false_positives, trials, confidence),
             rate_upper_bound(false_negatives, trials, confidence),
         )
-
-    @staticmethod
-    def _thresholds(first: Array, second: Array) -> list[float]:
-        both = np.concatenate([first, second])
-        return [
-            float(t) for t in np.unique(np.quantile(both, np.linspace(0, 1, _THRESHOLDS), method="lower"))
-        ]
 
     @staticmethod
     def _errors(first: Array, second: Array, threshold: float) -> tuple[int, int]:

@@ -116,8 +116,8 @@ class Account:
         """What a fit on a part may cost before a cap is reached."""
         if self.closed:
             return _NOTHING
-        beside = self.total(extra=(part, _LARGE)) - _LARGE
-        return self.caps - beside
+        others = self.total(extra=(part, _LARGE)) - _LARGE
+        return self.caps - others
 
     def epsilon_of(self, cost: Cost) -> float:
         """Epsilon, at the ledger's delta, of fits that together cost `cost`."""

@@ -53,9 +53,12 @@ ENTRY_COLUMNS = (
     "seal",
 )
 
+# Fields of an entry that a row holds as they are.
+_STORED_AS_IS = ("kind", "part", "description", "epsilon", "delta", "accountant", "process", "version")
+
 
 class ChainError(ValueError):
-    """A row is not what was written."""
+    """A row differs from what was written."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +135,9 @@ def follow(link: Link, row: Sequence[Any]) -> tuple[LedgerEntry, Link]:
         raise ChainError(f"charge {link.sequence + 1} was altered")
     entry = LedgerEntry(
         when=_time(fact["created"]),
-        description=fact["description"],
-        epsilon=fact["epsilon"],
-        delta=fact["delta"],
-        accountant=fact["accountant"],
         cost=parse_cost(fact["cost"]),
         statement=ReadOnlyMapping(json.loads(fact["statement"])),
-        part=fact["part"],
-        kind=fact["kind"],
-        process=fact["process"],
-        version=fact["version"],
+        **{name: fact[name] for name in _STORED_AS_IS},
     )
     account = link.account.after(entry)
     if parse_cost(fact["spent"]) != account.total():

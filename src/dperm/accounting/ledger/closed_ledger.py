@@ -39,8 +39,8 @@ class ClosedLedger(PrivacyLedger):
         """
         name = f" {self.name!r}" if self.name else ""
         raise RuntimeError(
-            f"The ledger{name} stayed where this model was fitted: what was stored and loaded cannot charge "
-            "it. Nothing was charged. To fit again, give the ledger: "
+            f"The ledger{name} stayed where this model was fitted: a model that was stored and loaded cannot "
+            "charge it. Nothing was charged. To fit again, give the ledger: "
             "model.set_params(ledger=dperm.accounting.open_ledger(...))"
         )
 

@@ -154,8 +154,8 @@ def _number_of(records: Any) -> int:
     sized = hasattr(records, "shape") or hasattr(records, "__len__")
     if not sized or hasattr(records, "__dask_graph__"):
         raise TypeError(
-            "records must be in memory, an array, a sparse matrix, a TabularMatrix or a data frame, or files "
-            "as of dperm.data.scan_parquet, to which a collection can be written; got "
+            "records must be in memory (an array, a sparse matrix, a TabularMatrix or a data frame) or in "
+            "files opened by dperm.data.scan_parquet, to which a Dask collection can be written; got "
             f"{type(records).__name__}"
         )
     return int(records.shape[0]) if hasattr(records, "shape") else len(records)

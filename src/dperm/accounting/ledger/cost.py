@@ -99,7 +99,7 @@ class Cost:
         """
         if self.slack or (self.units and self.pure):
             raise ValueError(
-                "A fit under add_or_remove whose cost has slack in delta, or a pure part beside Gaussian "
+                "A fit under add_or_remove whose cost has slack in delta, or a pure part besides Gaussian "
                 'noise, cannot be charged to a ledger of replace_one: give the fit neighbors="replace_one".'
             )
         return Cost(4 * self.units, 0, 2 * self.pure)

@@ -167,7 +167,7 @@ class PartRecords(Entries):
         mask = self.mask(records)
         for each in others:
             if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
-                raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
+                raise ValueError(f"arrays taken with {mask.size} records must be as long, got {shown(each)}")
         if in_files(records):
             if others:
                 raise ValueError("files hold the labels, too: pass nothing else with them")

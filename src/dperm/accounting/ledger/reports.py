@@ -50,16 +50,16 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
         return json.dumps(plain(known), indent=1) + "\n"
     if kind == "csv":
         text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(_FACTS)
+        writer = csv.DictWriter(text, _FACTS)
+        writer.writeheader()
         for row in map(_facts, ledger.history()):
-            writer.writerow([json.dumps(row[name]) if name == "statement" else row[name] for name in _FACTS])
+            writer.writerow({**row, "statement": json.dumps(row["statement"])})
         return text.getvalue()
     raise ValueError(f"kind must be 'json' or 'csv', got {kind!r}.")
 
 
 def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
-    """A report in Markdown: what was promised, every charge with its facts, what is left.
+    """A report in Markdown: the guarantee, every charge with its facts, and what is left.
 
     Parameters
     ----------
