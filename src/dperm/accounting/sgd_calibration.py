@@ -147,8 +147,7 @@ def plan_noise(
     guess = first_guess(plan, epsilon, delta)
     quick: Callable[[float], float] = certified
     if accountant is SubsamplingAccountant.PLD and plan.steps > 1:
-        # The central limit theorem is inaccurate where losses are rare; a search on the coarsest grid is
-        # cheap.
+        # The central limit theorem is inaccurate for rare losses; a search on the coarsest grid is cheap.
         guess = _solve(_epsilon_on_grid(plan, delta, None, SubsamplingAccountant.RDP), epsilon, guess)
         quick = _quick_epsilon(plan, delta, guess)
     return _settle(certified, _solve(quick, epsilon, guess), epsilon)

@@ -154,7 +154,7 @@ class _Twins:
     def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
         self._own, self._other, self._own_first = own, other, own_first
         self._sums: dict[int, tuple[Bounded, Bounded | _FullSums]] = {}
-        self.log_ratio = 0.0  # of the probabilities of what was released, own over other
+        self.log_ratio = 0.0  # log-likelihood ratio of everything released so far, own over other
 
     def __getattr__(self, name: str) -> Any:
         own = getattr(self._own, name)
@@ -166,7 +166,8 @@ class _Twins:
             result = own(*args, **kwargs)
             rows = kwargs.pop("rows", None)
             if isinstance(result, Bounded):
-                self._sums[id(result)] = result, self._twin(own, other, rows, args, kwargs)
+                full = partial(own, *args, **kwargs), partial(other, *args, **kwargs)
+                self._sums[id(result)] = result, self._twin(*full, rows)
             elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
                 for each, twin in zip(result, other(*args, **kwargs), strict=True):
                     self._sums[id(each)] = each, twin
@@ -176,16 +177,10 @@ class _Twins:
         return on_both
 
     def _twin(
-        self,
-        own: Callable[..., Any],
-        other: Callable[..., Any],
-        rows: SecretRows | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
     ) -> Bounded | _FullSums:
         """What the observer compares a sum with: that of the other data set, or both full sums."""
-        twin = other(*args, **kwargs)
-        return twin if rows is None else self._full_sums(own(*args, **kwargs), twin, rows.rate)
+        return other() if rows is None else self._full_sums(own(), other(), rows.rate)
 
     def _full_sums(self, own: Bounded, other: Bounded, rate: float) -> _FullSums:
         exact = [release_without_privacy(full).view(np.ndarray).ravel() for full in (own, other)]
@@ -268,16 +263,10 @@ class _KnownBatches(_Twins):
         self._differing = _differing_record(own, other)
 
     def _twin(
-        self,
-        own: Callable[..., Any],
-        other: Callable[..., Any],
-        rows: SecretRows | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
     ) -> Bounded:
         """The sum of the other data set over the same batch."""
-        twin: Bounded = other(*args, **kwargs) if rows is None else other(*args, rows=rows, **kwargs)
-        return twin
+        return other() if rows is None else other(rows=rows)
 
     def watch(
         self, releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any

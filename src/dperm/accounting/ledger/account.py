@@ -22,8 +22,7 @@ from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.errors import BudgetExceededError
 
 _NOTHING = Cost()
-# An exact integer above every cap, so that the part of its sum with a cost that comes from it can be
-# subtracted.
+# Above every cap, so that a part with this charge exceeds its siblings; exact, so that it can be subtracted.
 _LARGE = Cost(*[2**1100] * 3)
 
 

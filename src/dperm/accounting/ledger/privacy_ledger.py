@@ -366,16 +366,12 @@ class PrivacyLedger(Entries):
     # A ledger is the account of a data set: a copy would be a second, uncharged budget. scikit-learn's
     # clone and grid search copy parameters deeply, and all their fits must charge this ledger.
     def __copy__(self) -> Self:
-        """Return the ledger itself."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the ledger itself."""
         return self
 
-    def __sklearn_clone__(self) -> Self:
-        """Return the ledger itself."""
-        return self
+    __sklearn_clone__ = __copy__
 
     def __repr__(self) -> str:
         """Show the budget and what was spent of it; of a ledger that cannot be read, why."""

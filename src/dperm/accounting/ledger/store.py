@@ -221,7 +221,7 @@ class LedgerFile:
         with contextlib.suppress(OSError):
             number = os.open(self._beside("-count"), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
-                os.write(number, b"%020d\n" % charges)  # a single write of fixed length is atomic
+                os.write(number, b"%020d\n" % charges)  # one write of fixed length: never half of it
             finally:
                 os.close(number)
 

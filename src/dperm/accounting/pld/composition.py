@@ -19,11 +19,10 @@ Complex = npt.NDArray[np.complex128]
 _MAX_CELLS = 2**24
 # With more steps, the error bound may be as large as the result.
 _MAX_STEPS = 10**12
-# Mass beyond the last cell, as a share of delta; tilted mass below the first one, which can only raise the
+# Mass beyond the last cell, as a share of delta; tilted mass below the first one, which only raises the
 # bound.
 _TAIL, _LOW_TAIL = 1e-4, 1e-5
-# Mass that wraps around to too low a cell in a circular convolution, as a share of the mass beyond the last
-# one.
+# Mass that circular convolution wraps to too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
 # Rates of the Chernoff bounds, over the standard deviation of the composed loss: smallest, largest, number.
 _RATES, _FALLING_RATES = (0.003, 300.0, 60), (0.1, 30.0, 12)
@@ -34,8 +33,7 @@ _RARE_EXPONENT, _LARGEST_EXPONENT = 0.1, 600.0
 _PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
 _NEGLIGIBLE = 75.0
-# Cells around 0 that prove high frequencies to be negligible; block size of a sum; largest number of
-# exponentials.
+# Cells around 0 that prove high frequencies negligible; block size of a sum; limit on exponentials.
 _BULK, _BLOCK, _MAX_PHASES = 512, 64, 2**20
 # Relative rounding error of computations with positive terms only: sums of up to 2^24 terms, exponentials.
 _UP = 1.0 + 2.0**-28
@@ -312,8 +310,7 @@ def _low_frequencies(
     terms = np.exp(-1j * np.outer(angles, starts))
     terms *= (blocks @ np.cos(inner) - 1j * (blocks @ np.sin(inner))).T
     spectrum = np.sum(terms, axis=1)
-    # Error of sums of 64 products, pairwise sums of up to 2^15 blocks and complex products, and of the
-    # phases.
+    # Error of sums of 64 products, pairwise sums of up to 2^15 blocks, complex products, and the phases.
     largest = float(angles[-1]) * max(abs(lowest), abs(lowest + masses.size))
     off = (256.0 + 4.0 * largest) * ROUNDING * total
     return _mean_of_powers(spectrum, off, counts, log_scale)

@@ -16,8 +16,7 @@ from dperm.accounting.pld.profiles import Array, Profile, StepProfiles
 GRID_TOLERANCE = 1e-3
 # First grid step in units of the standard deviation of the loss of one step.
 FIRST_STEP = 0.4
-# Points of the first grid: where losses are rare, their standard deviation is far below the losses that
-# matter.
+# Points of the first grid where losses are rare, so that their standard deviation is too small a step.
 _FIRST_POINTS = 2**13
 _MAX_POINTS = 2**21
 _MAX_REFINEMENTS = 5
