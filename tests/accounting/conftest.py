@@ -1,4 +1,4 @@
-"""Ledgers in memory and in a file."""
+"""Fixtures: ledgers in memory and in a file."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from dperm.accounting import Ledger, open_ledger
 
 @pytest.fixture(params=["memory", "file"])
 def make(request, path):
-    """Makes ledgers of both kinds."""
+    """A function that makes ledgers, in memory or in a file."""
     if request.param == "memory":
         return Ledger
     return lambda *budget, **terms: open_ledger(path, "data", *budget, **terms)
@@ -15,7 +15,7 @@ def make(request, path):
 
 @pytest.fixture
 def path(tmp_path):
-    """Of a ledger file that does not exist yet."""
+    """Path of a ledger file that does not exist yet."""
     return tmp_path / "budget.db"
 
 

@@ -1,4 +1,4 @@
-"""mu-GDP up to a slack: above the certified profile at every epsilon, tight, and it adds up."""
+"""mu-GDP up to a slack: bounds the certified profile at every epsilon, is tight, and composes."""
 
 import functools
 import math
@@ -35,7 +35,7 @@ def test_above_the_profile_everywhere_and_tight(case):
     epsilons = np.concatenate([[0.0, 1e-6 * end], rng.uniform(0, 1.2 * end, 10)])
     true = np.array([sgd_delta(multiplier, float(epsilon), **settings) for epsilon in epsilons])
     gaussian = np.array([gaussian_delta(float(epsilon), 1 / mu) for epsilon in epsilons])
-    # the profile compared with is an upper bound itself, on the same grid of losses
+    # the reference profile is an upper bound itself, on the same grid of losses
     assert np.all(true <= gaussian + SLACK * (1 + 1e-3))
     smaller = np.array([gaussian_delta(float(epsilon), 1 / (0.98 * mu)) for epsilon in epsilons])
     assert np.any(true > smaller + SLACK)
@@ -81,7 +81,7 @@ def test_fits_of_one_plan_share_its_profile(monkeypatch):
 
 
 def test_rare_large_losses_cost_more_than_others_but_not_a_run_without_sampling():
-    """Few steps, each of a record in a hundred thousand: losses are nearly 0 or large."""
+    """Few steps at a rate of 1e-5: losses are nearly 0 or large."""
     settings = {"batch_size": 1, "n_samples": 10**5, "steps": 20}
     mu = approximate_gdp(0.7, 1e-20, **settings)
     assert 0.1 < mu < 0.2

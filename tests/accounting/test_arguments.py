@@ -1,4 +1,4 @@
-"""Every public function names the argument that it cannot use, whatever that is."""
+"""Every public function names the argument that it rejects, for every kind of bad value."""
 
 import inspect
 import math
@@ -118,7 +118,7 @@ def test_bad_arguments_are_named(name):
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"approximate_gdp", "paper.sgd_gradient"}))
 def test_numbers_of_other_types_are_their_doubles(name):
-    """The value of a real number counts, not its type."""
+    """Results depend on the value of a real number, not on its type."""
     settings = {key: Fraction(v) if isinstance(v, float) else v for key, v in CALLS[name].items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)

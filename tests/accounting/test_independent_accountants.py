@@ -1,4 +1,4 @@
-"""Epsilon of Poisson-sampled steps next to dp-accounting's own accountants, on a grid of 200 settings."""
+"""Epsilon of sampled steps against the accountants of other packages, dp-accounting on 200 settings."""
 
 import itertools
 import math

@@ -128,7 +128,7 @@ class TestPure:
         assert ledger.spent <= 1.0
 
     def test_the_total_bounds_pure_and_gaussian_fits_together(self):
-        """Randomised responses and a Gaussian, composed exactly, against what the ledger says."""
+        """Randomised responses and a Gaussian release, composed exactly, against the ledger's epsilon."""
         ledger = Ledger(1.0, DELTA, pure=0.3, slack=0.0)
         for _ in range(2):
             ledger.charge(epsilon=0.15, delta=0.0)
@@ -214,7 +214,7 @@ class TestLife:
                 ledger.extend(epsilon)
 
     def test_an_extension_counts_what_took_the_whole_ledger_for_what_it_costs(self, make):
-        """With all of delta it is more than the cap, which leaves a tenth of delta to slack."""
+        """With all of delta it costs more than the cap, for which a tenth of delta is reserved as slack."""
         ledger = make(1.0, DELTA, ceiling=2.0)
         own = ledger.charge(epsilon=1.0, delta=DELTA).cost
         assert own.units == budget_units(1.0, DELTA) > ledger.total_units == ledger.spent_units
@@ -224,7 +224,7 @@ class TestLife:
 
     @pytest.mark.parametrize("part", [False, True])
     def test_no_extension_after_a_fit_that_adds_up_with_nothing(self, make, part):
-        """An (epsilon, delta) guarantee says nothing of the profile that further fits would be added to."""
+        """An (epsilon, delta) guarantee does not bound the profile with which further fits would compose."""
         ledger = make(1.0, DELTA, ceiling=2.0)
         seen = ledger.split({"train": 0.5})["train"] if part else ledger
         seen.charge(epsilon=1.0, delta=DELTA, accountant="pld")

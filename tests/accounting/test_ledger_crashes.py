@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 def charge_and_release(ledger, releases, name):
-    """Charge the ledger or one of its parts, then write down that something was released, again and again."""
+    """Repeatedly charge the ledger or one of its parts, then record that something was released."""
     accounts = [ledger, *ledger.split(SHARES).values()]
     for number in range(1_000_000):
         with contextlib.suppress(BudgetExceededError):
@@ -35,8 +35,8 @@ def charge_and_release(ledger, releases, name):
 
 
 def check(path, release_file, name="adult"):
-    """Every release has exactly one charge, and the file is in order."""
-    released = release_file.read_text().split()  # first: others may go on charging
+    """Every release has exactly one charge, and the file is intact."""
+    released = release_file.read_text().split()  # read first, since others may still be charging
     ledger = open_ledger(path, name)  # verifies pages, indexes and chain
     charges = [entry for entry in ledger.history() if entry.kind == "charge"]
     charged = [entry.description for entry in charges]
@@ -46,7 +46,7 @@ def check(path, release_file, name="adult"):
     by_part = Counter(entry.part for entry in charges)
     largest = max([count for part, count in by_part.items() if part], default=0)
     units = (by_part[""] + largest) * UNITS
-    assert units <= ledger.spent_units <= ledger.total_units  # others may have gone on charging
+    assert units <= ledger.spent_units <= ledger.total_units  # others may still be charging
     return len(charged), len(released)
 
 
@@ -59,7 +59,7 @@ def kill_at_random(tmp_path, kills, epsilon, seed=0, processes=2, until_used_up=
     killed = 0
     running = []
     while killed < kills or (until_used_up and ledger.total_units - ledger.spent_units >= UNITS):
-        while len(running) < processes:  # others go on while one is killed
+        while len(running) < processes:  # others continue while one is killed
             name = f"{killed}-{len(running)}-{rng.random()}"
             running.append(in_child(lambda name=name: charge_and_release(ledger, releases, name)))
         time.sleep(rng.expovariate(1 / 0.02))

@@ -116,7 +116,7 @@ def test_truncated_files(closed, keep):
     assert isinstance(error, LedgerCorruptError)
     assert "restore a copy" in str(error)
     with pytest.raises(LedgerError):
-        open_ledger(Path(closed.path), "adult", 3.0, DELTA)  # is not created anew
+        open_ledger(Path(closed.path), "adult", 3.0, DELTA)  # not created again
     with pytest.raises(LedgerError):
         closed.charge(epsilon=0.05, delta=DELTA)
 
@@ -132,7 +132,7 @@ def test_not_a_database(path):
 
 
 def fill(ledger):
-    """Charge until the disk refuses; return how many charges were stored, and the error."""
+    """Charge until the disk is full; return how many charges were stored, and the error."""
     for number in range(2000):
         try:
             ledger.charge(epsilon=1e-4, delta=DELTA, description="x" * 500)

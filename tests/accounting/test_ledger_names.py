@@ -1,4 +1,4 @@
-"""One ledger file, one name: a second one would have a log, and charges, of its own."""
+"""A ledger file has one name: under a second one, charges would go to a separate log."""
 
 import os
 import stat

@@ -159,7 +159,7 @@ def largest_group_tail(sizes, share):
 class TestSizeCaps:
     @pytest.mark.parametrize(("n", "share", "cap"), [(1000, 0.5, 611), (10, 0.9, 10), (50_000, 0.2, None)])
     def test_the_smallest_that_the_binomial_law_allows(self, n, share, cap):
-        """One record is in the part, n - 1 are by their own coins."""
+        """One record is in the part for certain, n - 1 others with probability `share`."""
         found = Ledger(1.0, DELTA).split({"a": share})["a"].size_cap(n, equal=1)
         assert cap in (None, found)
         assert binom.sf(found - 1, n - 1, share) <= 1e-12 or found == n
@@ -239,7 +239,7 @@ MIXED = {
 
 
 def frames(rng, n):
-    """Records in every form, with equal contents."""
+    """Records in every representation; the matrices have equal contents."""
     dense = rng.integers(0, 3, size=(n, 4)).astype(np.float64)
     yield dense
     yield dense.astype(np.float32)
@@ -260,7 +260,7 @@ def half():
 
 class TestCoins:
     def test_one_record_less_moves_no_other(self):
-        """Every record of every form is left out once, the first one too."""
+        """Each record of each representation is left out once."""
         for records in frames(np.random.default_rng(0), 40):
             parts = Ledger(1.0, DELTA).split(SHARES)
             masks = {name: part.mask(records) for name, part in parts.items()}
@@ -363,7 +363,7 @@ def test_parts_come_in_the_order_of_their_shares():
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_parts_of_files_are_those_of_the_same_records_in_memory(relation, tmp_path):
-    """Batches do not matter, nor the label; parts of parts; and files that grow are noticed."""
+    """Whatever the batches and labels; parts of parts; changed files are detected."""
     path = tmp_path / "records.parquet"
     frame = pd.DataFrame(
         {"tables": np.arange(500.0) % 90, "blocks": np.where(np.arange(500) % 7, 1.5, np.nan)}

@@ -53,7 +53,7 @@ def search_outputs(law, mu):
     k = np.arange(1, len(pmf) + 1)
 
     def best(mean):
-        """Smallest of K: ``E[a^K - b^K]``, no better and worse than a cell, without cancellation."""
+        """Smallest of K: ``E[a^K - b^K]`` for the tails from and beyond each cell, without cancellation."""
         low, high = edges[:-1] - mean, edges[1:] - mean
         cells = np.where(high < 0.0, norm.cdf(high) - norm.cdf(low), norm.sf(low) - norm.sf(high))
         within = np.log1p(-np.minimum(cells / norm.sf(low), 1.0 - 1e-16))

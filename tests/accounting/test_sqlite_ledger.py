@@ -292,7 +292,7 @@ class TestTampering:
         with pytest.raises(LedgerCorruptError, match="holds 1 charges, but 2 were stored"):
             open_ledger(path, "adult")
         Path(f"{path}-count").unlink()
-        assert len(open_ledger(path, "adult").history()) == 1  # nothing is left to notice it by ...
+        assert len(open_ledger(path, "adult").history()) == 1  # nothing is left that would reveal it ...
         with pytest.raises(LedgerCorruptError, match="charge 2 was there before"):
             ledger.charge(epsilon=0.1, delta=DELTA)  # ... but an object that has seen the charge
 

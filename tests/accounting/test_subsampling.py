@@ -372,7 +372,7 @@ def test_calibration_at_small_rates(n_samples, batch_size, steps, delta, scheme)
 )
 @run_settings(max_examples=40, deadline=None)
 def test_small_rates_never_fail(rate, multiplier, steps, delta, direction):
-    """On the first grid, for every rate: above that of one step, and the delta there is the promised one."""
+    """On the first grid, at every rate: epsilon is above that of one step, and delta there is the target."""
     delta, mu = 10.0**delta, 1.0 / multiplier
     profiles = profiles_of.poisson_add_or_remove(10.0**rate, mu)
     grid = refinement.first_grid(profiles, steps, delta)._replace(directions=(direction,))

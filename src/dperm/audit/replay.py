@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,6 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.open_counts import OpenCounts
 from dperm.private_values.secret_rows import SecretRows
 
-# Attributes of an access that must agree between two runs of the same releases.
-_PUBLIC = (
-    "method",
-    "shape",
-    "scores",
-    "grid",
-    "add_or_remove",
-    "replace_one",
-    "arguments",
-    "relation",
-    "cost_units",
-    "budget_units",
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Access:
@@ -45,10 +31,10 @@ class Access:
     ----------
     method : str
         Name of the method of the releaser.
-    arguments : tuple
-        Its public arguments, as text.
-    grid, add_or_remove, replace_one, shape, scores
+    shape, scores, grid, add_or_remove, replace_one
         Attributes of the :class:`dperm.Bounded`.
+    arguments : tuple
+        Public arguments of the method, as strings.
     relation : Neighbours
         Neighbouring relation of the guarantee.
     cost_units, budget_units : int or math.inf
@@ -60,17 +46,21 @@ class Access:
     """
 
     method: str
-    arguments: tuple[str, ...]
+    shape: tuple[int, ...]
+    scores: bool
     grid: float
     add_or_remove: float
     replace_one: float
-    shape: tuple[int, ...]
-    scores: bool
+    arguments: tuple[str, ...]
     relation: Neighbours
     cost_units: Units
     budget_units: Units
     exact: NDArray[np.float64] | dict[Any, int]
     released: Any
+
+
+# Everything but the values must agree between two runs of the same releases.
+_PUBLIC = [field.name for field in fields(Access) if field.name not in ("exact", "released")]
 
 
 @dataclass(frozen=True)

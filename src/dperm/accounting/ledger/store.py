@@ -309,11 +309,7 @@ def write_new(path: str, write: Callable[[sqlite3.Connection], None]) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
-    number = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    _fsync(path, os.O_RDWR)
 
 
 def publish(new: str, path: str) -> None:
@@ -333,9 +329,12 @@ def publish(new: str, path: str) -> None:
 
 def sync_folder(path: str) -> None:
     """Write the folder of `path` to disk, so that a new file in it survives a power failure."""
-    if sys.platform == "win32":
-        return
-    number = os.open(os.path.dirname(path), os.O_RDONLY)
+    if sys.platform != "win32":
+        _fsync(os.path.dirname(path), os.O_RDONLY)
+
+
+def _fsync(path: str, flags: int) -> None:
+    number = os.open(path, flags)
     try:
         os.fsync(number)
     finally:
