@@ -69,7 +69,7 @@ def price(request: Request, account: Account, part: str) -> Cost:
 
 def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Accountant, room: Cost) -> Cost:
     if callable(given):
-        # An eighth of what is left, so that it never runs out; mu depends on its logarithm only.
+        # An eighth of what is left, so that it never runs out; mu grows only with its logarithm.
         granted = slack_as_float(room.slack) / 8.0
         if not granted > _LEAST_SLACK:
             return INFINITE

@@ -5,8 +5,8 @@ A function raises ValueError if the tight accountant does not certify the claime
 called ``.._schedule`` choose steps and step sizes as the theorems do, with their bounds on the risk.
 
 Formulas were derived independently and checked numerically. The numbers of lemmas, theorems, sections and
-equations were taken from the arXiv and proceedings versions (Zhang et al., Wang et al., DP-LSSGD, Lee and
-Kifer, Nikolov); those of older works that these build on were not checked against the publications.
+equations agree with notes from the arXiv and proceedings versions (Zhang et al., Wang et al., DP-LSSGD, Lee
+and Kifer, Nikolov); those of older works that these build on were not checked against the publications.
 """
 
 from dperm.accounting.paper.baselines import (
