@@ -108,7 +108,8 @@ def check_delta(value: float, name: str = "delta", least: float = 0.0) -> float:
 def check_steps(value: int, name: str = "steps", least: int = 1, most: int = MAX_COUNT) -> int:
     """Return a count, an integer from `least` to `most`."""
     expected = f"an integer >= {least}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    # First of all a plain integer, as a budget is asked at every step.
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be {expected}, got {shown(value)} of type {type(value).__name__}.")
     if value < least:
         raise ValueError(f"{name} must be {expected}, got {shown(value)}.")

@@ -59,4 +59,4 @@ class Neighbours(StrEnum):
     @classmethod
     def parse(cls, value: str) -> Neighbours:
         """Return the relation named by `value`; ValueError if there is none."""
-        return check_member(cls, value, "neighbors")
+        return value if isinstance(value, cls) else check_member(cls, value, "neighbors")
