@@ -1,12 +1,14 @@
 """Test accuracy of the private solvers with their default settings.
 
     python bench/accuracy.py [--data adult adult_binned bank] [--solvers noisy_gd dp_agd]
-                             [--repetitions 10] [--epsilons 0.1 0.4 1.6] [--delta 1e-8]
+                             [--repetitions 10] [--epsilons 0.1 0.4 1.6] [--delta 1e-8] [--l2 0]
     python bench/accuracy.py --data kddcup99 kddcup99_binned --epsilons 0.1 --delta 1e-12
                              --solvers preconditioned_gd
+    python bench/accuracy.py --solvers objective_perturbation output_perturbation_gd privgene --delta 0
 
-Random 80/20 splits, neighbours by adding or removing a record. "adult_binned" is Adult with public bins in
-place of numbers; "kddcup99" tells normal connections from attacks, "kddcup99_binned" has bins, too.
+Random 80/20 splits, add-or-remove neighbours. "adult_binned" is Adult with public bins in place of numbers;
+"kddcup99" distinguishes normal connections from attacks, "kddcup99_binned" does so with bins.
+output_perturbation_minimum needs a ridge term, such as ``--l2 1e-6``.
 """
 
 import argparse
@@ -23,7 +25,7 @@ DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "dp_sgd", "majorit
 
 
 def accuracy(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
-    """Share of records on the right side."""
+    """Percentage of records that are classified correctly."""
     return 100.0 * float(np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y))
 
 
@@ -34,7 +36,8 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
     for repetition in range(arguments.repetitions):
         X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.2, random_state=repetition)
         X_test = X_test if isinstance(X_test, np.ndarray) else X_test.to_dense()
-        objective = dperm.Objective("logistic", X, y, row_norm=data.row_norm, fit_intercept=True)
+        settings = {"row_norm": data.row_norm, "fit_intercept": True, "penalize_intercept": True}
+        objective = dperm.Objective("logistic", X, y, l2=arguments.l2, **settings)
         for solver in arguments.solvers:
             fit = getattr(algorithms, solver)
             coefs = [fit(objective, epsilon, arguments.delta).coef for epsilon in arguments.epsilons]
@@ -48,8 +51,9 @@ def measure(name: str, arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
+    budgets = {"epsilons": [0.1, 0.4, 1.6], "delta": 1e-8}
     arguments = command_line(
-        __doc__, data=["adult"], solvers=DEFAULT_SOLVERS, repetitions=10, epsilons=[0.1, 0.4, 1.6], delta=1e-8
+        __doc__, data=["adult"], solvers=DEFAULT_SOLVERS, repetitions=10, **budgets, l2=0.0
     )
     for name in arguments.data:
         measure(name, arguments)

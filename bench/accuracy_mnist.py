@@ -1,14 +1,14 @@
-"""Test accuracy on MNIST: 60,000 records to train on, 10,000 to test.
+"""Test accuracy on MNIST: 60,000 training records, 10,000 test records.
 
     python bench/accuracy_mnist.py [--repetitions 5] [--epsilons 0.1 0.2 0.3] [--row-norm 9]
                                    [--solvers noisy_gd dp_agd dp_sgd dp_lssgd] [--epochs 50]
 
 Every solver with its default settings; dp_sgd and dp_lssgd also with exactly ``--epochs`` epochs, as in the
-experiments that were published for them (``--epochs 0``: without these rows). Such a run has the default
-settings but for its steps and a batch that divides the records.
-delta = 1e-5, neighbours by replacing a record, ten classes, the softmax loss with an intercept. Pixels are in
-[0, 1]; rows longer than the public row norm are scaled onto it, in training and in prediction. The test
-records decide nothing: settings come from public numbers.
+published experiments (``--epochs 0`` omits these rows). Such a run has default settings apart from its steps
+and a batch size that divides the number of records.
+delta = 1e-5, replace-one neighbours, ten classes, the softmax loss with an intercept. Pixels are in [0, 1];
+rows longer than the public row norm are scaled down to it, in training and in prediction. The test records
+determine nothing: settings come from public numbers.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from measuring import command_line, show_heading, show_row
 
 DELTA = 1e-5
 RECORDS, CLASSES = 60_000, 10
-BATCH = 500  # with whole epochs: near the default, and a divisor of the records
-# Options that say what the data are or what the relation asks for; all other settings are defaults.
+BATCH = 500  # for whole epochs: near the default, and divides the number of records
+# Options that describe the data or that the relation requires; all other settings are defaults.
 SOLVERS = {
     "noisy_gd": {},
     "dp_agd": {},
@@ -34,7 +34,7 @@ WITH_EPOCHS = ("dp_sgd", "dp_lssgd")
 
 
 def accuracies(model: LogisticRegression, data: dperm.datasets.Dataset, repetitions: int) -> list[float]:
-    """In %, one for each draw of the noise."""
+    """Accuracy in %, one for each draw of the noise."""
     train, test = slice(RECORDS), slice(RECORDS, None)
     fits = (clone(model).fit(data.X[train], data.y[train]) for _ in range(repetitions))
     return [100.0 * fitted.score(data.X[test], data.y[test]) for fitted in fits]
@@ -43,9 +43,9 @@ def accuracies(model: LogisticRegression, data: dperm.datasets.Dataset, repetiti
 def show_solver(
     solver: str, epochs: int, data: dperm.datasets.Dataset, arguments: argparse.Namespace
 ) -> None:
-    """One line of the table; default settings where `epochs` is 0."""
+    """One line of the table; default settings if `epochs` is 0."""
     own = dict(SOLVERS[solver])
-    if epochs:  # a default step size makes up for more steps
+    if epochs:  # the default step size adapts to the number of steps
         own |= {"batch_size": BATCH, "steps": epochs * RECORDS // BATCH}
     common = {"classes": range(CLASSES), "row_norm": arguments.row_norm, "neighbors": "replace_one"}
     columns = [

@@ -1,12 +1,12 @@
-"""Certified lower bounds on epsilon next to the claims.
+"""Certified lower bounds on epsilon, compared with the claims.
 
     python bench/audit_bounds.py [--trainings 10000] [--epsilon 1] [--delta 1e-5]
 
-Each row: what the algorithm claims, the bounds that its transcripts (or final weights) certify when the
-claim is mu-GDP, the bound of the same observations by Clopper-Pearson intervals alone, and the time of the
-trainings, on the clock and on all processors together. Where an algorithm leaks all that it claims, one
-bound in twenty lies above the claim at 95 %, one in a thousand at 99.9 %. The neighbours are those of
-``worst_case_neighbours``: one record that is added, along an axis of its own.
+Each row has the claim, the bounds that transcripts (or final weights) certify for a mu-GDP claim, the bound
+from the same observations by Clopper-Pearson intervals alone, and the wall and CPU time of the trainings. If
+an algorithm leaks all that it claims, one bound in twenty exceeds the claim at 95 % confidence, one in a
+thousand at 99.9 %. The neighbours are those of ``worst_case_neighbours``: one record is added, along an axis
+of its own.
 """
 
 import functools
@@ -22,7 +22,7 @@ from dperm.audit.trainings import observe
 from dperm.objective.objective import Objective
 from measuring import command_line
 
-CLIP = 0.01  # far below the longest gradient: the record contributes all of it wherever the weights go
+CLIP = 0.01  # far below the longest gradient: the record's contribution has this norm at any weights
 
 ROWS = [
     ("noisy_gd", noisy_gd, {"clip": CLIP}, "transcript"),
@@ -40,14 +40,14 @@ def fit(algorithm: Callable, epsilon: float, delta: float, settings: dict, objec
 
 
 def processor_seconds() -> float:
-    """Of this process and its finished children."""
+    """CPU time of this process and its finished children."""
     get_reusable_executor().shutdown(wait=True)
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def fits_together(epsilon, delta, settings, objective, seeds):
-    """The same of noisy gradient descent for several seeds."""
+    """Several trainings of noisy gradient descent in lockstep."""
     claim = {"epsilon": epsilon, "delta": delta, **settings}
     return noisy_gd_many(objective, [claim | {"random_state": seed} for seed in seeds])
 
@@ -62,7 +62,7 @@ def main() -> None:
     )
     print(
         "| algorithm | observed | claim | bound, 95 % | bound, 99.9 % | Clopper-Pearson, 95 % | gain | "
-        "seconds | processor seconds |"
+        "seconds | CPU seconds |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for name, algorithm, settings, observed in ROWS:

@@ -1,4 +1,4 @@
-"""What merging identical records costs and gains, on KDDCup99 (10 %): ratios in one run.
+"""Cost and benefit of merging identical records, on KDDCup99 (10 %): ratios in one run.
 
     python bench/bench_aggregate.py [--rounds 9] [--dtype float64]
 
@@ -17,7 +17,7 @@ from problems import CLIP, numpy_passes, passes
 
 
 def merging(X: np.ndarray, y: np.ndarray, full: dperm.Objective, w: np.ndarray, rounds: int) -> None:
-    """Merging next to a pass over the records, and to what numpy and pandas offer."""
+    """Merging compared with a pass over the records, and with numpy and pandas."""
     both = np.column_stack([X, y])
 
     def merge() -> object:
@@ -42,7 +42,7 @@ def merging(X: np.ndarray, y: np.ndarray, full: dperm.Objective, w: np.ndarray, 
 
 
 def compare(full: dperm.Objective, merged: dperm.Objective, w: np.ndarray, rounds: int) -> None:
-    """Passes over all records, over the passes over rows with counts."""
+    """Times of passes over all records, relative to passes over distinct rows with counts."""
     batches = [SecretBatches("poisson", random_bits(1), 40_000, each.n_public) for each in (full, merged)]
 
     def sampled(objective: dperm.Objective, batches: SecretBatches) -> object:
@@ -67,7 +67,7 @@ if __name__ == "__main__":
     X, y = data.X.astype(arguments.dtype), data.y.astype(arguments.dtype)
     settings = {"row_norm": data.row_norm, "n_public": len(X)}
     full = dperm.Objective("logistic", X, y, **settings)
-    full._rows.compact = None  # that every pass reads all records
+    full._rows.compact = None  # every pass must read all records
     rows, targets, counts = aggregate(X, y)
     merged = dperm.Objective("logistic", rows, targets, counts=counts, **settings)
     w = np.random.default_rng(0).normal(size=X.shape[1]) / 10.0

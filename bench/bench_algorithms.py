@@ -1,10 +1,10 @@
-"""Every algorithm's whole fit on Adult next to a plain numpy twin that takes the same steps.
+"""Whole fits of every algorithm on Adult, compared with plain numpy twins that take the same steps.
 
     python bench/bench_algorithms.py [--rounds 3] [--only dp_agd noisy_gd] [--records 48842]
 
 Fits have default settings at epsilon 0.4, delta 1e-8, unless the table says otherwise. The twins
-(tests/reference) add up in floating point, draw numpy's noise, and account for nothing. They are told what
-the fit chose: steps, noise, clip. The two are timed alternately; the median of the rounds' ratios is shown.
+(tests/reference) sum in floating point, draw numpy's noise, and do no accounting; they are given the steps,
+noise and clip that the fit chose. The two are timed alternately; the median of the rounds' ratios is shown.
 Runs of n^2 single-record steps (rrpsgd) are in bench_sgd.py, softmax is in bench_softmax.py.
 """
 
@@ -38,20 +38,20 @@ BATCH, BATCHES = 512, 200
 
 @functools.cache
 def adult(records: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Dense matrix, labels, the rows that an objective with intercept means, and their norm bound."""
+    """Dense matrix, labels, the scaled rows with the intercept's 1, and the bound on their norm."""
     data = dperm.datasets.load("adult", dense=True)
     X = np.ascontiguousarray(data.X[:records])
     return X, data.y[:records], twin.scaled_rows(X, data.row_norm, True), data.row_norm
 
 
 def objective(records: int, loss: object = "logistic", **keywords: object) -> Objective:
-    """The same records as the package reads them."""
+    """An objective on the same records."""
     X, y, _, row_norm = adult(records)
     return Objective(loss, X, y, row_norm=row_norm, fit_intercept=True, **keywords)
 
 
 def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
-    """Algorithms that read all records at every step."""
+    """Algorithms that read all records in every step."""
     X, y, rows, _ = adult(records)
     obj = objective(records)
     rng = np.random.default_rng()
@@ -93,7 +93,7 @@ def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
 
 
 def minimisers(records: int) -> dict[str, tuple[Call, Call]]:
-    """Algorithms that minimise exactly, and the regression by sums."""
+    """Algorithms that release a minimiser, and regression from sufficient statistics."""
     _, y, rows, row_norm = adult(records)
     ridge = 0.01
     strong = objective(records, l2=ridge, penalize_intercept=True)
@@ -125,7 +125,7 @@ def minimisers(records: int) -> dict[str, tuple[Call, Call]]:
 
 
 def mini_batch(records: int) -> dict[str, tuple[Call, Call]]:
-    """Algorithms on batches; the twins draw theirs by numpy's uniform permutations and binomial masks."""
+    """Algorithms on batches; the twins draw batches with numpy permutations and Bernoulli masks."""
     X, y, rows, row_norm = adult(records)
     n, d = rows.shape
     obj, hinge = objective(records), objective(records, "hinge")
@@ -172,7 +172,7 @@ def mini_batch(records: int) -> dict[str, tuple[Call, Call]]:
 
 
 if __name__ == "__main__":
-    arguments = command_line(__doc__, rounds=3, records=48_842, only=[""])  # beginnings of names
+    arguments = command_line(__doc__, rounds=3, records=48_842, only=[""])  # prefixes of names
     print("| algorithm | dperm, s | numpy twin / dperm |\n|---|---|---|")
     for group in (full_batch, minimisers, mini_batch):
         for name, (fit, numpy_fit) in group(arguments.records).items():

@@ -3,8 +3,8 @@
     python bench/bench_distributed.py [--rows 3000000] [--rounds 15]
 
 Gradient passes over float32 rows, half of them on each worker, ten in a row as in a fit. Both sides are timed
-alternately, and the median of the rounds' ratios is shown. The records are there twice: 3 GB for the default
-number of rows.
+alternately, and the median of the rounds' ratios is shown. The records are in memory twice: 3 GB for the
+default number of rows.
 """
 
 from functools import partial
@@ -21,7 +21,7 @@ COLUMNS, CLIP, PARTITIONS, PASSES = 120, 0.5, 4, 10
 
 
 def rows(first: int, stop: int) -> np.ndarray:
-    """Rows of norm about 1: the same numbers wherever they are made."""
+    """Rows of norm about 1, the same wherever they are generated."""
     rng = np.random.default_rng(first)
     block = rng.standard_normal((stop - first, COLUMNS), dtype=np.float32)
     block /= np.float32(np.sqrt(COLUMNS))
@@ -34,7 +34,7 @@ def labels(block: np.ndarray) -> np.ndarray:
 
 
 def objectives(n_rows: int) -> tuple[dperm.Objective, dperm.Objective]:
-    """The same records here and on the workers."""
+    """The same records in this process and on the workers."""
     cuts = np.linspace(0, n_rows, PARTITIONS + 1).astype(int).tolist()
     blocks = [
         dask.array.from_delayed(dask.delayed(rows)(first, stop), (stop - first, COLUMNS), np.float32)
@@ -50,7 +50,7 @@ def objectives(n_rows: int) -> tuple[dperm.Objective, dperm.Objective]:
 
 
 def of_few_records() -> dperm.Objective:
-    """A hundred records on the workers: what is left is the call."""
+    """A hundred records on the workers, to measure the overhead of a pass."""
     X = dask.array.from_array(rows(0, 100), chunks=(50, COLUMNS))
     return dperm.Objective("logistic", X, dask.array.ones(100, chunks=50), fit_intercept=True)
 

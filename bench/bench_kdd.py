@@ -1,9 +1,9 @@
-"""KDDCup99 (10 %) as a table: dperm against numpy on the dense one-hot matrix, ratios in one run.
+"""KDDCup99 (10 %) as a table: dperm compared with numpy on the dense one-hot matrix, ratios in one run.
 
     python bench/bench_kdd.py [--rounds 9]
 
 DPERM_DATA must name the folder of the data sets, or they are downloaded. Leave OMP_WAIT_POLICY
-unset: with "passive" some virtual machines wake both threads of a pass on one processor.
+unset: with "passive", some virtual machines wake both threads of a pass on the same core.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def in_bytes(table: TabularMatrix) -> TabularMatrix:
 
 
 def compare(table: TabularMatrix, y: np.ndarray, row_norm: float, w: np.ndarray, rounds: int) -> None:
-    """Gradient pass and line search on the table, and on its distinct records, against numpy."""
+    """Gradient pass and line search on the table and on its distinct records, compared with numpy."""
     name, dense = table.numeric.dtype.name, table.to_dense()
     rows, targets, counts = aggregate(table, y)
     settings = {"row_norm": row_norm}
@@ -35,12 +35,12 @@ def compare(table: TabularMatrix, y: np.ndarray, row_norm: float, w: np.ndarray,
         "table": dperm.Objective("logistic", table, y, **settings),
         f"{len(rows)} distinct": dperm.Objective("logistic", rows, targets, counts=counts, **settings),
     }
-    kinds["table"]._rows.compact = None  # that every pass reads all records
+    kinds["table"]._rows.compact = None  # every pass must read all records
     best, materialised, lines = numpy_passes(dense, y, w, w)
     show(f"{name}: memory of dense float64 / table", dense.nbytes / table.nbytes)
     for kind, objective in kinds.items():
         gradient, line_search = passes(objective, w, w)
-        for _ in range(3):  # the second one finds the nonzero columns that later ones read
+        for _ in range(3):  # the second pass finds the nonzero columns that later ones read
             gradient()
         what, stored = f"{name}, {kind}", objective._rows.x
         show(f"{what}: memory of nonzero columns (bytes a row)", stored.nonzero_bytes / stored.shape[0])
@@ -52,10 +52,10 @@ def compare(table: TabularMatrix, y: np.ndarray, row_norm: float, w: np.ndarray,
 
 
 def whole_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: int) -> None:
-    """Whole DP-AGD fits, full batches, against the numpy twin's on scaled dense rows.
+    """Whole full-batch DP-AGD fits, compared with the numpy twin on scaled dense rows.
 
-    Everything from the records to the weights counts for dperm, merging equal records included. The number of
-    updates of a fit is random, so times are divided by it.
+    The time for dperm includes everything from the records to the weights, also merging identical records.
+    The number of updates of a fit is random, so times are divided by it.
     """
     settings = {"row_norm": row_norm, "fit_intercept": True}
 
@@ -78,7 +78,7 @@ def whole_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: int)
 
 
 def default_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: int) -> None:
-    """The estimator's whole default fit against scikit-learn's, which is not private, on the dense matrix."""
+    """The estimator's default fit, compared with scikit-learn's non-private one on the dense matrix."""
     dense = table.to_dense()
 
     def private() -> object:
@@ -92,7 +92,7 @@ def default_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: in
 
 
 if __name__ == "__main__":
-    arguments = command_line(__doc__, rounds=9, fits=1)  # rounds of whole fits
+    arguments = command_line(__doc__, rounds=9, fits=1)  # fits: rounds of whole fits
     data = dperm.datasets.load("kddcup99")
     y = np.asarray(data.y, dtype=np.float64)
     w = 0.1 * np.random.default_rng(0).normal(size=len(data.feature_names))

@@ -1,4 +1,4 @@
-"""Charges to the durable ledger, each on disk before the next: ``pytest bench/bench_ledger.py``."""
+"""Charges to a durable ledger, each on disk before the next: ``pytest bench/bench_ledger.py``."""
 
 import os
 import tempfile
@@ -47,7 +47,7 @@ class TestCharge:
         benchmark.pedantic(ledger.charge, kwargs=CHARGE, rounds=1000, warmup_rounds=20)
 
     def test_bare_fdatasync(self, benchmark, folder):
-        """What one sync of 12 kB costs on this disk: the bound for every durable ledger."""
+        """One sync of 12 kB on this disk, a lower bound on the time of a charge to any durable ledger."""
         number = os.open(f"{folder}/log", os.O_RDWR | os.O_CREAT)
 
         def write():

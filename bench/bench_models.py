@@ -1,4 +1,4 @@
-"""Gradient sums at K weight vectors: one read of the data against K passes.
+"""Gradient sums at K weight vectors: one read of the data compared with K passes.
 
 python bench/bench_models.py [--rounds 9] [--threads 1] [--size small]
 """
@@ -13,7 +13,7 @@ from problems import CLIP, problem
 
 
 def sums(size: str, dtype: str, threads: int | None, rounds: int) -> None:
-    """Cost of K sums in passes over the data."""
+    """Time of K sums together, in single passes over the data."""
     X, y, w, _ = problem(size, dtype)
     objective = Objective("logistic", X, y, row_norm=2.0, n_threads=threads)
     for k in (1, 2, 4, 8, 16):

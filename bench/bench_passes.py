@@ -1,4 +1,4 @@
-"""Passes over the data next to numpy: ``pytest bench --benchmark-only``."""
+"""Passes over the data compared with numpy: ``pytest bench --benchmark-only``."""
 
 import pytest
 

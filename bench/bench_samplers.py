@@ -1,9 +1,9 @@
-"""Time per draw of the exact samplers, next to floating-point noise and to the bytes they need.
+"""Time per draw of the exact samplers, compared with floating-point noise and with their random bytes.
 
     pytest bench/bench_samplers.py --benchmark-columns=median,iqr,rounds
     python bench/bench_samplers.py [--rounds 15] [--dimensions 1000000]
 
-The first's extra column ``nanoseconds_per_draw`` is the median divided by the number of draws of a call. The
+The extra column ``nanoseconds_per_draw`` of the first is the median time divided by the draws per call. The
 second prints the ratio of numpy's time to ours for norm-Laplace noise. Our bytes are cryptographic, numpy's
 are not.
 """
@@ -24,7 +24,7 @@ DRAWS = 200_000
 
 def per_draw(benchmark, draws, function):
     benchmark(function)
-    if benchmark.stats is not None:  # None when benchmarks only run as tests
+    if benchmark.stats is not None:  # None if benchmarks only run as tests
         benchmark.extra_info["nanoseconds_per_draw"] = 1e9 * benchmark.stats.stats.median / draws
 
 
@@ -141,7 +141,7 @@ def test_numpy_sample_without_replacement(benchmark, n, size):
 
 @pytest.mark.parametrize("random_state", [None, 1], ids=["cryptographic", "seeded"])
 def test_bytes(benchmark, random_state):
-    """Nanoseconds per 64-bit word, straight from the source."""
+    """Nanoseconds per 64-bit word, directly from the source."""
     source, buffer = random_source(random_state), memoryview(bytearray(65536))
     per_draw(benchmark, 8192, lambda: source.fill(buffer))
 
@@ -152,7 +152,7 @@ def test_uniform_words(benchmark):
 
 
 def print_norm_laplace_ratio(d, rounds):
-    """Numpy against floating-point and against exact noise."""
+    """Numpy compared with floating-point and with exact noise."""
     rng = np.random.default_rng(1)
     sides = {
         "float, cryptographic": (random_bits(), {}),

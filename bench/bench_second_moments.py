@@ -1,8 +1,10 @@
-"""Exact sums of outer products next to BLAS: ``pytest bench/bench_second_moments.py --benchmark-only``.
+"""Exact sums of outer products compared with BLAS.
 
-BLAS multiplies what it is given; the exact sums also scale and round every row. ``--size large`` takes a
-million rows. With DPERM_DATA set, ``python bench/bench_second_moments.py adult kddcup99`` prints medians
-of ratios on real data, both sides in turn in one process.
+    pytest bench/bench_second_moments.py --benchmark-only [--size large]
+    python bench/bench_second_moments.py adult kddcup99
+
+BLAS only multiplies; the exact sums also scale and round every row. ``--size large`` uses a million rows. The
+second prints median ratios on real data, both sides timed alternately in one process.
 """
 
 import sys

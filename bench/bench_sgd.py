@@ -1,11 +1,11 @@
-"""Single-record stochastic gradient descent next to the same loop in numpy.
+"""Single-record stochastic gradient descent compared with the same loop in numpy.
 
     pytest bench/bench_sgd.py --benchmark-only
     python bench/bench_sgd.py [--rounds 3] [--steps 10000000]
 
 The second prints ratios: batches of one record, 110 weights, noise on every step. "float" and "none" run for
-``--steps`` steps, exact noise for a 200th of them; the last column projects the n^2 steps that `rrpsgd` was
-published with for the 32,561 records of Adult. With two threads or more the noise is drawn by the second.
+``--steps`` steps, exact noise for a 200th of that. The last column extrapolates to n^2 steps, the published
+number for `rrpsgd`, for the 32,561 records of Adult. With two or more threads the second one draws the noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NUMPY_STEPS = 50_000
 
 
 def records(dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
-    """As many as Adult has, of norm about 1."""
+    """As many records as Adult has, of norm about 1."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)) / np.sqrt(D)
     y = np.where(X @ rng.normal(size=D) + rng.normal(size=N) > 0, 1.0, -1.0)
@@ -35,7 +35,7 @@ def records(dtype: str = "float64") -> tuple[np.ndarray, np.ndarray]:
 
 
 def numpy_loop(X: np.ndarray, y: np.ndarray, steps: int, noisy: bool = True) -> np.ndarray:
-    """One uniform record, clip and noise per step; indices are drawn beforehand."""
+    """One uniformly drawn record, clip and noise per step; indices are drawn in advance."""
     rng = np.random.default_rng(1)
     norms = np.linalg.norm(X, axis=1)
     w, total = np.zeros(D), np.zeros(D)
@@ -54,7 +54,7 @@ def numpy_loop(X: np.ndarray, y: np.ndarray, steps: int, noisy: bool = True) -> 
 def dperm_loop(
     objective: Objective, steps: int, noise: str = "float", random_state: int | None = None
 ) -> np.ndarray:
-    """The same, cryptographic batches and noise (or none, in a random order)."""
+    """The same with cryptographic batches and noise, or in a random order without noise."""
     plan = DescentPlan(objective.loss, steps, 1, ETA, CLIP)
     if noise == "none":
         run = objective._descent(plan, CLIP, 0.0)

@@ -1,12 +1,11 @@
-"""An epoch of DP-SGD on Poisson batches next to the best numpy, and Laplacian smoothing next to numpy's FFT.
+"""A DP-SGD epoch on Poisson batches compared with the best numpy, and Laplacian smoothing with numpy's FFT.
 
     python bench/bench_sgd_batches.py [--rounds 9] [--threads 1]
 
-Numpy draws its
-samples by geometric gaps and its noise in floating point, neither of which is exact, and gathers a batch into
-memory that it keeps; both sides keep one vector of weights and take plain steps. With opacus and torch
-installed, an epoch of theirs is timed, too: Poisson sampling, two threads, the faster of gradients by record
-and ghost clipping.
+Numpy draws its samples by geometric gaps and its noise in floating point, neither of which is exact, and
+gathers batches into a preallocated buffer; both sides keep one vector of weights and take plain steps. If
+opacus and torch are installed, an epoch of theirs is timed, too: Poisson sampling, two threads, the faster of
+per-record gradients and ghost clipping.
 """
 
 import math
@@ -37,7 +36,7 @@ def data(dtype: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callable[[], np.ndarray]:
-    """One gather and two products a step, and no array of gradients."""
+    """One gather and two products per step, and no array of per-record gradients."""
     norms = np.linalg.norm(X, axis=1)
     rng = np.random.default_rng()
     rate = BATCH / N
@@ -49,7 +48,7 @@ def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callab
         for _ in range(STEPS):
             batch = np.cumsum(rng.geometric(rate, gaps)) - 1
             batch = batch[: np.searchsorted(batch, N)]
-            # Into the same memory each time, without a look at the indices: half as long as X[batch].
+            # Into a preallocated buffer, without checking the indices: half the time of X[batch].
             rows = np.take(X, batch, axis=0, out=room[: batch.size], mode="clip")
             targets = y[batch]
             s = -targets * expit(-targets * (rows @ w.astype(X.dtype)))
@@ -62,14 +61,14 @@ def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callab
 
 
 def opacus_epochs(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> list[Call]:
-    """Epochs of Opacus with Poisson sampling, gradients by record or ghost clipping; none where missing."""
+    """Epochs of Opacus with Poisson sampling, by per-record gradients and ghost clipping; [] without it."""
     try:
         import opacus
         import torch
     except ImportError as missing:
         print(f"Opacus is left out: {missing}. pip install opacus")
         return []
-    warnings.simplefilter("ignore")  # of their noise, which is not cryptographic either
+    warnings.simplefilter("ignore")  # about its noise, which is not cryptographic
     torch.set_num_threads(2)
 
     def epoch_of(mode: str) -> Call:
@@ -119,7 +118,7 @@ def epochs(dtype: str, threads: int | None, rounds: int) -> None:
 
 
 def sampling_share(objective: Objective, rounds: int) -> None:
-    """Time of drawing a batch over the time of its gradient sum."""
+    """Time of drawing a batch, relative to the time of its gradient sum."""
     bits = random_bits(None)
     weights = np.full(D, 0.1)
     batches = SecretBatches("poisson", bits, BATCH, N)

@@ -1,10 +1,9 @@
-"""The exact clipped softmax gradient on MNIST next to the best numpy.
+"""The exact clipped softmax gradient on MNIST, compared with the best numpy.
 
     python bench/bench_softmax.py [--rounds 9] [--classes 10]
 
-The numpy side makes two matrix products with BLAS in as many threads, and clips in floating point.
-``--classes`` other than 10 takes labels
-and weights at random.
+The numpy side computes two matrix products with BLAS in as many threads, and clips in floating point. With
+``--classes`` other than 10 the labels are random.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""Passes over sparse data next to the best of scipy.sparse, in one run.
+"""Passes over sparse data compared with the best of scipy.sparse, in one run.
 
     python bench/bench_sparse.py [--rounds 9] [--rows 200000] [--columns 1000000] [--threads 2]
 
-50 entries a row at random columns, uniform or by Zipf's law. scipy gets the best of two forms of its
+50 entries per row in random columns, uniform or Zipf-distributed. scipy gets the better of two forms of its
 transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory. After some passes
-dperm has a copy by columns, too: shown are the passes before it, the time to make it in gradient passes, and
-the passes after it.
+dperm copies the entries into column panels: the passes before that, the time to make the copy in gradient
+passes, and the passes after it are shown.
 """
 
 import argparse
@@ -23,7 +23,7 @@ PASSES_BEFORE_COPY = 8
 
 
 def random_matrix(n_rows: int, n_columns: int, law: str, dtype: str) -> sp.csr_array:
-    """A canonical CSR matrix; equal columns of a row are merged."""
+    """A canonical CSR matrix; duplicate entries are summed."""
     rng = np.random.default_rng(0)
     size = (n_rows, ENTRIES_PER_ROW)
     columns = rng.integers(0, n_columns, size) if law == "uniform" else (rng.zipf(1.2, size) - 1) % n_columns
@@ -56,7 +56,7 @@ def scipy_losses(X, y, w, direction) -> Call:
 
 
 def compare(law: str, dtype: str, arguments: argparse.Namespace) -> None:
-    """The rows of one matrix."""
+    """The lines of the table for one matrix."""
     X = random_matrix(arguments.rows, arguments.columns, law, dtype)
     rng = np.random.default_rng(1)
     y = np.where(rng.random(arguments.rows) < 0.5, -1.0, 1.0).astype(dtype)
@@ -75,8 +75,8 @@ def compare(law: str, dtype: str, arguments: argparse.Namespace) -> None:
     )
     show(f"{name}: best scipy / gradient pass, before the copy", before)
     copying = seconds(gradient)
-    by_strips = min(seconds(gradient) for _ in range(rounds))
-    show(f"{name}: making the copy / gradient pass", copying / by_strips - 1.0)
+    by_panels = min(seconds(gradient) for _ in range(rounds))
+    show(f"{name}: making the copy / gradient pass", copying / by_panels - 1.0)
     best = min(ratio(each, gradient, rounds) for each in (by_rows, by_columns))
     show(f"{name}: best scipy / gradient pass", best)
     show(

@@ -1,11 +1,10 @@
-"""Passes over files against what reads the files and nothing else, in one run.
+"""Passes over files compared with merely reading the files, in one run.
 
     python bench/bench_streams.py [--gigabytes 10] [--rows 2000000] [--columns 60] [--rounds 9] [--folder DIR]
 
-A gradient pass over a memory map is compared with ``dd if=FILE of=/dev/null bs=1M`` when the file is in
-the system's cache; one over a Parquet file with pyarrow's own scans of all its columns, of which the fastest
-counts, both on two threads. Files are removed
-afterwards; ``--gigabytes 0`` or ``--rows 0`` leaves one half out.
+A gradient pass over a memory map is compared with ``dd if=FILE of=/dev/null bs=1M`` with the file in the page
+cache; one over a Parquet file with the fastest of pyarrow's own scans of all columns, both on two threads.
+Files are removed afterwards; ``--gigabytes 0`` or ``--rows 0`` skips one half.
 """
 
 import subprocess
@@ -23,7 +22,7 @@ THREADS = 2
 
 
 def compare(name: str, ours: Call, others: dict[str, Call], rounds: int) -> None:
-    """Share of the fastest other's speed, median of the rounds."""
+    """Speed relative to the fastest other call, median of the rounds."""
     times = times_in_turn({"ours": ours, **others}, rounds)
     medians = {each: float(np.median(values)) for each, values in times.items()}
     fastest = min(others, key=medians.__getitem__)
@@ -33,7 +32,7 @@ def compare(name: str, ours: Call, others: dict[str, Call], rounds: int) -> None
 
 
 def memory_map(folder: Path, gigabytes: float, rounds: int) -> None:
-    """A gradient pass over a float32 memory map against dd."""
+    """A gradient pass over a float32 memory map compared with dd."""
     d = 120
     block = np.random.default_rng(0).standard_normal((1 << 16, d), dtype=np.float32)
     n_blocks = max(1, round(gigabytes * 1e9 / block.nbytes))
@@ -55,7 +54,7 @@ def memory_map(folder: Path, gigabytes: float, rounds: int) -> None:
 
 
 def parquet_files(folder: Path, rows: int, columns: int, rounds: int) -> None:
-    """A gradient pass over Parquet files against pyarrow's own scans."""
+    """A gradient pass over Parquet files compared with pyarrow's own scans."""
     import pyarrow as pa
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
@@ -92,7 +91,7 @@ def parquet_files(folder: Path, rows: int, columns: int, rounds: int) -> None:
 
 
 def drain(batches: object) -> int:
-    """Read all batches and keep none; the number of records."""
+    """Read all batches and keep none; returns the number of records."""
     return sum(batch.num_rows for batch in batches)
 
 

@@ -1,17 +1,16 @@
-"""How often the intervals of `noisy_newton` cover, how wide they are, and how many are refused.
+"""Coverage and width of the intervals of `noisy_newton`, and how many are refused.
 
     python bench/inference_coverage.py --runs 400
     python bench/inference_coverage.py --designs "rare level" "strong" --runs 100
 
-Each run draws new records, new weights and new noise. Coverage is of 95 % intervals that are not refused; the
-worst is that of the coefficient covered least often; width is the median over that of the exact data by the
-model's standard errors. The weights that are meant are those that the records are drawn with, or, where the
-model does not hold, those of the minimum over 2^20 further records.
+Each run draws new records, weights and noise. Coverage is that of 95 % intervals that are not refused; the
+worst is that of the coefficient covered least often. Width is the median, relative to non-private model-based
+intervals. The true weights are those that generate the records or, if the model is wrong, those that minimise
+the loss on 2^20 further records.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from scipy.stats import norm
 from dperm import Objective
 from dperm.algorithms import InferenceResult, noisy_newton
 from dperm.losses import Huber
+from measuring import command_line
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Rows = Callable[[np.random.Generator, int, int], Array]
@@ -34,7 +34,7 @@ TAILS = norm.isf(0.5 - 0.5 * LEVEL)
 
 
 def uniform(correlation: float) -> Rows:
-    """Entries in [-1, 1], each correlated with the one before."""
+    """Entries in [-1, 1], each correlated with the previous one."""
 
     def rows(rng: np.random.Generator, n: int, d: int) -> Array:
         X = rng.uniform(-1.0, 1.0, (n, d))
@@ -68,7 +68,7 @@ def indicators(rng: np.random.Generator, n: int, d: int) -> Array:
 
 @dataclass(frozen=True)
 class Design:
-    """Records as they are drawn, and the fit to them."""
+    """How records are generated, and how they are fitted."""
 
     rows: Rows
     n: int
@@ -77,13 +77,13 @@ class Design:
     loss: str = "logistic"
     signal: float = 1.5  # norm of the weights
     intercept: float = -0.5
-    looseness: float = 1.0  # of the bound on the rows
+    looseness: float = 1.0  # factor on the bound on the rows
     residuals: str = "normal"
-    wrong: bool = False  # a curved rule, not the model
+    wrong: bool = False  # whether the true function is curved, against the model
     options: dict[str, Any] = field(default_factory=dict)
 
     def records(self, rng: np.random.Generator, n: int, weights: Array) -> tuple[Array, Array]:
-        """Rows with the 1 last, and targets."""
+        """Rows with a final 1, and targets."""
         X = np.column_stack([self.rows(rng, n, self.d), np.ones(n)])
         predictions = X @ weights
         if self.wrong:
@@ -96,7 +96,7 @@ class Design:
         return X, predictions + 0.6 * errors
 
     def objective(self, X: Array, y: Array) -> Objective:
-        """With the bound on the rows that the columns imply."""
+        """The objective, with the bound on the rows that the columns imply."""
         loss = Huber(1.2, target_bound=8.0) if self.loss == "huber" else "logistic"
         norm_of_rows = np.sqrt(1.0 + sum(np.max(X[:, :-1] ** 2, axis=0)))
         return Objective(
@@ -130,7 +130,7 @@ DESIGNS = {
 
 
 def exact(objective: Objective, X: Array) -> tuple[Array, Array]:
-    """Minimiser, and its standard errors by the model."""
+    """Non-private minimiser, with its model-based standard errors."""
     loss, y, w = objective.loss, np.asarray(objective._rows.y), np.zeros(X.shape[1])
     for _ in range(60):
         p = X @ w
@@ -143,7 +143,7 @@ def exact(objective: Objective, X: Array) -> tuple[Array, Array]:
 
 @dataclass
 class Coverage:
-    """Runs of a design: a row each; NaN where an interval is refused."""
+    """Results of a design, one row per run; NaN where an interval is refused."""
 
     covered: Array
     naive: Array
@@ -151,7 +151,7 @@ class Coverage:
     seconds: float
 
     def line(self) -> str:
-        """Means, the worst coefficient, and what is refused."""
+        """A line of the table."""
         known = ~np.isnan(self.covered)
         enough = known.sum(axis=0) >= 0.2 * len(known)
         worst = np.nanmin(np.nanmean(self.covered[:, enough], axis=0)) if enough.any() else np.nan
@@ -174,29 +174,29 @@ def measured(design: Design, runs: int, seed: int) -> Coverage:
         w[design.options.get("omit", [])] = 0.0
         X, y = design.records(rng, design.n, w)
         objective = design.objective(X, y)
-        meant = w
+        true = w
         if design.wrong:
             if run % 20 == 0:
                 fixed = w
                 wide = design.records(rng, 1 << 20, w)
-                meant_there = exact(design.objective(*wide), wide[0])[0]
+                true_wrong = exact(design.objective(*wide), wide[0])[0]
             X, y = design.records(rng, design.n, fixed)
-            objective, meant = design.objective(X, y), meant_there
+            objective, true = design.objective(X, y), true_wrong
         begun = time.perf_counter()
         result = noisy_newton(objective, design.epsilon, 1e-6, random_state=seed + run, **design.options)
         spent += time.perf_counter() - begun
-        found.append(_compared(design, result, meant, X, objective, widths=run < 25))
+        found.append(_compared(design, result, true, X, objective, widths=run < 25))
     return Coverage(*(np.array(each) for each in zip(*found, strict=True)), seconds=spent / runs)
 
 
 def _compared(
-    design: Design, result: InferenceResult, meant: Array, X: Array, objective: Objective, *, widths: bool
+    design: Design, result: InferenceResult, true: Array, X: Array, objective: Objective, *, widths: bool
 ) -> tuple[Array, Array, Array]:
-    """Covered or not; the same without the noise; width over that of the exact data."""
-    kept = np.delete(np.arange(len(meant)), design.options.get("omit", []))
-    own = result.contrasts(np.eye(len(meant))[kept])
+    """Whether intervals cover, the same without the noise, and their relative width."""
+    kept = np.delete(np.arange(len(true)), design.options.get("omit", []))
+    own = result.contrasts(np.eye(len(true))[kept])
     refused = np.isnan(own.standard_error)
-    error = np.abs(own.value - meant[kept])
+    error = np.abs(own.value - true[kept])
     covered = np.where(refused, np.nan, error < TAILS * own.standard_error)
     naive = np.where(refused, np.nan, error < TAILS * (1.0 - own.noise_share) * own.standard_error)
     width = own.standard_error / exact(objective, X[:, kept])[1] if widths else np.full(len(error), np.nan)
@@ -204,11 +204,7 @@ def _compared(
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
+    chosen = command_line(__doc__, runs=100, designs=list(DESIGNS), seed=1)
     warnings.simplefilter("ignore")
     print("design: coverage, worst, without noise, width, widest, refused, most refused, seconds a fit")
     for name in chosen.designs:

@@ -1,6 +1,6 @@
-"""How the benchmarks measure: both sides of a ratio in turn, and the median of the rounds' ratios.
+"""How the benchmarks measure: both sides of a ratio alternately, and the median of the rounds' ratios.
 
-So a machine whose speed drifts does not matter.
+This makes them insensitive to a machine whose speed drifts.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import dperm
 
 Call = Callable[[], object]
 
-# The threads of numpy's linear algebra keep their cores busy for some 80 ms after a product.
+# The threads of numpy's linear algebra spin on their cores for about 80 ms after a product.
 IDLE_SECONDS = 0.15
 REPEATED_SECONDS = 0.02
 
@@ -29,14 +29,14 @@ def seconds(call: Call) -> float:
 
 
 def per_unit(call: Callable[[], int]) -> float:
-    """Wall time of one call over the units of work that it says it did."""
+    """Wall time of one call per unit of work; the call returns their number."""
     start = time.perf_counter()
     units = call()
     return (time.perf_counter() - start) / units
 
 
 def milliseconds(call: Call, rounds: int = 3) -> float:
-    """The shortest of some calls."""
+    """The shortest time of several calls."""
     return 1e3 * min(seconds(call) for _ in range(rounds))
 
 
@@ -45,7 +45,7 @@ def ratio(slow: Call, fast: Call, rounds: int) -> float:
     repeats = {call: max(1, math.ceil(REPEATED_SECONDS / _second_call(call))) for call in (slow, fast)}
 
     def one_of_several(call: Call) -> float:
-        call()  # wakes its own threads
+        call()  # wakes the threads
         return seconds(lambda: [call() for _ in range(repeats[call])]) / repeats[call]
 
     return median_ratio(lambda: one_of_several(slow), lambda: one_of_several(fast), rounds)
@@ -57,7 +57,7 @@ def _second_call(call: Call) -> float:
 
 
 def median_ratio(slow: Callable[[], float], fast: Callable[[], float], rounds: int) -> float:
-    """Median over rounds of what two functions measured of themselves, while the other's threads sleep."""
+    """Median over rounds of the ratio of two functions' measurements, made while other threads sleep."""
 
     def undisturbed(call: Callable[[], float]) -> float:
         time.sleep(IDLE_SECONDS)
@@ -67,12 +67,12 @@ def median_ratio(slow: Callable[[], float], fast: Callable[[], float], rounds: i
 
 
 def entry_sum(rows: Any, n_threads: int) -> float:
-    """A pass that does nothing but read the matrix."""
+    """A pass that only reads the matrix."""
     return float(rows.call(SimpleNamespace(kernel="entry_sum"), n_threads))
 
 
 def times_in_turn(calls: Mapping[str, Call], rounds: int) -> dict[str, np.ndarray]:
-    """Seconds of each call in each round, after one call that does not count."""
+    """Seconds of each call in each round, after one untimed call."""
     for call in calls.values():
         call()
     times = [{name: seconds(call) for name, call in calls.items()} for _ in range(rounds)]
@@ -86,7 +86,7 @@ def show(what: str, value: float) -> None:
 
 
 def show_ratios(sides: Mapping[str, tuple[Call, Call]], rounds: int) -> None:
-    """A line for each pair, slow side first."""
+    """One line for each pair (slow, fast)."""
     for what, (slow, fast) in sides.items():
         show(what, ratio(slow, fast, rounds))
 
@@ -99,15 +99,15 @@ def show_row(name: str, values: list[list[float]]) -> None:
 
 
 def show_heading(title: str, first: str, epsilons: list[float]) -> None:
-    """The head of a table of `show_row`."""
+    """The heading of a table of `show_row`."""
     print(f"{title}\n| {first} | " + " | ".join(f"epsilon {e:g}" for e in epsilons) + " |", flush=True)
 
 
 def command_line(description: str | None, **defaults: Any) -> argparse.Namespace:
-    """What the command line says; prints how the package was built.
+    """Parse the command line, and print how the package was built.
 
-    A default may be a value, a list where several can be given, a tuple of choices of which the first is the
-    default, or the type of a value that need not be given.
+    A default may be a value, a list if several can be given, a tuple of choices of which the first is the
+    default, or the type of an optional value.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -1,4 +1,4 @@
-"""Inputs of the benchmarks, made once, and what dperm and numpy do with them."""
+"""Inputs of the benchmarks, generated once, and the calls of dperm and numpy on them."""
 
 import functools
 import sys
@@ -34,7 +34,7 @@ def problem(size: str, dtype: str):
 
 @functools.cache
 def objective(size: str, dtype: str) -> Objective:
-    """The objective of `problem`, rows of norm at most 2: nothing is scaled."""
+    """The objective of `problem`. Rows have norm at most 2, so none is scaled."""
     X, y, _, _ = problem(size, dtype)
     return Objective("logistic", X, y, row_norm=2.0)
 
@@ -50,7 +50,7 @@ def passes(obj: Objective, w: np.ndarray, direction: np.ndarray) -> tuple[Call, 
 def numpy_passes(
     X: np.ndarray, y: np.ndarray, w: np.ndarray, direction: np.ndarray
 ) -> tuple[Call, Call, Call]:
-    """In numpy: the best gradient pass, one that materialises every gradient, and the best line search."""
+    """In numpy: the best gradient pass, one with per-record gradients, and the best line search."""
     norms, w, direction = np.linalg.norm(X, axis=1), w.astype(X.dtype), direction.astype(X.dtype)
     return (
         lambda: twin.clipped_logistic_gradient(X, y, norms, w, CLIP),
@@ -62,8 +62,8 @@ def numpy_passes(
 def dp_agd_twin(
     obj: Objective, X: np.ndarray, y: np.ndarray, epsilon: float, delta: float
 ) -> Callable[[], int]:
-    """DP-AGD under zCDP in numpy, on the rows that `obj` means; returns its random number of updates."""
-    # Not public: what else is here serves earlier versions of the package as well.
+    """DP-AGD under zCDP in numpy, on the scaled rows of `obj`; returns its random number of updates."""
+    # These names are not public; the rest of this module also works with earlier versions of the package.
     from dperm.accounting.zcdp import zcdp_rho
     from dperm.algorithms.dp_agd import dp_agd_schedule
     from dperm.algorithms.problem import PublicProblem

@@ -1,4 +1,4 @@
-"""The table of ratios: dperm against numpy and against the memory, in one run.
+"""The table of ratios: dperm compared with numpy and with the read bandwidth, in one run.
 
 python bench/ratios.py [--rounds 9] [--size large]
 """
@@ -44,7 +44,7 @@ def pass_ratios(size: str, dtype: str, rounds: int) -> None:
 
 
 def dp_agd_ratio(rounds: int) -> None:
-    """A whole DP-AGD fit on Adult against its numpy twin, time per update."""
+    """A whole DP-AGD fit on Adult compared with its numpy twin, time per update."""
     data = dperm.datasets.load("adult", dense=True)
     obj = dperm.Objective("logistic", data.X, data.y, row_norm=data.row_norm, fit_intercept=True)
     numpy_updates = dp_agd_twin(obj, data.X, data.y, epsilon=0.4, delta=1e-8)
@@ -57,7 +57,7 @@ def dp_agd_ratio(rounds: int) -> None:
 
 
 def noise_cost() -> None:
-    """Exact Gaussian noise, cryptographic bytes."""
+    """Exact Gaussian noise from cryptographic bytes."""
     draws = 1_000_000
     per_draw = min(seconds(lambda: rounded_gaussian(1e6, 1.0, draws)) for _ in range(3)) / draws
     show("rounded Gaussian, cryptographic (nanoseconds a draw)", 1e9 * per_draw)

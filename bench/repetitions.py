@@ -1,8 +1,8 @@
-"""Many draws of the noise of one secret training, to measure how output perturbation does on average.
+"""Many draws of the noise of one secret training, to measure the average quality of output perturbation.
 
-An experiment that repeats a fit a thousand times trains a thousand times, though only the noise differs. Here
-the training is done once. All draws together tell nearly everything about the exact weights: they are for
-benchmarks, are not private, and no statement covers them.
+Repeating a fit a thousand times trains a thousand times, though only the noise differs. Here the training is
+done once. Together the draws reveal nearly everything about the exact weights: they are for benchmarks, are
+not private, and no statement covers them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ _LAWS = {"gaussian_sum": "gaussian", "norm_laplace_sum": "norm_laplace"}
 def noise_draws(
     algorithm: Callable[..., Any], objective: Objective, draws: int, *, seed: int, **settings: Any
 ) -> NotPrivateArray:
-    """Weights as `draws` fits with one training would release them. **Not private.**
+    """Weights that `draws` fits with a single training would release. **Not private.**
 
     Parameters
     ----------
     algorithm : callable
-        Of output perturbation: it makes one release, with Gaussian or norm-Laplace noise.
+        An algorithm of output perturbation: one release, with Gaussian or norm-Laplace noise.
     objective : Objective
     draws : int
     seed : int
-        Of the training and of the noise.
+        Seed of the training and of the noise.
     **settings
-        Of the algorithm: epsilon, delta and so on. A ledger is refused: it would be charged for one release.
+        Arguments of the algorithm: epsilon, delta and so on. A ledger is refused: it would be charged for a
+        single release.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def noise_draws(
     Raises
     ------
     ValueError
-        With a ledger, or for an algorithm that makes several releases or none of these kinds.
+        With a ledger, or for an algorithm that makes several releases or a release of another kind.
     """
     if settings.pop("ledger", None) is not None:
         raise ValueError("many draws of one training are not private: fit once for each charge of a ledger")

@@ -43,25 +43,24 @@ copyright = "the authors of dperm; BSD-3-Clause"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
-# GitHub shows a table of a page, and so does Sphinx; links to files beside docs/ are for GitHub alone.
 suppress_warnings = ["config.cache"]
 
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
-autodoc_typehints = "none"  # the docstrings say them
+autodoc_typehints = "none"  # types are in the docstrings
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 nitpicky = True
-# What other packages have, and what docstrings name inside of this one.
+# Names of other packages, and internal names that docstrings mention.
 nitpick_ignore_regex = [
     (r"py:.*", r"(sklearn|numpy|np|scipy|pandas|polars|dask|typing|collections)(\..*)?"),
     (r"py:.*", r"(.*\.)?(SOLVERS|MAX_STEPS|learn_statistic|symmetric_matrix|mean_weight|noisy_descent)"),
 ]
 
-# Examples are run in seconds, on bundled or generated data; pages show what they print.
+# Examples run in seconds, on bundled or generated data; pages show what they print.
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
@@ -82,22 +81,22 @@ warnings.simplefilter("ignore", ExactScoreWarning)
 
 
 def link_by_last_name(app: Any, env: Any, node: Any, contents: Any) -> Any:
-    """Resolve a name of Python that a docstring gives without its module, where only one thing has it."""
+    """Resolve a Python name that a docstring gives without its module."""
     if node.get("refdomain") != "py":
         return None
     domain = env.domains["py"]
     wanted = node.get("reftarget", "").lstrip("~.")
     ending = re.compile(rf"(^|\.){re.escape(wanted)}$")
     found = [name for name, entry in domain.objects.items() if ending.search(name) and not entry.aliased]
-    # A class is documented where it is imported from, too: the shortest name is the public one.
     if not found:
         return None
     docname = node.get("refdoc", "")
+    # A class may also be documented where it is defined: the shortest name is the public one.
     return domain.resolve_xref(env, docname, app.builder, "obj", min(found, key=len), node, contents)
 
 
 def link_within_the_site(app: Any, docname: str, source: list[str]) -> None:
-    """Point links to files beside ``docs/`` to the pages that include them."""
+    """Point links to files outside ``docs/`` to the pages that include them."""
     source[0] = source[0].replace("](../SECURITY.md)", "](reporting.md)")
 
 

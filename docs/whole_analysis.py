@@ -3,12 +3,12 @@
     python docs/whole_analysis.py adult.data budget.db
     dperm budget report adult --file budget.db
 
-adult.data is the file that the UCI repository publishes, packed with gzip or not; budget.db is made, with a
-budget of (2, 1e-6).
+adult.data is the file that the UCI repository publishes, compressed with gzip or not; budget.db is created,
+with a budget of (2, 1e-6).
 
-Every number that is printed was released with noise and charged to the ledger. The records are split at
-random, by secret coins, into those that models see and those that one is judged by: a record is in one part,
-so the parts cost together what the dearer one does.
+Every number that is printed was released with noise and charged to the ledger. A keyed hash splits the
+records into a training part and a test part. Each record is in one part, so together the parts cost what the
+most expensive one does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ COLUMNS = [
 ]  # fmt: skip
 LABEL, NOT_USED = "income", "fnlwgt"
 CANDIDATES = {"l2": [1e-6, 1e-4, 1e-3, 1e-2]}
-# Columns for which standard errors are wanted: the fewer, the narrower the intervals.
+# Columns that get standard errors: the fewer, the narrower the intervals.
 EXPLAINED = ("age", "education-num", "hours-per-week", "sex")
-# The level that others are compared with; unknown values, of which there may be some, count with it.
+# The reference level of its factor; unknown values, if any, count towards it.
 COMPARED_WITH = "sex=Female"
 
 
@@ -54,18 +54,18 @@ class Analysis:
 
 
 def analyse(table: pd.DataFrame, ledger: PrivacyLedger, n: int, random_state: int | None = None) -> Analysis:
-    """Learn a schema, choose and train a model, judge it, and say how sure its weights are.
+    """Learn a schema, choose and train a model, evaluate it, and estimate weights with standard errors.
 
     Parameters
     ----------
     table : DataFrame
-        Raw records, the label among the columns.
+        Raw records, including the label.
     ledger : PrivacyLedger
-        Of (2, 1e-6), say: about nine tenths of it are used.
+        With a budget such as (2, 1e-6), of which about nine tenths are used.
     n : int
         Public, rounded number of records.
     random_state : int, optional
-        For tests alone.
+        For tests only.
     """
     parts = ledger.split({"train": 0.8, "test": 0.2})
     train, test = (part.take(table) for part in parts.values())
@@ -75,18 +75,18 @@ def analyse(table: pd.DataFrame, ledger: PrivacyLedger, n: int, random_state: in
     kinds, seed = {NOT_USED: "ignored"}, {"random_state": random_state}
     schema = dperm.Schema.learn(train, label=LABEL, kinds=kinds, ledger=parts["train"], **seed)
 
-    # 2. The best of four settings, trained again on all of the training part.
+    # 2. The best of four settings, refitted on the whole training part.
     records, labels = train.drop(columns=LABEL), train[LABEL]
     model = dperm.LogisticRegression(schema=schema, classes=list(schema.classes or ()), n_public=n_train)
     search = dperm.PrivateSearch(model, CANDIDATES, 1.2, 1e-7, refit=True, ledger=parts["train"], **seed)
     search.fit(records, labels)
 
-    # 3. How good it is, on records that no model has seen: at no further cost, as training costs more.
+    # 3. Its quality on held-out records, at no further cost, because training costs more.
     evaluation = dperm.metrics.evaluate(
         search.best_estimator_, test.drop(columns=LABEL), test[LABEL], 1.8, 1e-7, ledger=parts["test"], **seed
     )
 
-    # 4. What the weights of a few columns are, and how sure that is.
+    # 4. The weights of a few columns, with standard errors.
     few = dperm.Schema([column for column in schema.columns if column.name in EXPLAINED])
     omit = {"omit": [few.feature_names.index(COMPARED_WITH)]}
     inference = dperm.LogisticRegression(

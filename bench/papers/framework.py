@@ -1,8 +1,9 @@
-"""Cells of a published table, computed once each, and the page that puts them next to what was printed.
+"""Published tables, described in TOML, and their cells, each computed once.
 
-A table is two files in ``tables/``: ``NAME.toml`` says what was printed, for which settings, and why it
-cannot match where it cannot; ``NAME.py`` has ``measure(mode, **settings)``, a pure function. A list among the
-settings of a row stands for a row each, so several lists for every combination, the last changing fastest.
+A table is two files in ``tables/``. ``NAME.toml`` says what was printed for which settings and, where our
+numbers cannot match, why. ``NAME.py`` has ``measure(mode, **settings)``, a pure function that computes one
+cell. A list among the settings of a row stands for one row per entry; several lists stand for all their
+combinations, the last changing fastest.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from joblib import Parallel, delayed
 TABLES = Path(__file__).parent / "tables"
 MODES = ("paper", "tight", "default")
 RULES = ("digits", "within", "below", "constant", "claim", "none")
-#: Of a row, next to its settings.
+#: Keys of a row that are not settings.
 ABOUT = ("printed", "reason")
 
 Settings = dict[str, Any]
 
 
 class Refused(Exception):
-    """The answer of a mode that has no answer here: the published noise is not private, or none exists."""
+    """A mode has no answer for these settings: the published noise is not private, or there is none."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Settings of a row, what was printed for them (digits count), and why it cannot match."""
+    """Settings, what was printed for them (as a string: its digits count), and why it cannot match."""
 
     settings: Settings
     printed: str = ""
@@ -50,15 +51,20 @@ class Table:
     Attributes
     ----------
     rule : str
-        When paper mode agrees with what was printed: "digits" (all that are printed), "within" (`tolerance`),
-        "below" (a bound), "constant" (printed / paper mode varies by at most the factor 1 + `tolerance`
-        among rows that differ in `plot`'s x alone), "claim" (a sentence that holds or fails), "none".
+        When paper mode agrees with the printed number: "digits" (in all that are printed), "within"
+        (`tolerance`), "below" (the printed number is an upper bound), "constant" (printed / paper mode varies
+        by at most the factor 1 + `tolerance` among rows that differ only in the x of `plot`), "claim" (a
+        sentence that holds or fails) or "none".
     reason : str
-        Why nothing is printed, or why it cannot match; needed unless every row has a printed number.
+        Why nothing is printed, or why it cannot match; needed if a row has neither a printed number nor a
+        reason of its own.
     modes : tuple of str
-        Those that mean something here.
+        The modes that mean something for this table.
     ratio : tuple of str
-        Two of the columns.
+        The two columns whose ratio the page shows.
+    printed_is : str
+        Heading of the printed column. Any but "printed" may leave the numbers to ``expected(**settings)`` in
+        ``NAME.py``: those of a theorem.
     """
 
     name: str
@@ -88,9 +94,18 @@ def names() -> list[str]:
     return sorted(path.stem for path in TABLES.glob("*.toml"))
 
 
+def title(name: str) -> str:
+    """Title of a table, without importing what computes it."""
+    return str(_toml(name)["title"])
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def read(name: str, *, quick: bool = False, repetitions: int | None = None) -> Table:
     """Read ``NAME.toml``; `quick` and `repetitions` replace settings of the rows that have them."""
-    found = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+    found = _toml(name)
     common, fast = found.pop("settings", {}), found.pop("quick", {})
     changed = dict(fast) if quick else {}
     if repetitions is not None:
@@ -101,7 +116,7 @@ def read(name: str, *, quick: bool = False, repetitions: int | None = None) -> T
         given = {**common, **entry}
         given |= {key: value for key, value in changed.items() if key in given}
         rows += _expand(given, **about)
-    if found.get("printed_is", "printed") != "printed":  # a theorem's number, from ``expected(**settings)``
+    if found.get("printed_is", "printed") != "printed" and not any(row.printed for row in rows):
         rows = [
             Row(row.settings, f"{_module(name).expected(**row.settings):.6g}", row.reason) for row in rows
         ]
@@ -130,7 +145,7 @@ def _expand(given: Settings, printed: Any = "", reason: str = "") -> Iterator[Ro
 
 @dataclass(frozen=True)
 class Cell:
-    """A mode of a row."""
+    """One row in one mode."""
 
     table: Table
     mode: str
@@ -138,30 +153,30 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """What the file of results knows the cell by."""
+        """What identifies the cell in the file of results."""
         return json.dumps([self.table.name, self.mode, self.settings], sort_keys=True)
 
     def run(self) -> dict[str, Any]:
-        """Value, standard error, CPU seconds; or why there is none."""
+        """Value, standard error and CPU seconds, or why there is no value."""
         start = time.process_time()
         record: dict[str, Any] = {"key": self.key}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of seeds, and of data that were measured
+                warnings.simplefilter("ignore")  # about seeds, and about bounds measured on the records
                 found = self.table.measure(self.mode, self.settings)
             value, error = found if isinstance(found, tuple) else (found, None)
             record |= {"value": value, "error": error}
         except Refused as refusal:
             record["refused"] = str(refusal)
-        except Exception as failure:  # one cell that fails must not stop a night of others
+        except Exception as failure:  # one failing cell must not stop the rest of a long run
             record["failed"] = f"{type(failure).__name__}: {failure}"
         return record | {"seconds": round(time.process_time() - start, 3)}
 
 
 def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
-    """Records of the cells by key. Those in `file` are not computed again; failures are not kept there."""
+    """Records of the cells by key; `file` keeps all but failures, and what it has is not computed again."""
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    *whole, half = text.split("\n")  # of a run that was killed
+    *whole, half = text.split("\n")  # the last line is incomplete if a run was killed
     records = {record["key"]: record for record in map(json.loads, whole)}
     missing = list({cell.key: cell for cell in cells if cell.key not in records}.values())
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -180,12 +195,12 @@ def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[
 
 
 def cells_of(table: Table, modes: Sequence[str]) -> list[Cell]:
-    """All cells of a table in some of the modes."""
+    """Cells of a table in the given modes."""
     return [Cell(table, mode, row.settings) for row in table.rows for mode in table.modes if mode in modes]
 
 
 def shown(record: Mapping[str, Any] | None) -> str:
-    """A cell of the page."""
+    """A cell as the page shows it."""
     if record is None or record.get("value", "") is None:
         return "-"
     if "value" not in record:
@@ -197,13 +212,13 @@ def shown(record: Mapping[str, Any] | None) -> str:
 
 
 def number(record: Mapping[str, Any] | None) -> float:
-    """The value of a record, NaN if it has none."""
+    """Value of a record, NaN if it has none."""
     value = (record or {}).get("value")
     return math.nan if value is None or isinstance(value, str) else float(value)
 
 
 def agrees(table: Table, row: Row, record: Mapping[str, Any] | None) -> str:
-    """The verdict on one row of all rules but "constant"."""
+    """Verdict on one row, for every rule but "constant", which compares rows."""
     value = None if record is None else record.get("value")
     if record is not None and "failed" in record:
         return ""
@@ -213,7 +228,7 @@ def agrees(table: Table, row: Row, record: Mapping[str, Any] | None) -> str:
         return ""
     printed, measured = float(row.printed), number(record)
     if table.rule == "digits":
-        scale = 10 ** len(row.printed.partition(".")[2])  # digits are rounded or cut off
+        scale = 10 ** len(row.printed.partition(".")[2])  # papers round digits or cut them off
         return "yes" if round(printed * scale) in (round(measured * scale), int(measured * scale)) else "no"
     if table.rule == "within":
         return "yes" if abs(printed - measured) <= table.tolerance else "no"

@@ -1,4 +1,4 @@
-"""The papers' learning problems, with optimum, and the mean over repetitions."""
+"""The papers' learning problems and their optima, and means over repetitions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import dperm
 from dperm.algorithms import noisy_gd, nonprivate
 from dperm.losses import Huber
 
-MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's pixels, as the program of DP-LSSGD standardises them
+MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's pixels, as in the program of DP-LSSGD
 
 
 @functools.cache
 def records(name: str) -> tuple[Any, np.ndarray, float]:
-    """Rows with columns scaled to [0, 1] by their range, targets, norm of a row with its intercept."""
+    """Rows, columns scaled to [0, 1] by their range; targets; a bound on the norm of a row with intercept."""
     data = dperm.datasets.load(name, min_max=True)
     X = data.X if isinstance(data.X, np.ndarray) else data.X.to_dense()
     return np.ascontiguousarray(X, dtype=np.float64), data.y, data.row_norm
@@ -25,7 +25,7 @@ def records(name: str) -> tuple[Any, np.ndarray, float]:
 
 @functools.cache
 def objective(name: str, row_norm: float | None = None, l2: float = 0.0) -> Any:
-    """With an intercept, a ridge term on every weight; grades of wine from 0 to 1, under the Huber loss."""
+    """Logistic loss, or Huber loss for grades of wine scaled to [0, 1]; intercept, ridge on every weight."""
     X, y, longest = records(name)
     loss: Any = "logistic"
     if name == "wine_quality":
@@ -44,10 +44,12 @@ def objective(name: str, row_norm: float | None = None, l2: float = 0.0) -> Any:
 
 @functools.cache
 def minimum(name: str, row_norm: float, l2: float, radius: float = np.inf) -> float:
-    """The least value of the objective, on the ball if there is one."""
+    """Minimum of the objective, over the ball if there is one."""
     problem = objective(name, row_norm, l2)
     best = nonprivate(problem).coef
-    if np.linalg.norm(best) > radius:  # then without noise, along the edge of the ball
+    if (
+        np.linalg.norm(best) > radius
+    ):  # the minimum is on the edge of the ball: projected descent without noise
         terms = {"steps": 3000, "momentum": 0.9, "tail": 0.01, "radius": radius, "learn_scales": False}
         best = noisy_gd(problem, np.inf, 0.5, random_state=0, **terms).coef
     return float(problem.value(best))
@@ -68,13 +70,13 @@ def mean(values: Iterable[float]) -> tuple[float, float | None]:
 
 
 def repeated(fit: Callable[[int], float], repetitions: int) -> tuple[float, float | None]:
-    """Mean of a function of the seed."""
+    """Mean of `fit` over the seeds 0, 1, ..."""
     return mean(fit(seed) for seed in range(repetitions))
 
 
 @functools.cache
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """MNIST, standardised: rows and labels for training and for testing."""
+    """MNIST, standardised: rows and labels for training, then for testing."""
     data = dperm.datasets.load("mnist")
     X = ((np.asarray(data.X, dtype=np.float32) - MEAN) / DEVIATION).astype(np.float32)
     return X[:60_000], data.y[:60_000], X[60_000:], data.y[60_000:]

@@ -16,7 +16,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
 Records = Mapping[str, Mapping[str, Any]]
-#: Figures that are small, and the same in every run.
+#: Text stays text, and equal numbers give equal files.
 PLAIN = {"svg.fonttype": "none", "svg.hashsalt": "dperm"}
 
 
@@ -25,7 +25,7 @@ def _records(table: Table, row: Row, records: Records) -> dict[str, Mapping[str,
 
 
 def _varying(table: Table) -> list[str]:
-    """Settings that are not the same in all rows."""
+    """Settings that differ between rows; the first one if none does."""
     keys = dict.fromkeys(key for row in table.rows for key in row.settings)
     return [key for key in keys if len({json.dumps(row.settings.get(key)) for row in table.rows}) > 1] or [
         *keys
@@ -40,18 +40,18 @@ def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
 
 
 def _group(table: Table, row: Row, *left_out: str | None) -> str:
-    """What rows that differ in the settings left out alone have in common."""
+    """Name of the group of rows that differ only in the settings left out."""
     keys = [key for key in _varying(table) if key not in left_out]
     return ", ".join(_named(key, row.settings.get(key)) for key in keys)
 
 
 def _named(key: str, value: Any) -> str:
-    """Words speak for themselves."""
+    """Numbers need their setting's name; words do not."""
     return value if isinstance(value, str) else f"{key} {value}"
 
 
 def verdicts(table: Table, records: Records) -> list[str]:
-    """One for each row."""
+    """Verdicts, one per row."""
     found = [_records(table, row, records) for row in table.rows]
     if table.rule != "constant":
         return [agrees(table, row, each.get("paper")) for row, each in zip(table.rows, found, strict=True)]
@@ -67,9 +67,10 @@ def verdicts(table: Table, records: Records) -> list[str]:
 
 
 def text(table: Table, records: Records) -> str:
-    """Return the page."""
+    """Markdown of the page."""
     keys = _varying(table)
-    heading = [*keys, table.printed_is, *table.modes, " / ".join(table.ratio), "verdict"]
+    ratio_of = " / ".join(table.printed_is if column == "printed" else column for column in table.ratio)
+    heading = [*keys, table.printed_is, *table.modes, ratio_of, "verdict"]
     lines = [f"# {table.title}", "", f"{table.source}. {table.quantity}", ""]
     if table.reason:
         lines += [table.reason.strip(), ""]
@@ -107,7 +108,7 @@ def text(table: Table, records: Records) -> str:
 
 
 def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Points by panel and line: modes are lines, or panels where ``plot.lines`` names the lines."""
+    """Points by panel and line. Modes are lines or, where ``plot.lines`` names a setting for them, panels."""
     x, lines = table.plot["x"], table.plot.get("lines")
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in table.rows:
@@ -124,7 +125,7 @@ def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[fl
 
 
 def figure(table: Table, records: Records, file: Path) -> None:
-    """Draw what was computed and printed against ``plot.x``: a panel for each of the other settings."""
+    """Draw computed and printed numbers against ``plot.x``, a panel for each value of the other settings."""
     curves = _curves(table, records)
     labels = list(dict.fromkeys(line for lines in curves.values() for line in lines))
     width = max(1, min(len(curves), 3))
@@ -151,7 +152,7 @@ def figure(table: Table, records: Records, file: Path) -> None:
 
 
 def write(table: Table, records: Records, folder: Path) -> Sequence[Path]:
-    """Write ``NAME.md``, and ``NAME.svg`` where the table says what to draw."""
+    """Write ``NAME.md`` and, if the table has a plot, ``NAME.svg``."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{table.name}.md"
     page.write_text(text(table, records), encoding="utf-8")

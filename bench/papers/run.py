@@ -1,12 +1,12 @@
-"""Tables and figures of the papers, computed again.
+"""Compute tables and figures of five papers again, next to what they print.
 
     python bench/papers/run.py all --quick
-    python bench/papers/run.py lssgd_table2 zhang2017_table3 --repetitions 20 --jobs 2 --modes paper,tight
     python bench/papers/run.py all --quick --pages docs/reproduced
+    python bench/papers/run.py lssgd_table2 zhang2017_table3 --repetitions 20 --jobs 2 --modes paper,tight
 
-Writes ``results/NAME.md`` and ``NAME.svg`` next to this file, or to the folder of pages that is given. Every
-cell is kept in ``results/NAME.jsonl`` as soon as it is known, and not computed again; delete the file after a
-change of the package. Repetitions have seeds of their own, the same in every run.
+Each table becomes a page, NAME.md, and most also a figure, NAME.svg. Every cell is kept in NAME.jsonl as
+soon as it is known and not computed again: delete that file after a change of the package. Repetition k has
+the same seed in every run. The exit code is 1 if a cell failed.
 """
 
 from __future__ import annotations
@@ -21,24 +21,43 @@ from papers import framework, page
 from papers.framework import MODES
 
 RESULTS = Path(__file__).parent / "results"
+MODES_HELP = """columns to compute, separated by commas: paper (the published noise, checked), tight (the
+same run with noise from the tight accountant), default (the package's own settings); all unless given"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line; its help lists the tables."""
+    names = framework.names()
+    titles = "\n".join(f"  {name:21} {framework.title(name)}" for name in names)
+    arguments = argparse.ArgumentParser(
+        description=__doc__,
+        epilog=f"tables:\n{titles}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = arguments.add_argument
+    add("names", nargs="+", choices=["all", *names], metavar="NAME", help="a table listed below, or all")
+    add("--quick", action="store_true", help="fewer repetitions and settings: what the published pages show")
+    add("--repetitions", type=int, metavar="N", help="of each cell, in place of the table's own number")
+    add("--jobs", type=int, default=1, metavar="N", help="cells computed at a time (default: 1)")
+    add("--modes", default=",".join(MODES), help=MODES_HELP)
+    add(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="where cells are kept (default: results, next to this program)",
+    )
+    add("--pages", type=Path, metavar="DIR", help="where pages and figures go (default: with the cells)")
+    return arguments
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return 1 if a cell failed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="+", choices=["all", *framework.names()], metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions and smaller settings")
-    parser.add_argument("--repetitions", type=int, help="instead of the table's own")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--modes", default=",".join(MODES), help="of " + ", ".join(MODES))
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--pages", type=Path, help="folder of pages and figures")
-    given = parser.parse_args(arguments)
+    command = parser()
+    given = command.parse_args(arguments)
     modes = given.modes.split(",")
     if set(modes) - set(MODES):
-        parser.error(f"--modes takes some of {', '.join(MODES)}, got {given.modes}")
+        command.error(f"--modes takes some of {', '.join(MODES)}, got {given.modes}")
     failed = 0
     for name in framework.names() if "all" in given.names else given.names:
         table = framework.read(name, quick=given.quick, repetitions=given.repetitions)

@@ -1,10 +1,10 @@
-"""Accountants side by side on 200 plans of DP-SGD: epsilon, time, failures.
+"""Accountants compared on 200 random configurations of DP-SGD: epsilon, time, failures.
 
     python bench/peers/accountants.py [--plans 200] [--write FILE.md]
 
-Plans are random: rate of the Poisson samples, noise multiplier, steps, delta. A failure is an exception, a
-result that is not a number, or one below what the privacy losses rounded *down* give (dp-accounting's
-optimistic estimate): an epsilon that is not true. Needs what the tests need: pip install '.[test]'.
+A plan is a sampling rate of Poisson batches, a noise multiplier, a number of steps, and a delta. A failure is
+an exception or a result that is not a number. A result is invalid if it is below the epsilon of privacy
+losses rounded *down* (dp-accounting's optimistic estimate). Needs what the tests need: pip install '.[test]'.
 """
 
 import argparse
@@ -26,11 +26,11 @@ N = 10**6
 
 
 def plans(count):
-    """Rate, noise multiplier, steps, delta."""
+    """Random (sampling rate, noise multiplier, steps, delta)."""
     rng = np.random.default_rng(0)
     while count:
         rate, steps = 10.0 ** rng.uniform(-4, -0.3), int(10.0 ** rng.uniform(0, 4))
-        # About the epsilon of Gaussian noise without sampling times the rate: from .05 to 10.
+        # So that epsilon, roughly the rate times that of unsampled Gaussian noise, lies between 0.05 and 10.
         multiplier = max(0.5, rate * math.sqrt(steps) * 10.0 ** rng.uniform(-0.3, 1.5))
         if multiplier < 100.0:
             yield round(rate * N) / N, multiplier, steps, 10.0 ** rng.uniform(-10, -4)
@@ -38,14 +38,14 @@ def plans(count):
 
 
 def ours(accountant):
-    """One of dperm's."""
+    """An accountant of dperm."""
     return lambda q, z, steps, delta: sgd_epsilon(
         z, delta, batch_size=q * N, n_samples=N, steps=steps, accountant=accountant
     )
 
 
 def theirs(make):
-    """One of dp-accounting's."""
+    """An accountant of dp-accounting."""
 
     def epsilon(q, z, steps, delta):
         event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z))
@@ -64,7 +64,7 @@ def prv(q, z, steps, delta):
 
 
 def lower_bound(q, z, steps, delta):
-    """Losses rounded down: no true epsilon is smaller."""
+    """Epsilon of the losses rounded down: the true one is at least as large."""
     one = pld.from_gaussian_mechanism(
         z,
         pessimistic_estimate=False,
@@ -85,11 +85,11 @@ ACCOUNTANTS = {
 
 
 def tried(epsilon, plan):
-    """Result, or NaN where there is none, and seconds."""
+    """The result, NaN if it failed, and the seconds it took."""
     start = time.perf_counter()
     try:
         found = float(epsilon(*plan))
-    except Exception:  # what is counted
+    except Exception:  # counted as a failure
         found = math.nan
     return found, time.perf_counter() - start
 
@@ -112,7 +112,7 @@ def main():
         "epsilon over dperm's: median, 5 to 95 %",
         "seconds: median, longest",
         "failures",
-        "not true",
+        "invalid",
     ]
     lines = [
         f"{len(all_plans)} plans, `python bench/peers/accountants.py`\n",

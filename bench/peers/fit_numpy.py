@@ -1,4 +1,4 @@
-"""Noisy gradient descent as one writes it in numpy: every record's gradient, clipped, summed, and noise."""
+"""Noisy gradient descent as one would write it in numpy: per-record gradients, clipped, summed, noisy."""
 
 import numpy as np
 from one_fit import run

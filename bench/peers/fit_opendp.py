@@ -1,4 +1,4 @@
-"""OpenDP: its linear regression, which takes one column."""
+"""OpenDP: its linear regression, which supports one column."""
 
 import opendp.prelude as dp
 from one_fit import run

@@ -1,4 +1,4 @@
-"""TensorFlow Privacy: a dense layer trained by its vectorised DP-SGD optimizer."""
+"""TensorFlow Privacy: a dense layer trained with its vectorised DP-SGD optimizer."""
 
 import os
 

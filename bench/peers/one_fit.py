@@ -1,6 +1,6 @@
-"""What every peer's program does around its fit: read the problem, time the fit, write what came out.
+"""What every peer's program does around its fit: read the problem, time the fit, write the results.
 
-Needs numpy alone, since each peer runs in an environment of its own:
+Needs only numpy, because each peer runs in an environment of its own:
 
     python fit_PEER.py PROBLEM.npz RESULT.json EPSILON DELTA SETTINGS-AS-JSON
 """
@@ -16,10 +16,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Problem:
-    """Records to train on, and what is public about them.
+    """Training records, and what is public about them.
 
-    `y` is 0 or 1, or a number in [-1, 1] for a regression. No row is longer than `row_norm`, without the
-    intercept.
+    `y` is 0 or 1, or a number in [-1, 1] for a regression. No row is longer than `row_norm`, which excludes
+    the intercept.
     """
 
     X: np.ndarray
@@ -33,12 +33,12 @@ class Problem:
         return len(self.y)
 
     def unit_rows(self, X):
-        """Rows on the unit ball, which methods that clip gradients at 1 are tuned for."""
+        """Rows scaled to the unit ball, for methods that clip gradients at norm 1."""
         return (X / self.row_norm).astype(np.float32)
 
 
 def memory(what):
-    """A line of the kernel's account of this process, in bytes; 0 where there is none."""
+    """A value of /proc/self/status in bytes, or 0 if there is no such file."""
     if not os.path.exists("/proc/self/status"):
         return 0
     with open("/proc/self/status") as lines:
@@ -46,7 +46,7 @@ def memory(what):
 
 
 def reset_peak():
-    """The peak of memory starts again from what is used now, in bytes."""
+    """Reset the peak of memory; returns what is used now, in bytes."""
     if os.path.exists("/proc/self/clear_refs"):
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -54,12 +54,12 @@ def reset_peak():
 
 
 def run(fit):
-    """`fit(problem, **settings)` returns a function that predicts from rows."""
+    """Run `fit(problem, **settings)`, which returns a function that predicts from rows."""
     source, target, epsilon, delta, settings = sys.argv[1:6]
     data = np.load(source)
     problem = Problem(data["X"], data["y"], float(data["row_norm"]), float(epsilon), float(delta))
     few = slice(None, None, max(1, problem.n // 2000))
-    fit(replace(problem, X=problem.X[few], y=problem.y[few]), **json.loads(settings))  # imports, first use
+    fit(replace(problem, X=problem.X[few], y=problem.y[few]), **json.loads(settings))  # warm-up: imports
     before, start, cpu = reset_peak(), time.perf_counter(), time.process_time()
     predict = fit(problem, **json.loads(settings))
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu

@@ -1,11 +1,11 @@
-"""dperm beside its peers: the same records, epsilon and delta; accuracy, time, memory.
+"""dperm compared with its peers: the same records, epsilon and delta; accuracy, time, memory.
 
     python bench/peers/run.py [--peers NAME ...] [--problems adult bank line] [--splits 3] [--write FILE.md]
 
-Each peer runs in a virtual environment of its own, with the packages that `peers.toml` names, made at the
-first run in the folder --environments. A peer that cannot be installed, or fails, is a row with its error.
-dperm, scikit-learn and numpy run in this environment. Everything runs in turn, with nothing beside it. Times
-are of a second fit: the first one, of a few records, imports what it needs.
+Each peer runs in a virtual environment of its own with the packages that `peers.toml` names, created at the
+first run in the folder --environments. A peer that cannot be installed, or fails, gets a row with its error.
+dperm, scikit-learn and numpy run in this environment. Peers run one after the other. Each fit is timed after
+a warm-up on a few records.
 """
 
 import argparse
@@ -25,31 +25,31 @@ import dperm
 
 HERE = Path(__file__).parent
 PEERS = tomllib.loads((HERE / "peers.toml").read_text())
-LIMIT = 1200  # seconds for one fit with all that it imports
+LIMIT = 1200  # seconds for one fit including imports
 
 
 class PeerError(RuntimeError):
-    """What a peer said when it failed."""
+    """The error message of a peer that failed."""
 
 
 def line(n=20_000):
-    """A regression on one column, which every library of regressions can do; not from any file."""
+    """Generated data for a regression on one column, which every peer with a regression supports."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=n)
     return x[:, None], np.clip(1.2 * x - 0.6 + rng.normal(scale=0.2, size=n), -1.0, 1.0), 1.0
 
 
 def problem(name):
-    """Rows, labels 0 and 1 or targets, and a public bound on the norm of a row."""
+    """Rows, labels 0 and 1 or real targets, and a public bound on the norm of a row."""
     if name == "line":
         return line()
     data = dperm.datasets.load(name)
-    of_columns = math.sqrt(data.row_norm**2 - 1.0)  # ours counts the intercept
-    return data.X.to_dense("float64"), (data.y > 0).astype(float), of_columns
+    without_intercept = math.sqrt(data.row_norm**2 - 1.0)
+    return data.X.to_dense("float64"), (data.y > 0).astype(float), without_intercept
 
 
 def splits(name, count, folder):
-    """Files with random 80/20 splits of a problem."""
+    """Write random 80/20 splits of a problem to files."""
     X, y, row_norm = problem(name)
     for seed in range(count):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -60,7 +60,7 @@ def splits(name, count, folder):
 
 
 def interpreter(name, environments):
-    """The Python of a peer; makes its environment where there is none."""
+    """The Python of a peer, whose environment is created if necessary."""
     packages = PEERS[name].get("packages")
     if packages is None:
         return Path(sys.executable)
@@ -77,7 +77,7 @@ def interpreter(name, environments):
 
 
 def call(command):
-    """Run a program; PeerError with the last line that it said if it fails."""
+    """Run a program; PeerError with the last line of its output if it fails."""
     try:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ def call(command):
 
 
 def fits(name, python, files, epsilon, delta, folder):
-    """Results of one peer: for each setting, those of all splits; the setting with the best mean score."""
+    """Results of one peer on all splits, for the setting with the best mean score."""
     script = HERE / f"fit_{name.replace('-', '_')}.py"
     found = []
     for settings in PEERS[name].get("settings", [{}]):
@@ -106,7 +106,7 @@ def middle(results, what):
 
 
 def row(title, results, ours):
-    """A line of the table: score, time, time of all cores together over ours, memory added by the fit."""
+    """A line of the table: score, time, CPU time absolute and relative to ours, memory added by the fit."""
     scores = 100.0 * np.array([each["score"] for each in results])
     seconds, cpu = middle(results, "seconds"), middle(results, "cpu_seconds")
     cells = [f"{scores.mean():.1f} ± {scores.std():.1f}", f"{seconds:.2f}", f"{cpu:.2f}", f"{cpu / ours:.2g}"]
@@ -114,7 +114,7 @@ def row(title, results, ours):
 
 
 def table(name, peers, epsilon, options, folder):
-    """A problem at one epsilon."""
+    """The table for one problem at one epsilon."""
     files = list(splits(name, options.splits, folder))
     what = "R^2, %" if name == "line" else "accuracy, %"
     heading = f"{name}, epsilon = {epsilon:g}, delta = {options.delta:g}, {options.splits} splits"
@@ -138,8 +138,8 @@ def table(name, peers, epsilon, options, folder):
 
 
 def guarantees(peers):
-    """What each promises, as far as its documentation says."""
-    lines = ["\n### What is promised\n", "| | packages | guarantee |", "|---|---|---|"]
+    """What each peer guarantees according to its documentation."""
+    lines = ["\n### Guarantees\n", "| | packages | guarantee |", "|---|---|---|"]
     for peer in peers:
         packages = ", ".join(PEERS[peer].get("packages", ["this environment"]))
         lines.append(f"| {PEERS[peer]['title']} | {packages} | {PEERS[peer]['guarantee']} |")
@@ -147,7 +147,7 @@ def guarantees(peers):
 
 
 def arguments():
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -168,9 +168,12 @@ def arguments():
 def main():
     """Measure, print, write."""
     options = arguments()
-    peers = ["dperm", *(name for name in options.peers if name != "dperm")]  # times are over ours
+    peers = [
+        "dperm",
+        *(name for name in options.peers if name != "dperm"),
+    ]  # first: other times are relative to it
     settings = [text.lstrip("# ") for text in (HERE / "peers.toml").read_text().splitlines()[:5]]
-    page = ["# Beside its peers\n", "`python bench/peers/run.py` makes this page.", *settings]
+    page = ["# Compared with its peers\n", "`python bench/peers/run.py` writes this page.", *settings]
     with tempfile.TemporaryDirectory() as folder:
         for name in options.problems:
             for epsilon in options.epsilons:

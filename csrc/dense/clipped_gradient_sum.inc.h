@@ -23,18 +23,21 @@ ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double inner_clip,
         cap[i] = inner_clip / norm[i];
 }
 
-/* Clamps to +-cap_i. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
+/* s clamped to +-cap. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
  * factor, whose rounding error, multiplied by a huge row, would carry the record past the clip. */
+ALWAYS_INLINE REAL NAME(clamped)(double s, double cap) {
+    double value = s > cap ? cap : s;
+    value = value < -cap ? -cap : value;
+    const double magnitude = value < 0.0 ? -value : value;
+    const int passes =
+        (magnitude <= cap) & (magnitude <= (double)REAL_MAX) & (magnitude >= (double)REAL_MIN);
+    return passes ? (REAL)value : (REAL)0;
+}
+
 ALWAYS_INLINE void NAME(clamp_factors)(int n, const double *s, const double *cap, REAL *clipped) {
 #pragma omp simd
-    for (int i = 0; i < n; i++) {
-        double value = s[i] > cap[i] ? cap[i] : s[i];
-        value = value < -cap[i] ? -cap[i] : value;
-        const double magnitude = value < 0.0 ? -value : value;
-        const int passes = (magnitude <= cap[i]) & (magnitude <= (double)REAL_MAX) &
-                           (magnitude >= (double)REAL_MIN);
-        clipped[i] = passes ? (REAL)value : (REAL)0;
-    }
+    for (int i = 0; i < n; i++)
+        clipped[i] = NAME(clamped)(s[i], cap[i]);
 }
 
 /* Clamps to +-inner_clip / norm_i; n <= ROWS_PER_BLOCK. */

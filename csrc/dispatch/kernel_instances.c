@@ -14,6 +14,7 @@
 #include "vector/lanes.h"
 #include "memory/aligned_memory.h"
 #include "tabular/nonzero_columns.h"
+#include "tabular/row_additions.h"
 #include "loss/loss_curvatures.h"
 #include "loss/loss_derivatives.h"
 #include "dense/row_blocks.h"

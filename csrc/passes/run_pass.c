@@ -130,8 +130,8 @@ int run_pass(const struct kernel_table *kernels, enum real_type type, const stru
         representation = DENSE_ROWS;
     const struct route *route = &kernels->routes[representation][pass->kind];
     const int reads_blocks = representation == DENSE_ROWS || representation == SOFTMAX_ROWS;
-    if (route->ranges == RANGES_OF_TABLE && !rows->batch)
-        prepare_pass(table_of(rows), rows->n_rows, n_threads);
+    if (representation == TABULAR_ROWS && !rows->batch)
+        prepare_pass(table_of(rows), rows->n_rows, pass->n_models, n_threads);
     struct run run = {.rows = rows, .pass = pass, .type = type, .out = out};
     const int status = open_run(&run, route, reads_blocks, n_threads);
     if (status == 0) {

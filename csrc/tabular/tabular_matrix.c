@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tabular/nonzero_columns.h"
+#include "tabular/row_additions.h"
 #include "tabular/tabular_matrix.h"
 
 enum { ROWS_AHEAD = 4, LINE_BYTES = 64 };
@@ -86,19 +87,35 @@ void free_tabular_plan(struct tabular_matrix *table) {
     free(table->segments);
     free(table->first_entries);
     free(table->slots);
-    if (table->memory)
+    if (table->memory) {
         free_nonzero_columns(atomic_load(&table->memory->nonzero));
+        free_row_additions(atomic_load(&table->memory->additions));
+    }
     free(table->memory);
 }
 
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads) {
+/* Whether this is the second pass that counts. */
+static int is_second(atomic_int *passes) {
+    return atomic_load(passes) < 2 && atomic_fetch_add(passes, 1) == 1;
+}
+
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
+                  int n_threads) {
     struct pass_memory *memory = table->memory;
-    if (atomic_load(&memory->passes) < 2 && atomic_fetch_add(&memory->passes, 1) == 1)
+    if (n_models) {
+        if (is_second(&memory->passes_of_models))
+            atomic_store(&memory->additions, list_row_additions(table, n_rows, n_threads));
+    } else if (is_second(&memory->passes)) {
         atomic_store(&memory->nonzero, find_nonzero_columns(table, n_rows, n_threads));
+    }
 }
 
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table) {
     return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
+}
+
+const struct row_additions *row_additions_of(const struct tabular_matrix *table) {
+    return atomic_load_explicit(&table->memory->additions, memory_order_acquire);
 }
 
 /* Prefetches a row at a random place. */

@@ -26,11 +26,13 @@ struct tabular_segment {
 };
 
 struct nonzero_columns;
+struct row_additions;
 
 /* State kept from one pass over all rows to the next. */
 struct pass_memory {
-    atomic_int passes;
+    atomic_int passes, passes_of_models;
     _Atomic(struct nonzero_columns *) nonzero; /* or NULL */
+    _Atomic(struct row_additions *) additions; /* or NULL */
 };
 
 struct tabular_matrix {
@@ -69,12 +71,15 @@ static inline int64_t code_at(const struct tabular_matrix *table, int64_t at) {
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Call before each pass over all n_rows rows: the second call finds the nonzero columns, in
- * n_threads threads, because a table that is read twice will be read often. */
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
+/* Call before each pass over all n_rows rows: the second pass finds the nonzero columns, and the
+ * second pass of several models the additions of each row, in n_threads threads, because a table that
+ * is read twice will be read often. */
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
+                  int n_threads);
 
-/* The nonzero columns, if prepare_pass() found them, or NULL. */
+/* What prepare_pass() has found, or NULL. */
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
+const struct row_additions *row_additions_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
 void expand_tabular(const void *matrix, const int64_t *places, int64_t first, int64_t count,

@@ -4,14 +4,16 @@
  *
  * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
 
-/* Models in a group, and rows whose slots are filled together. */
-enum { GROUP = UNIT_DOUBLES, ROWS_TOGETHER = 4 };
+/* Models in a group, rows whose slots are filled together, and groups for which a row's additions
+ * are read once. */
+enum { GROUP = TERM_LANES, ROWS_TOGETHER = 4, GROUPS_TOGETHER = 2 };
 
 /* The models in the lanes of a group; lanes past `count` are models whose weights are 0. */
 struct model_group {
     int64_t first, count;
-    double *number_weights, *entry_weights; /* GROUP for each number and entry */
-    uint64_t *number_sums; /* the same: bit patterns, see add_rounded_rows(), of all rows added */
+    double *number_weights; /* GROUP for each number */
+    double *entry_weights;  /* GROUP for each entry: the first of the places of row_additions.h */
+    uint64_t *number_sums;  /* the same: bit patterns, see add_rounded_rows(), of all rows added */
     /* Integers; one entry more, for the intercept. Even rows and odd ones have sums of their own,
      * as an addition waits for the one before it to the same place. */
     int64_t *entry_sums;
@@ -47,7 +49,7 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
         struct model_group group = {.first = g * GROUP};
         group.count = n_models - group.first < GROUP ? n_models - group.first : GROUP;
         group.number_weights = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
-        group.entry_weights = table_piece(rows, workspace, table->n_entries * UNIT_BYTES);
+        group.entry_weights = table_piece(rows, workspace, n_places(table) * UNIT_BYTES);
         group.number_sums = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
         group.entry_sums = table_piece(rows, workspace, entry_sums_bytes(table));
         if (workspace)
@@ -159,50 +161,91 @@ static void multiply_group(const struct tabular_matrix *table, const struct tabl
     }
 }
 
-/* From products of rows and weights to what rows are multiplied with in the sums. */
+/* p[g][i] = <x_i, w_m> for row i of a block and the models m of group g, by the row's additions. */
+ALWAYS_INLINE void add_up_row(const struct tabular_matrix *table, const double *numbers,
+                              const struct row_addition *additions, const int64_t n_additions,
+                              const struct model_group *groups, const int n_groups, int i,
+                              group_reals *p) {
+    double *restrict places[GROUPS_TOGETHER], *sums[GROUPS_TOGETHER];
+    wide_f64 sum[GROUPS_TOGETHER][GROUP / WIDE_DOUBLES] = {{{0}}};
+    for (int g = 0; g < n_groups; g++) {
+        const double *weights = groups[g].number_weights;
+        places[g] = groups[g].entry_weights;
+        double *product = places[g] + table->n_entries * GROUP;
+        for (int64_t k = 0; k < table->n_numeric; k++, product += GROUP, weights += GROUP)
+            for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+                *(wide_f64 *)(product + v) = numbers[k] * *(const wide_f64 *)(weights + v);
+        sums[g] = product;
+    }
+    for (int64_t a = 0; a < n_additions; a++) {
+        const int64_t left = additions[a].left, right = additions[a].right;
+        for (int g = 0; g < n_groups; g++)
+            for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
+                wide_f64 *here = &sum[g][v / WIDE_DOUBLES];
+                *here = *(const wide_f64 *)(places[g] + left + v) +
+                        *(const wide_f64 *)(places[g] + right + v);
+                *(wide_f64 *)(sums[g] + a * GROUP + v) = *here;
+            }
+    }
+    /* The sum of a dense row begins with 0, and so never is -0. */
+    for (int g = 0; g < n_groups; g++)
+        for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+            *(wide_f64 *)&p[g][i][v] = sum[g][v / WIDE_DOUBLES] + 0.0;
+}
+
+/* The same for the block that begins with row `first`; rows past `end` are as the first one. */
+static void add_up_block(const struct tabular_matrix *table, const struct table_scratch *scratch,
+                         const struct row_additions *additions, int64_t first, int64_t end,
+                         const struct model_group *groups, int64_t n_groups, group_reals *p) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const int64_t row = first + i < end ? first + i : first;
+        const struct row_addition *own = additions->additions + row * additions->per_row;
+        const double *numbers = scratch->numbers + i * scratch->stride;
+        if (n_groups == GROUPS_TOGETHER)
+            add_up_row(table, numbers, own, additions->per_row, groups, GROUPS_TOGETHER, i, p);
+        else
+            add_up_row(table, numbers, own, additions->per_row, groups, 1, i, p);
+    }
+}
+
+/* s[i] *= what row i counts, clamped to the clip over the norm of the row. */
+ALWAYS_INLINE void clip_group(const struct block_f64 *block, const struct model_group *group,
+                              const double *weight, group_reals s) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        const double scale = block->scale[i], norm = block->norm[i];
+        const double own = weight ? weight[i] : 1.0, shared_cap = group->inner_clip[0] / norm;
+        const int one_clip = group->one_clip;
+#pragma omp simd
+        for (int lane = 0; lane < GROUP; lane++) {
+            const double cap = one_clip ? shared_cap : group->inner_clip[lane] / norm;
+            s[i][lane] = clamped_f64(s[i][lane] * scale * own, cap);
+        }
+    }
+}
+
+/* From products of rows and weights to what rows are multiplied with in the sums; y: the target of
+ * row i for each model. */
 static void group_factors(const struct block_f64 *block, struct loss loss,
-                          const struct model_group *group, struct in_models here, group_reals p,
-                          group_reals s) {
-    group_reals y, cap;
-    double shared_cap[ROWS_PER_BLOCK];
-    find_caps_f64(ROWS_PER_BLOCK, block->norm, group->inner_clip[0], shared_cap);
+                          const struct model_group *group, struct in_models here,
+                          const group_reals y, group_reals p, group_reals s) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
-            wide_f64 *product = (wide_f64 *)&p[i][v], *own_cap = (wide_f64 *)&cap[i][v];
+            wide_f64 *product = (wide_f64 *)&p[i][v];
             *product = block->scale[i] * (*product + *(const loose_wide *)(group->intercept + v));
-            *(wide_f64 *)&y[i][v] = block->y[i] - (wide_f64){0};
-            *own_cap = *(const loose_wide *)(group->inner_clip + v);
-            if (group->one_clip)
-                *own_cap = shared_cap[i] - (wide_f64){0};
-            else
-                *own_cap /= block->norm[i];
         }
     loss_derivatives(loss, GROUP * ROWS_PER_BLOCK, p[0], y[0], s[0]);
-    for (int i = 0; i < ROWS_PER_BLOCK; i++)
-        for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
-            *(wide_f64 *)&s[i][v] *= block->scale[i];
-    for (int i = 0; i < ROWS_PER_BLOCK && here.weight; i++)
-        for (int lane = 0; lane < GROUP; lane++)
-            s[i][lane] *= here.weight[i];
-    for (int at = 0; at < ROWS_PER_BLOCK * GROUP; at += ROWS_PER_BLOCK) {
-        double clamped[ROWS_PER_BLOCK];
-        clamp_factors_f64(ROWS_PER_BLOCK, s[0] + at, cap[0] + at, clamped);
-        memcpy(s[0] + at, clamped, sizeof clamped);
-    }
+    clip_group(block, group, here.weight, s);
     for (int i = 0; i < here.n_folds; i++)
         for (int lane = 0; lane < group->count; lane++)
             s[i][lane] = here.fold[i] == group->left_out[lane] ? 0.0 : s[i][lane];
 }
 
-/* Adds the rows of a block to the sums of a group. */
-static void add_block_to_group(const struct tabular_matrix *table,
-                               const struct table_scratch *scratch, const int64_t *count,
-                               group_reals s, struct model_group *group) {
-    const int64_t n_categorical = table->n_categorical, stride = scratch->stride;
-    group_integers rounded;
+/* rounded = the integers that a category of each row adds, which the intercept gets of all rows. */
+ALWAYS_INLINE void round_factors(const int64_t *count, const group_reals s, int64_t n_entries,
+                                 struct model_group *group, group_integers rounded) {
     for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
         const wide_f64 shift = *(const loose_wide *)(group->shift + v);
-        wide_u64 *intercept = (wide_u64 *)(group->entry_sums + table->n_entries * GROUP + v);
+        wide_u64 *intercept = (wide_u64 *)(group->entry_sums + n_entries * GROUP + v);
         wide_u64 sum = *intercept;
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             wide_u64 integers = (wide_u64)(*(const wide_f64 *)&s[i][v] + shift) - (wide_u64)shift;
@@ -213,21 +256,19 @@ static void add_block_to_group(const struct tabular_matrix *table,
         }
         *intercept = sum;
     }
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        int64_t *sums = group->entry_sums + (i % 2) * (table->n_entries + 1) * GROUP;
-        for (int64_t j = 0; j < n_categorical; j++)
-            for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
-                const int64_t entry = scratch->entries[i * n_categorical + j];
-                *(wide_u64 *)(sums + entry * GROUP + v) += *(const wide_u64 *)&rounded[i][v];
-            }
-    }
+}
+
+/* Adds the numbers of the rows of a block, times s and rounded, to the sums of a group. */
+ALWAYS_INLINE void add_numbers_to_group(const struct table_scratch *scratch, int64_t n_numeric,
+                                        const int64_t *count, const group_reals s,
+                                        struct model_group *group) {
     for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
         const wide_f64 shift = *(const loose_wide *)(group->shift + v);
-        for (int64_t k = 0; k < table->n_numeric; k++) {
+        for (int64_t k = 0; k < n_numeric; k++) {
             wide_u64 *place = (wide_u64 *)(group->number_sums + k * GROUP + v);
             wide_u64 sum = *place;
             for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-                const double number = scratch->numbers[i * stride + k];
+                const double number = scratch->numbers[i * scratch->stride + k];
                 const wide_u64 bits = (wide_u64)(*(const wide_f64 *)&s[i][v] * number + shift);
                 sum += bits;
                 if (count)
@@ -236,6 +277,43 @@ static void add_block_to_group(const struct tabular_matrix *table,
             *place = sum;
         }
     }
+}
+
+/* Adds rounded[g][i] to the sums of group g at the categories of row i. */
+ALWAYS_INLINE void add_categories_to_groups(const struct tabular_matrix *table,
+                                            const int32_t *entries, const group_integers *rounded,
+                                            struct model_group *groups, const int n_groups) {
+    const int64_t n_categorical = table->n_categorical;
+    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
+        int64_t *restrict sums[GROUPS_TOGETHER];
+        wide_u64 integers[GROUPS_TOGETHER][GROUP / WIDE_DOUBLES];
+        for (int g = 0; g < n_groups; g++) {
+            sums[g] = groups[g].entry_sums + (i % 2) * (table->n_entries + 1) * GROUP;
+            memcpy(integers[g], rounded[g][i], sizeof integers[g]);
+        }
+        for (int64_t j = 0; j < n_categorical; j++) {
+            const int64_t at = (int64_t)entries[i * n_categorical + j] * GROUP;
+            for (int g = 0; g < n_groups; g++)
+                for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+                    *(wide_u64 *)(sums[g] + at + v) += integers[g][v / WIDE_DOUBLES];
+        }
+    }
+}
+
+/* Adds the rows of a block to the sums of groups that are together. */
+static void add_block_to_groups(const struct tabular_matrix *table,
+                                const struct table_scratch *scratch, const int64_t *count,
+                                const group_reals *s, struct model_group *groups,
+                                int64_t n_groups) {
+    group_integers rounded[GROUPS_TOGETHER];
+    for (int64_t g = 0; g < n_groups; g++) {
+        round_factors(count, s[g], table->n_entries, &groups[g], rounded[g]);
+        add_numbers_to_group(scratch, table->n_numeric, count, s[g], &groups[g]);
+    }
+    if (n_groups == GROUPS_TOGETHER)
+        add_categories_to_groups(table, scratch->entries, rounded, groups, GROUPS_TOGETHER);
+    else
+        add_categories_to_groups(table, scratch->entries, rounded, groups, 1);
 }
 
 /* sum_out += the sums of a group, to whose numbers `added` rows were added. */
@@ -266,6 +344,7 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
     const struct tabular_matrix *table = table_of(rows);
     const struct table_models_scratch scratch =
         table_models_scratch_in(workspace, table, pass->n_models);
+    const struct row_additions *additions = rows->batch ? NULL : row_additions_of(table);
     uint64_t added = 0;
     memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
     for (int64_t g = 0; g < scratch.n_groups; g++)
@@ -278,12 +357,23 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         const int64_t *count = read_multiplicity_f64(rows, first, end, ROWS_PER_BLOCK, counts);
         double weights[ROWS_PER_BLOCK];
         const struct in_models here = block_in_models(pass, rows, first, end, weights);
-        for (int64_t g = 0; g < scratch.n_groups; g++) {
-            struct model_group *group = &scratch.groups[g];
-            group_reals p, s;
-            multiply_group(table, &scratch.rows, group, scratch.slots, p);
-            group_factors(&block, pass->loss, group, here, p, s);
-            add_block_to_group(table, &scratch.rows, count, s, group);
+        group_reals y;
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            for (int lane = 0; lane < GROUP; lane++)
+                y[i][lane] = block.y[i];
+        for (int64_t g = 0; g < scratch.n_groups; g += GROUPS_TOGETHER) {
+            const int64_t left = scratch.n_groups - g;
+            const int64_t together = left < GROUPS_TOGETHER ? left : GROUPS_TOGETHER;
+            struct model_group *groups = &scratch.groups[g];
+            group_reals p[GROUPS_TOGETHER], s[GROUPS_TOGETHER];
+            if (additions)
+                add_up_block(table, &scratch.rows, additions, first, end, groups, together, p);
+            for (int64_t k = 0; k < together; k++) {
+                if (!additions)
+                    multiply_group(table, &scratch.rows, &groups[k], scratch.slots, p[k]);
+                group_factors(&block, pass->loss, &groups[k], here, y, p[k], s[k]);
+            }
+            add_block_to_groups(table, &scratch.rows, count, s, groups, together);
         }
     }
     for (int64_t g = 0; g < scratch.n_groups; g++)

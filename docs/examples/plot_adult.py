@@ -3,18 +3,18 @@ From a raw table to a published model
 =====================================
 
 Who earns more than 50,000 dollars a year? A census table is split, its columns are described, a model is
-trained and judged, all within one budget. Nothing that is printed here was computed from the records
+trained and evaluated, all within one budget. Nothing that is printed here was computed from the records
 without noise.
 
-If ``DPERM_DATA`` names a folder with the published *Adult* file, that is the table. Otherwise a table of
-the same form is **generated**: its numbers say nothing about the census.
+If ``DPERM_DATA`` names a folder with the published *Adult* file, that file is the table. Otherwise a table of
+the same form is **generated**, whose numbers say nothing about the census.
 """
 
 # %%
 # The table
 # ---------
-# The columns as they were published, without the sampling weight; the generated table has about half of
-# them. The label is among the columns.
+# The columns as published, without the sampling weight; the generated table has about half of them. The
+# label is one of the columns.
 
 import gzip
 import os
@@ -62,11 +62,11 @@ print("published" if published.is_file() else "generated", "table of", table.sha
 # %%
 # The budget
 # ----------
-# A data owner grants epsilon = 1 and delta = 1e-6 to everything that leaves this table; a real one would
-# keep the ledger in a file (:func:`dperm.accounting.open_ledger`). The records are split by secret coins.
-# A record is in one part, so what is spent on the parts costs the larger of the two sums.
+# A data owner grants epsilon = 1 and delta = 1e-6 for everything that is released from this table; a real
+# one would keep the ledger in a file (:func:`dperm.accounting.open_ledger`). A keyed hash puts each record in
+# one part, so spending on the parts costs the larger of the two totals, not their sum.
 
-n_public = 32_500  # about how many records there are is public
+n_public = 32_500  # the approximate number of records is public
 ledger = dperm.accounting.Ledger(epsilon=1.0, delta=1e-6)
 parts = ledger.split({"train": 0.8, "test": 0.2})
 train, test = (part.take(table) for part in parts.values())
@@ -74,8 +74,8 @@ train, test = (part.take(table) for part in parts.values())
 # %%
 # A schema
 # --------
-# What values may occur is learned for 5 % of the budget. (Where it is known publicly, say from the
-# questionnaire, write it down instead: ``dperm.Numeric("age", 17, 90)``. That costs nothing.) The report
+# Bounds and categories are learned for 5 % of the budget. (If they are publicly known, say from the
+# questionnaire, write them down instead: ``dperm.Numeric("age", 17, 90)``. That costs nothing.) The report
 # says what is cut off.
 
 schema = dperm.Schema.learn(train, label="income", ledger=parts["train"])
@@ -84,8 +84,7 @@ print(schema.report)
 # %%
 # The model
 # ---------
-# It takes the raw columns. Every record is encoded by itself, so that nothing else is learned from the
-# data.
+# It takes the raw columns. Every record is encoded by itself, so nothing else is learned from the data.
 
 model = dperm.LogisticRegression(
     epsilon=0.9,
@@ -103,8 +102,8 @@ model.privacy_
 # --------------
 # ``model.score`` on private records would be an exact number that no budget has paid for.
 # :func:`dperm.metrics.evaluate` releases counts with noise, once, and computes all metrics from these;
-# intervals count the sampling and the noise. As the training part has spent more, the test part's release
-# adds nothing to what the table has spent.
+# intervals cover both sampling and noise. Because the training part has spent more, the release on the test
+# part adds nothing to what the table has spent.
 
 found = dperm.metrics.evaluate(
     model, test.drop(columns="income"), test["income"], 0.9, 1e-7, ledger=parts["test"]

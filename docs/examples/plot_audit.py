@@ -2,18 +2,17 @@
 Auditing an algorithm of your own
 =================================
 
-Somebody writes private gradient descent in a few lines of numpy. Does it keep its promise? An audit trains
+Suppose you write private gradient descent in a few lines of numpy. Does it keep its promise? An audit trains
 it many times on two data sets that differ in one record, and tries to tell which one was used. How well
-that works is a certified *lower bound* on epsilon: above the claim, the claim is false. It cannot show that
-a claim is true.
+that works gives a certified *lower bound* on epsilon: if it exceeds the claim, the claim is false. An audit
+cannot show that a claim is true.
 """
 
 # %%
 # The algorithm
 # -------------
-# Ten noisy gradients with the textbook's composition of Gaussian releases. One of the two versions has a
-# mistake that is found in published code: it clips the mean gradient of the batch instead of each
-# record's.
+# Ten noisy gradients, with the usual composition of Gaussian releases. One of the two versions has a bug that
+# occurs in published code: it clips the mean gradient of the batch instead of each record's.
 
 import math
 
@@ -39,7 +38,7 @@ def sum_of_clipped(gradients):
 
 
 def clipped_mean(gradients):
-    """The mistake: one long record moves the mean by more than 0.5 over their number."""
+    """The bug: one long record changes the mean by more than 0.5 over the number of records."""
     return len(gradients) * clipped(gradients.mean(axis=0))
 
 
@@ -66,16 +65,16 @@ def wrong(data, seed):
 # %%
 # Two data sets
 # -------------
-# All records alike but one, which is as long as public bounds allow and goes its own way: the case that
-# leaks most. Rows have norm 4, so that a gradient may be four times as long as the clip.
+# All records are alike but one, which is as long as public bounds allow and orthogonal to the others: this
+# leaks the most. Rows have norm 4, so a gradient can be up to eight times as long as the clip.
 
 pair = worst_case_neighbours("orthogonal", n=20, d=2, row_norm=4.0)
 
 # %%
 # The audit
 # ---------
-# Of 4,000 trainings each a part teaches how to tell the two apart; the rest, never looked at before,
-# certify. The method "gdp" tests the claim that was made: it rests on mu-GDP.
+# Part of the 4,000 trainings is used to learn how to tell the two data sets apart; the rest, held out until
+# then, certifies the bound. The method "gdp", the default, suits a claim that rests on mu-GDP, as here.
 
 reports = {}
 for fit in (right, wrong):
@@ -94,8 +93,8 @@ axis.legend()
 # %%
 # The algorithms of this package
 # ------------------------------
-# They are audited so, with their noise cut in half as a check of the audit itself, in every run of the
-# tests. More can be seen than the final weights: :class:`dperm.audit.Transcript` watches every release.
+# The tests audit them in the same way, and check the audit itself by halving their noise. An audit can see
+# more than the final weights: :class:`dperm.audit.Transcript` observes every release.
 
 
 def noisy_gd(objective, seed):

@@ -3,7 +3,7 @@ A regression with confidence intervals
 ======================================
 
 What is a year of schooling worth? When the coefficients themselves are the result, they need standard
-errors that count the noise as well as the sampling. Wages are **generated**, so that the truth is known.
+errors that account for the noise as well as for sampling. Wages are **generated**, so the truth is known.
 """
 
 # %%
@@ -33,9 +33,9 @@ log_wage = (log_wage + 0.35 * rng.standard_t(4, n)).to_numpy()  # heavier tails 
 # %%
 # Public knowledge
 # ----------------
-# Bounds on the columns, a bound on the targets (log wages between 0 and 5 before they are centred at
-# 2.5), and Huber's threshold: about twice the standard deviation of the residuals, as far as that is
-# known before.
+# Bounds on the columns, a bound on the targets (log wages lie between 0 and 5 before they are centred at
+# 2.5), and Huber's threshold: about twice the standard deviation of the residuals, as well as that can be
+# known in advance.
 
 schema = dperm.Schema(
     [
@@ -52,21 +52,21 @@ model.fit(people, log_wage - 2.5)
 # %%
 # The table
 # ---------
-# ``noise`` is the share of an interval's width that privacy costs. The first level of each factor is left
-# out; those of the others are differences to it. Numbers are scaled to [0, 1] by their bounds: the effect
-# of schooling is that of 14 years.
+# ``noise`` is the part of an interval's width that is due to privacy. The first level of each factor is left
+# out; the coefficients of the others are differences from it. Numbers are scaled to [0, 1] by their bounds,
+# so the effect of schooling is that of 14 years.
 
 print(model.summary())
 
 # %%
 # Do intervals cover the truth?
 # -----------------------------
-# Thirty times the same analysis of other people, with epsilon = 0.5. Of 95 % intervals, one in twenty
-# should miss.
+# The same analysis on thirty other samples of people, with epsilon = 0.5. About one in twenty of the 95 %
+# intervals should miss.
 
 
 def interval(seed):
-    """Estimate and interval of the effect of 14 years of schooling, on records of its own."""
+    """Estimate and interval of the effect of 14 years of schooling, on a new sample."""
     rng = np.random.default_rng(seed)
     own = people.sample(n=20_000, replace=True, random_state=seed)
     mean = 1.4 + 0.08 * own["schooling"] + 0.012 * own["experience"]

@@ -2,15 +2,15 @@
 Credit scoring: one default in twenty
 =====================================
 
-Where one class is rare, the most accurate model may be one that never predicts it. Which metrics to ask
-for, how to choose a threshold from costs, and what privacy costs, on **generated** loans.
+If one class is rare, the most accurate model may be one that never predicts it. This example shows which
+metrics to use, how to choose a threshold from costs, and what privacy costs, on **generated** loans.
 """
 
 # %%
 # Loans
 # -----
-# 60,000 loans, of which about 5 % default. Bounds of the columns are public: the form that applicants
-# fill in has them.
+# 60,000 loans, of which about 5 % default. The bounds of the columns are public: they are on the form that
+# applicants fill in.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,9 +58,9 @@ print(dperm.metrics.evaluate(model, X_test, y_test, 1.0, 1e-6, metrics=metrics))
 # %%
 # A threshold from costs
 # ----------------------
-# Probabilities are what a model of a rare class is for. If a default costs twelve times what a refused
-# good loan does, refuse where its probability is above 1/13. The costs are public, so this is free.
-# scikit-learn's wrapper makes a classifier of it, which is evaluated like any other.
+# With a rare class, use the probabilities. If a default costs twelve times as much as refusing a good loan,
+# refuse loans whose probability of default is above 1/13. The costs are public, so this is free.
+# scikit-learn's wrapper makes this rule a classifier, which is evaluated like any other.
 
 careful = FixedThresholdClassifier(FrozenEstimator(model), threshold=1 / 13).fit(X[:2], [0, 1])
 print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics[:4]))
@@ -68,9 +68,10 @@ print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics
 # %%
 # Or weights from costs
 # ---------------------
-# With the costs as public weights of the classes, the model itself decides about like that threshold. Its
-# probabilities are then those of loans among which defaults are twelve times as frequent: keep the threshold
-# where probabilities are needed, and weights for models that have none, such as `LinearSVC`.
+# With the costs as public class weights, the model itself makes about the same decisions as with the
+# threshold. Its probabilities are then those of loans among which the odds of default are twelve times as
+# high: prefer the threshold if you need probabilities, and weights for models that have none, such as
+# `LinearSVC`.
 
 weighted = dperm.LogisticRegression(1.0, 1e-6, schema=schema, classes=[0, 1], class_weight={1: 12.0})
 weighted.fit(X, y)
@@ -79,8 +80,8 @@ print(dperm.metrics.evaluate(weighted, X_test, y_test, 1.0, 1e-6, metrics=metric
 # %%
 # What privacy costs
 # ------------------
-# Ranking by risk survives small budgets; the calibration of probabilities needs more. Here, on generated
-# loans, exact scores harm nobody.
+# Ranking by risk works even with small budgets; calibrated probabilities need larger ones. The loans are
+# generated, so exact scores harm nobody.
 
 budgets = [0.05, 0.1, 0.3, 1.0, 3.0]
 found = []

@@ -2,18 +2,18 @@
 Half a million connections
 ==========================
 
-KDD Cup 1999: network connections, 41 columns, attack or not. Categories stay one byte each, equal records
-are merged, and a pass over the data costs milliseconds.
+KDD Cup 1999: network connections with 41 columns, attack or not. Categories are stored as one byte each,
+identical records are merged, and a pass over the data takes milliseconds.
 
-With the published file in the folder named by ``DPERM_DATA`` that is what is read; otherwise connections of
-the same form are **generated**.
+If the folder named by ``DPERM_DATA`` has the published file, that is used. Otherwise connections of the same
+form are **generated**.
 """
 
 # %%
 # A table, not a matrix
 # ---------------------
 # With one column of zeros and ones per category the matrix would have well over a hundred columns. A
-# :class:`~dperm.data.TabularMatrix` holds the numbers, and one byte for each categorical column.
+# :class:`~dperm.data.TabularMatrix` stores the numbers, and one byte for each categorical column.
 
 import os
 import time
@@ -26,7 +26,7 @@ import dperm
 
 
 def generated_connections(n):
-    """Made-up records in the form of KDDCup99: few columns that vary, many equal records."""
+    """Made-up records in the form of KDDCup99: few columns that vary, many identical records."""
     rng = np.random.default_rng(0)
     kinds = 2_000  # most connections are repetitions
     kind = rng.zipf(1.3, n) % kinds
@@ -53,13 +53,13 @@ n, d = X.shape
 print(f"{n:,} records, {d} columns: {X.nbytes / 1e6:.0f} MB; {8e-6 * n * d:.0f} MB as a dense matrix")
 
 # %%
-# Equal records are merged
-# ------------------------
-# Sums count each of the different records as often as it occurs: the same integers, so the same
-# guarantee, of fewer rows.
+# Identical records are merged
+# ----------------------------
+# Sums count each distinct record as often as it occurs: the same integers, and so the same guarantee, from
+# fewer rows.
 
 rows, labels, counts = dperm.data.aggregate(X, y)
-print(f"{len(labels):,} different records")
+print(f"{len(labels):,} distinct records")
 
 # %%
 # Passes
@@ -83,7 +83,7 @@ def seconds(objective):
     return np.median(times)
 
 
-by_records = {"all records": seconds(whole), "different records": seconds(merged)}
+by_records = {"all records": seconds(whole), "distinct records": seconds(merged)}
 for name, value in by_records.items():
     print(f"{name}: {1e3 * value:.2f} ms a pass, {n / value / 1e6:.0f} million records a second")
 print(whole.clipped_gradient_sum(w, 1.0))
@@ -91,7 +91,7 @@ print(whole.clipped_gradient_sum(w, 1.0))
 # %%
 # A model
 # -------
-# Estimators take counts as well. As much data as this needs a small budget only.
+# Estimators take counts as well. With this much data a small budget is enough.
 
 epsilons, scores, fit_seconds = [0.01, 0.03, 0.1, 0.3], [], []
 for epsilon in epsilons:

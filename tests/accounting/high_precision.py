@@ -1,4 +1,4 @@
-"""The formulas of the accounting package, as written in the papers, in many digits."""
+"""The formulas of the accounting package as written in the papers, in multiple precision."""
 
 import mpmath as mp
 

@@ -1,4 +1,4 @@
-"""What every ledger must do, as a class to inherit from."""
+"""Tests that every kind of ledger must pass, as a base class."""
 
 import copy
 import dataclasses
@@ -19,7 +19,7 @@ from dperm.errors import BudgetExceededError, PrivacyWarning
 
 
 class ChargingEstimator(BaseEstimator):
-    """The least that a grid search needs."""
+    """The smallest estimator that a grid search accepts."""
 
     def __init__(self, epsilon=0.1, delta=1e-6, ledger=None):
         self.epsilon = epsilon

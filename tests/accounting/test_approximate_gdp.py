@@ -1,4 +1,4 @@
-"""mu-GDP up to a slack: above the certified profile at every epsilon, tight, and it adds up."""
+"""mu-GDP up to a slack: bounds the certified profile at every epsilon, is tight, and composes."""
 
 import functools
 import math
@@ -6,31 +6,18 @@ import math
 import numpy as np
 import pytest
 
-from dperm.accounting import (
-    approximate_gdp,
-    gaussian_delta,
-    gdp_epsilon,
-    sgd_delta,
-    sgd_epsilon,
-)
+from accounting.dp_accounting_losses import composed_losses
+from dperm.accounting import approximate_gdp, gaussian_delta, gdp_epsilon, sgd_delta, sgd_epsilon
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.pld import refinement
 from dperm.accounting.subsampling import make_plan, step_profiles
 
 SLACK = 1e-9
+WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}
 CASES = [
     (1.0, {"batch_size": 10, "n_samples": 1000, "steps": 300}),
     (3.0, {"batch_size": 100, "n_samples": 1000, "steps": 50, "neighbors": "replace_one"}),
-    (
-        2.0,
-        {
-            "batch_size": 1,
-            "n_samples": 1000,
-            "steps": 10**6,
-            "sampling": "without_replacement",
-            "neighbors": "replace_one",
-        },
-    ),
+    (2.0, {"batch_size": 1, "n_samples": 1000, "steps": 10**6, **WOR}),
 ]
 
 
@@ -48,7 +35,7 @@ def test_above_the_profile_everywhere_and_tight(case):
     epsilons = np.concatenate([[0.0, 1e-6 * end], rng.uniform(0, 1.2 * end, 10)])
     true = np.array([sgd_delta(multiplier, float(epsilon), **settings) for epsilon in epsilons])
     gaussian = np.array([gaussian_delta(float(epsilon), 1 / mu) for epsilon in epsilons])
-    # the profile compared with is an upper bound itself, on the same grid of losses
+    # the reference profile is an upper bound itself, on the same grid of losses
     assert np.all(true <= gaussian + SLACK * (1 + 1e-3))
     smaller = np.array([gaussian_delta(float(epsilon), 1 / (0.98 * mu)) for epsilon in epsilons])
     assert np.any(true > smaller + SLACK)
@@ -69,19 +56,11 @@ def test_a_composition_for_many_epsilons_says_what_one_for_each_says(case):
 
 @pytest.mark.parametrize(("multiplier", "rate", "steps"), [(1.0, 0.01, 300), (0.7, 1e-3, 1000)])
 def test_above_the_losses_rounded_down_of_another_accountant(multiplier, rate, steps):
-    """The losses of dp-accounting, rounded down before they are composed: a lower bound."""
-    losses = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     settings = {"batch_size": rate * 10**6, "n_samples": 10**6, "steps": steps}
     mu = approximate_gdp(multiplier, 1e-8, **settings)
-    one = losses.from_gaussian_mechanism(
-        multiplier,
-        pessimistic_estimate=False,
-        value_discretization_interval=3e-4,
-        sampling_prob=rate,
-        use_connect_dots=False,
-    )
     epsilons = np.linspace(0.0, 6.0 * mu, 25)
-    lower = np.array(one.self_compose(steps).get_delta_for_epsilon(epsilons))
+    losses = composed_losses(multiplier, rate, steps, 3e-4, lower=True)
+    lower = np.array(losses.get_delta_for_epsilon(epsilons))
     upper, too_low = (
         np.array([gaussian_delta(float(e), 1.0 / each) for e in epsilons]) + 1e-8 for each in (mu, 0.9 * mu)
     )
@@ -102,7 +81,7 @@ def test_fits_of_one_plan_share_its_profile(monkeypatch):
 
 
 def test_rare_large_losses_cost_more_than_others_but_not_a_run_without_sampling():
-    """Few steps, each of a record in a hundred thousand: losses are nearly 0 or large."""
+    """Few steps at a rate of 1e-5: losses are nearly 0 or large."""
     settings = {"batch_size": 1, "n_samples": 10**5, "steps": 20}
     mu = approximate_gdp(0.7, 1e-20, **settings)
     assert 0.1 < mu < 0.2

@@ -1,4 +1,4 @@
-"""Every public function names the argument that it cannot use, whatever that is."""
+"""Every public function names the argument that it rejects, for every kind of bad value."""
 
 import inspect
 import math
@@ -21,6 +21,7 @@ DESCENT = {"n_samples": 1000, "steps": 50, "eta": 0.5, "lipschitz": 1.0, "beta":
 SIZE = {"n_samples": 1000, "dimension": 5}
 HOLDER = {"alpha": 0.5, "holder": 1.5, "gradient_at_zero": 1.5, "loss_at_zero": 1.0}
 HOLDER_RUN = {"n_samples": 1000, "steps": 1000, "eta": 0.02, "radius": 1.0, **HOLDER}
+FEASIBLE = {"epsilon": 1.0, "delta": 1e-6, "n_samples": 1000, "steps": 1000}
 
 CALLS = {
     "advanced_composition": {"epsilon": 0.1, "steps": 3, "slack": 1e-6},
@@ -68,7 +69,7 @@ CALLS = {
         "smoothness": 0.5,
     },
     "paper.feasible_epsilon": {"n_samples": 1000},
-    "paper.feasible_beta": {"epsilon": 1.0, "delta": 1e-6, "n_samples": 1000, "steps": 1000},
+    "paper.feasible_beta": FEASIBLE,
     "paper.holder_constants": HOLDER,
     "paper.noisy_gd": {**TARGET, "n_samples": 1000, "steps": 100, "clip": 1.0},
     "paper.objective_perturbation": {**TARGET, "l2": 1.0, "row_norm": 1.0, "beta": 0.25},
@@ -80,13 +81,7 @@ CALLS = {
     "paper.privgene": {"rho": 0.1, "generations": 3, "entry_bound": 1.0, "stride": 0.5},
     "paper.rrpsgd": {**TARGET, "n_samples": 30},
     "paper.sgd_advanced_composition": {**TARGET, "rate": 0.01, "steps": 100},
-    "paper.sgd_gradient": {
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "n_samples": 1000,
-        "steps": 1000,
-        "gradient_bound": 1.0,
-    },
+    "paper.sgd_gradient": {**FEASIBLE, "gradient_bound": 1.0},
     "paper.sgd_gradient_schedule": {**TARGET, **SIZE, "alpha": 0.5},
     "paper.sgd_moments": {**TARGET, "rate": 0.0052, "steps": 100, "max_moment": 32},
     "paper.sgd_output": {**TARGET, **HOLDER_RUN},
@@ -123,7 +118,7 @@ def test_bad_arguments_are_named(name):
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - {"approximate_gdp", "paper.sgd_gradient"}))
 def test_numbers_of_other_types_are_their_doubles(name):
-    """The value of a real number counts, not its type."""
+    """Results depend on the value of a real number, not on its type."""
     settings = {key: Fraction(v) if isinstance(v, float) else v for key, v in CALLS[name].items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)

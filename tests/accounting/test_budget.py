@@ -156,7 +156,7 @@ def test_no_floating_point_drift():
 
 
 class SlowCost(int):
-    """Gives other threads every chance to come between the check and the spending."""
+    """Slow addition, which lets other threads run between the check and the spending."""
 
     def __radd__(self, other):
         time.sleep(1e-5)

@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from accounting.high_precision import gaussian_delta as exact_gaussian
 from dperm.accounting.pld import composition, profiles
 from dperm.accounting.pld.composition import composed_epsilon, mean_composed_deltas
 from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
@@ -20,16 +21,12 @@ def sixty_digits():
 def exact_power(masses, steps):
     """Coefficients of the power of a polynomial (J. C. P. Miller's recurrence, which loses digits)."""
     with mp.workdps(60 + steps):
-        return _power(masses, steps)
-
-
-def _power(masses, steps):
-    first, *others = [mp.mpf(float(mass)) for mass in masses]
-    power = [first**steps]
-    for n in range(1, steps * len(others) + 1):
-        terms = ((k * (steps + 1) - n) * mass * power[n - k] for k, mass in enumerate(others, 1) if k <= n)
-        power.append(mp.fsum(terms) / (n * first))
-    return power
+        first, *others = [mp.mpf(float(mass)) for mass in masses]
+        power = [first**steps]
+        for n in range(1, steps * len(others) + 1):
+            terms = ((k * (steps + 1) - n) * m * power[n - k] for k, m in enumerate(others, 1) if k <= n)
+            power.append(mp.fsum(terms) / (n * first))
+        return power
 
 
 def exact_delta(loss, steps, epsilon):
@@ -40,8 +37,14 @@ def exact_delta(loss, steps, epsilon):
     return mp.fsum(gains) + (finite + mp.mpf(loss.infinite)) ** steps - finite**steps
 
 
+def moments(loss):
+    """Mean and variance of the finite losses of one step."""
+    mean = float(loss.masses @ loss.losses)
+    return mean, float(loss.masses @ loss.losses**2) - mean**2
+
+
 def lattice_loss(seed, size, infinite=0.0):
-    """A made-up loss: any masses will do, also ones whose total is not 1."""
+    """A random loss distribution."""
     rng = np.random.default_rng(seed)
     masses = rng.dirichlet(np.ones(size))
     return DiscreteLoss(coarse_float(float(rng.uniform(0.01, 0.3))), -(size // 2), masses, infinite)
@@ -65,8 +68,8 @@ def test_any_loss_composed_a_few_times(size, steps):
 def test_error_is_relative_to_delta_however_small(seed, deviations):
     """1000 steps: delta goes down to 1e-50, far below the error of a plain transform."""
     loss, steps = lattice_loss(seed, 5), 1000
-    mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
-    epsilon = max(0.0, steps * mean + deviations * math.sqrt(steps * (second - mean**2)))
+    mean, variance = moments(loss)
+    epsilon = max(0.0, steps * mean + deviations * math.sqrt(steps * variance))
     exact = exact_delta(loss, steps, epsilon)
     assert deviations < 14 or exact < 1e-40
     bound = mean_composed_deltas(loss, np.array([steps]), np.array([epsilon]), float(exact))
@@ -83,18 +86,18 @@ def test_infinite_loss_and_the_mean_over_counts():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_epsilon_far_below_the_mean_loss(seed):
-    """No tilt is best there, and copies of the distribution would count in full."""
+    """There the best tilt is 0, which would count aliased copies of the distribution in full."""
     loss, steps = lattice_loss(seed, 5), 1000
     loss = loss._replace(lowest=loss.lowest + 1)
-    mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
-    epsilon = steps * mean - 3.0 * math.sqrt(steps * (second - mean**2))
+    mean, variance = moments(loss)
+    epsilon = steps * mean - 3.0 * math.sqrt(steps * variance)
     for at in (max(epsilon, 0.0), max(epsilon, 0.0) + 1.0):
         exact = exact_delta(loss, steps, at)
         bound = mean_composed_deltas(loss, np.array([steps]), np.array([at]), 1e-6)
         assert exact <= bound <= 1.0001 * exact + 1e-9
 
 
-def test_what_has_too_much_infinite_loss_has_no_epsilon():
+def test_too_much_infinite_loss_gives_no_epsilon():
     assert composed_epsilon(lattice_loss(7, 4, infinite=1e-7), 30, 1e-6) == math.inf
 
 
@@ -122,10 +125,10 @@ def test_stated_error_of_a_power_covers_the_real_one(cells, steps):
 
 @pytest.mark.parametrize("steps", [10_000, 40_000])
 def test_low_frequencies_and_transforms_agree(monkeypatch, steps):
-    """Two computations with nothing in common but the tilted masses."""
+    """Two computations that share only the tilted masses."""
     counts, loss = np.array([steps // 2, steps]), lattice_loss(3, 12)
-    mean, second = float(loss.masses @ loss.losses), float(loss.masses @ loss.losses**2)
-    epsilon = max(0.0, steps * mean + 5 * math.sqrt(steps * (second - mean**2)))
+    mean, variance = moments(loss)
+    epsilon = max(0.0, steps * mean + 5 * math.sqrt(steps * variance))
     low_calls, low = [], composition._low_frequencies
 
     def watched(*args):
@@ -183,10 +186,6 @@ def test_stated_error_of_a_transform_at_every_frequency(shape, levels):
 
 
 MU = [1e-4, 0.02, 0.4, 1.5, 6.0]
-
-
-def exact_gaussian(epsilon, mu):
-    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
 def exact_profiles(scheme, q, mu):

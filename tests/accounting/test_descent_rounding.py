@@ -16,7 +16,7 @@ from dperm.objective.stochastic_descent import DescentPlan
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize("l2", [0.0, 0.25])
 def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
-    """Huber's loss in rational numbers: every step exact, no power of two among the step sizes."""
+    """Exact steps for Huber's loss in rational numbers; step sizes are not powers of two."""
     rng = np.random.default_rng(0)
     n, d, passes, eta, threshold = 12, 3, 4, 0.3, 0.7
     X, y = rng.normal(size=(n, d)) / 3, rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""What objective perturbation costs, against the exact privacy profile of its one-dimensional density."""
+"""Costs of objective perturbation, against exact privacy profiles of the minimiser in one dimension."""
 
 import math
 
@@ -6,18 +6,21 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dperm.accounting import gaussian_delta
+from dperm.accounting import gaussian_delta, gaussian_sigma
 from dperm.accounting.fit_costs import perturbed_minimum_cost, sampled_gaussian_cost
-from dperm.accounting.objective_perturbation import replaced_objective_delta, replaced_objective_sigma
+from dperm.accounting.objective_perturbation import (
+    logistic_objective_sigma,
+    replaced_objective_delta,
+    replaced_objective_sigma,
+)
 
-#: Derivative and second derivative of losses in the prediction, and their bounds L and beta.
+#: Derivative and second derivative of monotone losses in the prediction, and their bounds L and beta.
 LOSSES = {
     "logistic": (lambda z: -expit(-z), lambda z: expit(z) * expit(-z), 1.0, 0.25),
     "steep": (lambda z: -expit(-4.0 * z), lambda z: 4.0 * expit(4.0 * z) * expit(-4.0 * z), 1.0, 1.0),
 }
 
-
-#: The same for a loss whose derivative has both signs: of residuals, with the target 0.
+#: The same for a loss of residuals, whose derivative has both signs; the target is 0.
 TWO_SIDED = (np.tanh, lambda z: 1.0 / np.cosh(z) ** 2, 1.0, 1.0)
 
 
@@ -38,6 +41,19 @@ def densities(loss, records, l2, sigma):
     return w, np.exp(-0.5 * (b / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi)) * slope
 
 
+def exact_delta(epsilon, loss, one, other, l2, sigma):
+    """Profile of the minimiser for two lists of records, in the worse direction, at one or many epsilons."""
+    (w, p), (_, q) = (densities(loss, records, l2, sigma) for records in (one, other))
+    step = w[1] - w[0]
+    assert p.sum() * step == pytest.approx(1, abs=1e-6)
+    assert q.sum() * step == pytest.approx(1, abs=1e-6)
+    excess = [
+        max(np.maximum(p - factor * q, 0.0).sum(), np.maximum(q - factor * p, 0.0).sum()) * step
+        for factor in np.exp(np.atleast_1d(epsilon))
+    ]
+    return np.array(excess) if np.ndim(epsilon) else excess[0]
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("l2", [0.05, 0.5, 3.0])
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
@@ -46,15 +62,10 @@ def test_the_cost_covers_the_exact_profile_in_both_directions(loss, l2, sigma, o
     _, _, lipschitz, beta = LOSSES[loss]
     kind = "logistic" if loss == "logistic" else "monotone"
     cost = perturbed_minimum_cost(lipschitz, beta, l2, sigma, 1e9, loss=kind, neighbors="add_or_remove")
-    w, p = densities(loss, [*others, 1.0], l2, sigma)
-    _, q = densities(loss, others, l2, sigma)
-    step = w[1] - w[0]
-    assert (p.sum() * step, q.sum() * step) == (pytest.approx(1, abs=1e-6), pytest.approx(1, abs=1e-6))
-    for epsilon in np.linspace(-6.0, 6.0, 49):
-        bound = shifted_delta(epsilon - cost.epsilon, cost.mu)
-        for one, other in ((p, q), (q, p)):
-            exact = np.maximum(one - math.exp(epsilon) * other, 0.0).sum() * step
-            assert exact <= bound + 2e-6 * (1.0 + math.exp(epsilon))
+    epsilons = np.linspace(-6.0, 6.0, 49)
+    bounds = np.array([shifted_delta(epsilon - cost.epsilon, cost.mu) for epsilon in epsilons])
+    exact = exact_delta(epsilons, loss, [*others, 1.0], others, l2, sigma)
+    assert np.all(exact <= bounds + 2e-6 * (1.0 + np.exp(epsilons)))
     if kind == "logistic":
         assert (cost.epsilon == 0.0) == (l2 >= 2.0 * sigma**2)
 
@@ -64,21 +75,19 @@ def test_the_cost_covers_the_exact_profile_in_both_directions(loss, l2, sigma, o
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
 @pytest.mark.parametrize("records", [(1.0, -1.0), (1.0, 0.3), (1.0, 0.0), (0.5, -1.0)])
 def test_a_replaced_record_stays_within_its_bound(loss, l2, sigma, records):
-    """Exact profiles of the minimiser's density, with another record beside the one that is replaced."""
+    """With another record besides the one that is replaced."""
     _, _, lipschitz, beta = LOSSES.get(loss, TWO_SIDED)
-    (w, p), (_, q) = (densities(loss, [record, -0.7], l2, sigma) for record in records)
-    step, monotone = w[1] - w[0], loss != "two-sided"
-    for epsilon in np.linspace(0.0, 6.0, 25):
+    monotone, epsilons = loss != "two-sided", np.linspace(0.0, 6.0, 25)
+    one, other = ([record, -0.7] for record in records)
+    exact = exact_delta(epsilons, loss, one, other, l2, sigma)
+    for epsilon, found in zip(epsilons, exact, strict=True):
         bound = replaced_objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=monotone)
-        for one, other in ((p, q), (q, p)):
-            exact = np.maximum(one - math.exp(epsilon) * other, 0.0).sum() * step
-            assert exact <= bound + 2e-6 * (1.0 + math.exp(epsilon))
+        assert found <= bound + 2e-6 * (1.0 + math.exp(epsilon))
 
 
 def test_the_bound_for_a_replaced_record_is_nearly_attained():
-    """Opposed records in opposite directions, much regularisation: the far corner is what counts."""
-    (w, p), (_, q) = (densities("logistic", [record], 30.0, 4.0) for record in (1.0, -1.0))
-    exact = np.maximum(p - math.exp(0.25) * q, 0.0).sum() * (w[1] - w[0])
+    """Opposite records and strong regularisation: the far corner dominates."""
+    exact = exact_delta(0.25, "logistic", [1.0], [-1.0], 30.0, 4.0)
     assert exact > 0.05 * replaced_objective_delta(0.25, 1.0, 0.25, 30.0, 4.0, monotone=True)
     noise = replaced_objective_sigma(0.5, 1e-6, 1.0, 0.25, 5.0, monotone=True)
     assert replaced_objective_delta(0.5, 1.0, 0.25, 5.0, noise, monotone=True) <= 1e-6
@@ -86,16 +95,28 @@ def test_the_bound_for_a_replaced_record_is_nearly_attained():
     assert replaced_objective_sigma(0.01, 1e-6, 1.0, 0.25, 0.05, monotone=True) == math.inf
 
 
-def test_half_of_it_would_not_do():
-    """The test above can fail: with half of the pure part the profile is above the bound."""
+def test_half_of_the_pure_part_is_not_enough():
+    """The test of the cost can fail: with half of the pure part the profile exceeds the bound."""
     cost = perturbed_minimum_cost(1.0, 1.0, 0.05, 4.0, 1e9, loss="monotone", neighbors="add_or_remove")
-    w, p = densities("steep", [1.0], 0.05, 4.0)
-    _, q = densities("steep", [], 0.05, 4.0)
-    gaps = []
-    for epsilon in np.linspace(0.0, 4.0, 41):
-        exact = np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * (w[1] - w[0])
-        gaps.append(exact - shifted_delta(epsilon - cost.epsilon / 2, cost.mu))
-    assert max(gaps) > 1e-4
+    epsilons = np.linspace(0.0, 4.0, 41)
+    bounds = [shifted_delta(epsilon - cost.epsilon / 2, cost.mu) for epsilon in epsilons]
+    assert np.max(exact_delta(epsilons, "steep", [1.0], [], 0.05, 4.0) - bounds) > 1e-4
+
+
+@pytest.mark.parametrize(("epsilon", "row"), [(0.1, 1.0), (0.5, 2.0), (1.0, 1.0), (3.0, 1.0)])
+def test_exact_densities_stay_below_the_logistic_profile(epsilon, row):
+    for sigma in (row, 3 * row):
+        for l2 in (row**2 / epsilon, 3 * row**2 / epsilon):
+            exact = exact_delta(epsilon, "logistic", [row], [], l2, sigma)
+            assert exact <= gaussian_delta(epsilon, sigma, row) * (1 + 1e-6)
+
+
+def test_the_condition_on_l2_is_needed():
+    assert exact_delta(0.1, "logistic", [1.0], [], 0.02, 2.0) == pytest.approx(0.1827, abs=1e-4)
+    assert gaussian_delta(0.1, 2.0) == pytest.approx(0.1593, abs=1e-4)
+    assert logistic_objective_sigma(1.0, 1e-5, 0.2) > gaussian_sigma(1.0, 1e-5)
+    with pytest.raises(ValueError, match="no noise is enough"):
+        logistic_objective_sigma(0.1, 1e-5, 0.02)
 
 
 def test_the_output_noise_adds():

@@ -43,8 +43,7 @@ def test_sigma_and_mu_vectors(epsilon, delta, sigma, mu):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "mu", "delta"),
-    [(1, 0.5, 0.006829594983), (0, 1, 0.3829249225), (2, 0.25, 5.092130894e-17)],
+    ("epsilon", "mu", "delta"), [(1, 0.5, 0.006829594983), (0, 1, 0.3829249225), (2, 0.25, 5.092130894e-17)]
 )
 def test_delta_vectors(epsilon, mu, delta):
     assert gaussian_delta(epsilon, sigma=1 / mu) == pytest.approx(delta, rel=VECTOR)

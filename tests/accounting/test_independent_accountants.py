@@ -1,10 +1,11 @@
-"""Epsilon of Poisson-sampled steps next to dp-accounting's own accountants, on a grid of 200 settings."""
+"""Epsilon of sampled steps against the accountants of other packages, dp-accounting on 200 settings."""
 
 import itertools
 import math
 
 import pytest
 
+from accounting.dp_accounting_losses import composed_losses
 from dperm.accounting import noise_multiplier, sgd_epsilon
 from dperm.accounting.subsampling import first_guess, make_plan
 
@@ -28,20 +29,6 @@ def event_epsilon(dp, accountant, q, multiplier, steps, delta):
     return accountant.get_epsilon(delta)
 
 
-def optimistic_epsilon(q, multiplier, steps, delta, step):
-    """A certified lower bound: losses rounded down."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    one = pld.from_gaussian_mechanism(
-        multiplier,
-        pessimistic_estimate=False,
-        value_discretization_interval=step,
-        sampling_prob=q,
-        use_connect_dots=False,
-    )
-    return one.self_compose(steps).get_epsilon_for_delta(delta)
-
-
 def test_the_grid_has_200_settings():
     assert len(GRID) == 200
 
@@ -60,18 +47,12 @@ def test_between_the_lower_bound_and_the_tightest_upper_bound(dp_accounting, q, 
         multiplier = max(0.4, first_guess(plan, target, delta))
         ours = sgd_epsilon(multiplier, delta, **settings)
         rdp = event_epsilon(dp_accounting, RdpAccountant(), q, multiplier, steps, delta)
-        pld = event_epsilon(
-            dp_accounting,
-            PLDAccountant(value_discretization_interval=max(2e-4, ours / 2e3)),
-            q,
-            multiplier,
-            steps,
-            delta,
-        )
+        accountant = PLDAccountant(value_discretization_interval=max(2e-4, ours / 2e3))
+        pld = event_epsilon(dp_accounting, accountant, q, multiplier, steps, delta)
         assert ours <= 1.01 * min(rdp, pld) + 1e-12
         assert sgd_epsilon(multiplier, delta, accountant="rdp", **settings) <= 1.01 * rdp
         step = max(1e-4, ours / 2e3)
-        lower = optimistic_epsilon(q, multiplier, steps, delta, step)
+        lower = composed_losses(multiplier, q, steps, step, lower=True).get_epsilon_for_delta(delta)
         assert ours >= lower * (1 - 1e-6)
         # rounding down loses at most one grid step per composition
         assert ours <= 1.01 * lower + steps * step or math.isinf(lower)
@@ -82,19 +63,14 @@ def test_between_the_lower_bound_and_the_tightest_upper_bound(dp_accounting, q, 
 @pytest.mark.parametrize("steps", [50, 2000])
 def test_replace_one_is_above_the_explicit_pair(q, multiplier, steps):
     # the pair "mixture against one Gaussian" is one pair of neighbours, so it is a lower bound
-    settings = {"n_samples": 1000, "steps": steps}
-    explicit = sgd_epsilon(multiplier / 2, 1e-6, batch_size=q * 1000, **settings)
-    replaced = sgd_epsilon(
-        multiplier,
-        1e-6,
-        batch_size=q * 1000,
-        sampling="without_replacement",
-        neighbors="replace_one",
-        **settings,
+    settings = {"n_samples": 1000, "steps": steps, "batch_size": q * 1000}
+    explicit, added = (sgd_epsilon(z, 1e-6, **settings) for z in (multiplier / 2, multiplier))
+    poisson, replaced = (
+        sgd_epsilon(multiplier, 1e-6, sampling=sampling, neighbors="replace_one", **settings)
+        for sampling in ("poisson", "without_replacement")
     )
-    poisson = sgd_epsilon(multiplier, 1e-6, batch_size=q * 1000, neighbors="replace_one", **settings)
     assert explicit <= replaced * (1 + 1e-3)
-    assert sgd_epsilon(multiplier, 1e-6, batch_size=q * 1000, **settings) < poisson < replaced
+    assert added < poisson < replaced
 
 
 def test_noise_is_that_of_an_independent_calibration(dp_accounting):

@@ -30,7 +30,7 @@ def test_a_forked_process_cannot_charge(monkeypatch):
 
 
 class SlowSum(Ledger):
-    """Gives other threads every chance to come between the check and the entry."""
+    """Slow sums, which let other threads run between the check and the entry."""
 
     @property
     def spent_units(self):

@@ -1,4 +1,4 @@
-"""What adds up in a ledger: mu^2 or rho, slack and pure epsilon, of one neighbouring relation."""
+"""The columns of a ledger (mu^2 or rho, slack, pure epsilon) and its single neighbouring relation."""
 
 import math
 from functools import cache
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, ndtri
 
 from dperm.accounting import (
     Cost,
@@ -23,14 +24,6 @@ from dperm.accounting.units import Accountant
 from dperm.errors import BudgetExceededError, PrivacyWarning
 
 DELTA = 1e-6
-
-
-@pytest.fixture(params=["memory", "file"])
-def make(request, tmp_path):
-    """Makes ledgers of both kinds."""
-    if request.param == "memory":
-        return Ledger
-    return lambda *budget, **terms: open_ledger(tmp_path / "budget.db", "data", *budget, **terms)
 
 
 @cache
@@ -135,7 +128,7 @@ class TestPure:
         assert ledger.spent <= 1.0
 
     def test_the_total_bounds_pure_and_gaussian_fits_together(self):
-        """Randomised responses and a Gaussian, composed exactly, against what the ledger says."""
+        """Randomised responses and a Gaussian release, composed exactly, against the ledger's epsilon."""
         ledger = Ledger(1.0, DELTA, pure=0.3, slack=0.0)
         for _ in range(2):
             ledger.charge(epsilon=0.15, delta=0.0)
@@ -187,7 +180,7 @@ class TestPrices:
 
         def fit(epsilon, *, ledger):
             ledger.charge(epsilon=epsilon, delta=DELTA, accountant="pld", cost=sampled)
-            raise AssertionError("the fit goes on after its price is known")
+            raise AssertionError("the fit continues after its price is known")
 
         priced = ledger.cost_of(fit, 0.4)
         assert ledger.history() == []
@@ -221,7 +214,7 @@ class TestLife:
                 ledger.extend(epsilon)
 
     def test_an_extension_counts_what_took_the_whole_ledger_for_what_it_costs(self, make):
-        """With all of delta it is more than the cap, which leaves a tenth of delta to slack."""
+        """With all of delta it costs more than the cap, for which a tenth of delta is reserved as slack."""
         ledger = make(1.0, DELTA, ceiling=2.0)
         own = ledger.charge(epsilon=1.0, delta=DELTA).cost
         assert own.units == budget_units(1.0, DELTA) > ledger.total_units == ledger.spent_units
@@ -231,7 +224,7 @@ class TestLife:
 
     @pytest.mark.parametrize("part", [False, True])
     def test_no_extension_after_a_fit_that_adds_up_with_nothing(self, make, part):
-        """An (epsilon, delta) guarantee says nothing of the profile that further fits would be added to."""
+        """An (epsilon, delta) guarantee does not bound the profile with which further fits would compose."""
         ledger = make(1.0, DELTA, ceiling=2.0)
         seen = ledger.split({"train": 0.5})["train"] if part else ledger
         seen.charge(epsilon=1.0, delta=DELTA, accountant="pld")
@@ -254,9 +247,9 @@ class TestLife:
             with pytest.raises(ValueError, match="closed"):
                 again()
 
-    def test_a_whole_charge_is_priced_again_when_the_total_was_extended_meanwhile(self, tmp_path):
-        first = open_ledger(tmp_path / "budget.db", "data", 1.0, DELTA, ceiling=2.0)
-        second = open_ledger(tmp_path / "budget.db", "data")
+    def test_a_whole_charge_is_priced_again_when_the_total_was_extended_meanwhile(self, path):
+        first = open_ledger(path, "data", 1.0, DELTA, ceiling=2.0)
+        second = open_ledger(path, "data")
         second.extend(2.0)
         with pytest.warns(PrivacyWarning, match="takes the whole ledger"):
             entry = first.charge(epsilon=1.0, delta=DELTA, accountant="pld")
@@ -265,20 +258,14 @@ class TestLife:
         assert second.remaining == 0.0
 
 
-@pytest.mark.parametrize("e0", [0.045, 0.064, 0.156])
-def test_units_are_cheaper_for_small_pure_fits(e0):
-    """Where both columns cost the same epsilon of the total, for the ledgers of the design."""
-    epsilon, delta = {0.064: (1.0, 1e-6), 0.045: (1.0, 1e-8), 0.156: (3.0, 1e-6)}[e0]
-    mu = gdp_mu(epsilon, delta)
-    pure = 2.0 * _normal_quantile(1.0 / (1.0 + math.exp(-e0)))
-    left = math.sqrt(mu * mu - pure * pure)
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "e0"), [(1.0, 1e-8, 0.045), (1.0, 1e-6, 0.064), (3.0, 1e-6, 0.156)]
+)
+def test_units_are_cheaper_for_small_pure_fits(epsilon, delta, e0):
+    """At e0 both columns cost the same epsilon of the total."""
+    pure_mu = 2.0 * ndtri(expit(e0))
+    left = math.sqrt(gdp_mu(epsilon, delta) ** 2 - pure_mu**2)
     assert left == pytest.approx(gdp_mu(epsilon - e0, delta), rel=2e-3)
-
-
-def _normal_quantile(p):
-    from scipy.special import ndtri
-
-    return float(ndtri(p))
 
 
 def test_costs_are_exact_integers():

@@ -1,4 +1,4 @@
-"""Damaged files and disks that refuse: an error that says what to do, and nothing charged unseen."""
+"""Damaged files and full or read-only disks: errors say what to do, and no charge goes unnoticed."""
 
 import contextlib
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from accounting.forks import in_child
 from dperm.accounting import open_ledger
 from dperm.accounting.ledger import store
 from dperm.errors import (
@@ -27,10 +28,8 @@ DELTA = 1e-6
 
 
 @pytest.fixture
-def closed(tmp_path):
-    """A ledger file with 60 charges that no process has open."""
-    path = tmp_path / "budget.db"
-    ledger = open_ledger(path, "adult", 3.0, DELTA)
+def closed(path, ledger):
+    """A ledger with 60 charges, whose file no process has open."""
     for number in range(60):
         ledger.charge(epsilon=0.05, delta=DELTA, description=f"fit {number}", statement={"n": number})
     store.discard(ledger.path)
@@ -39,7 +38,7 @@ def closed(tmp_path):
 
 
 def outcome(ledger, known):
-    """What a process finds that comes later: the error, or the very charges that were made."""
+    """The error that a later process finds, or None if it finds exactly the known charges."""
     store.discard(ledger.path)
     try:
         found = open_ledger(Path(ledger.path), "adult").history()
@@ -82,9 +81,7 @@ def test_overwritten_stretches_are_detected_or_harmless(closed):
         outcome(closed, known)
 
 
-def test_a_damaged_or_deleted_log_is_detected(tmp_path):
-    path = tmp_path / "budget.db"
-    ledger = open_ledger(path, "adult", 3.0, DELTA)
+def test_a_damaged_or_deleted_log_is_detected(tmp_path, ledger):
     for _ in range(10):
         ledger.charge(epsilon=0.05, delta=DELTA)
     known = ledger.history()
@@ -119,13 +116,12 @@ def test_truncated_files(closed, keep):
     assert isinstance(error, LedgerCorruptError)
     assert "restore a copy" in str(error)
     with pytest.raises(LedgerError):
-        open_ledger(Path(closed.path), "adult", 3.0, DELTA)  # is not created anew
+        open_ledger(Path(closed.path), "adult", 3.0, DELTA)  # not created again
     with pytest.raises(LedgerError):
         closed.charge(epsilon=0.05, delta=DELTA)
 
 
-def test_not_a_database(tmp_path):
-    path = tmp_path / "budget.db"
+def test_not_a_database(path):
     path.write_text("not a database, but longer than the header of one " * 100)
     with pytest.raises(LedgerCorruptError, match="damaged, or no database"):
         open_ledger(path, "adult", 1.0, DELTA)
@@ -136,7 +132,7 @@ def test_not_a_database(tmp_path):
 
 
 def fill(ledger):
-    """Charge until the disk refuses; return how many charges were stored, and the error."""
+    """Charge until the disk is full; return how many charges were stored, and the error."""
     for number in range(2000):
         try:
             ledger.charge(epsilon=1e-4, delta=DELTA, description="x" * 500)
@@ -173,25 +169,25 @@ def test_full_disk(small_disk):
     store.discard(ledger.path)
 
 
-def test_full_disk_at_creation(tmp_path):
+@contextlib.contextmanager
+def file_size_limit(size):
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limit[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
     try:
-        with pytest.raises(LedgerError):
-            open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert os.listdir(tmp_path) == []
 
 
-def test_file_size_limit(tmp_path):
-    ledger = open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
-    try:
+def test_full_disk_at_creation(path):
+    with file_size_limit(8192), pytest.raises(LedgerError):
+        open_ledger(path, "adult", 3.0, DELTA)
+    assert os.listdir(path.parent) == []
+
+
+def test_file_size_limit(ledger):
+    with file_size_limit(100_000):
         stored, error = fill(ledger)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     # The commit failed: the charge may count, and nothing may be released for it.
     assert isinstance(error, LedgerInDoubtError)
     assert "may have been stored" in str(error)
@@ -199,16 +195,16 @@ def test_file_size_limit(tmp_path):
     ledger.charge(epsilon=1e-4, delta=DELTA)
 
 
-def test_page_limit(tmp_path, monkeypatch):
+def test_page_limit(path, monkeypatch):
     configured = store._configured
 
-    def limited(path, mode):
-        connection = configured(path, mode)
+    def limited(path):
+        connection = configured(path)
         connection.execute("PRAGMA max_page_count = 20")
         return connection
 
     monkeypatch.setattr(store, "_configured", limited)
-    ledger = open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
+    ledger = open_ledger(path, "adult", 3.0, DELTA)
     stored, error = fill(ledger)
     assert isinstance(error, LedgerFullError)
     assert len(ledger.history()) == stored
@@ -261,7 +257,7 @@ def test_an_interrupt_undoes_the_charge(closed, monkeypatch):
 @pytest.mark.parametrize("what", ["file", "folder"])
 @pytest.mark.parametrize("name", ["budget.db", "rollback.db"])
 def test_read_only(what, name, monkeypatch):
-    """Permissions do not bind the superuser, so the attempt is made as nobody."""
+    """The superuser may write everything, so the attempt is made as nobody."""
     if name == "rollback.db":
         monkeypatch.setattr(store, "on_local_file_system", lambda path: False)
     folder = Path(tempfile.mkdtemp())
@@ -272,18 +268,14 @@ def test_read_only(what, name, monkeypatch):
         folder.chmod(0o555 if what == "folder" else 0o777)
         for file in folder.iterdir():
             file.chmod(0o666 if what == "folder" else 0o444)
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                if os.getuid() == 0:
-                    os.setuid(65534)
+
+        def charge_as_nobody():
+            if os.getuid() == 0:
+                os.setuid(65534)
+            with pytest.raises(LedgerReadOnlyError, match="cannot be written"):
                 ledger.charge(epsilon=1.0, delta=DELTA)
-            except LedgerReadOnlyError as error:
-                status = 0 if "cannot be written" in str(error) else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        assert os.waitpid(in_child(charge_as_nobody), 0)[1] == 0
         folder.chmod(0o755)
         assert ledger.spent == 1.0
     finally:
@@ -314,14 +306,12 @@ class TestNetworkFileSystems:
     def test_unknown_is_not_local(self, tmp_path):
         assert not store.on_local_file_system("/srv/budget.db", str(tmp_path / "missing"))
 
-    def test_no_shared_memory_is_used(self, tmp_path, monkeypatch):
-        path = tmp_path / "budget.db"
-        local = open_ledger(path, "adult", 3.0, DELTA)
-        local.charge(epsilon=0.1, delta=DELTA)
-        store.discard(local.path)
+    def test_no_shared_memory_is_used(self, path, ledger, monkeypatch):
+        ledger.charge(epsilon=0.1, delta=DELTA)
+        store.discard(ledger.path)
         monkeypatch.setattr(store, "on_local_file_system", lambda path: False)
-        for ledger in (open_ledger(path, "adult"), open_ledger(tmp_path / "new.db", "adult", 3.0, DELTA)):
-            ledger.charge(epsilon=0.1, delta=DELTA)
-            assert not Path(f"{ledger.path}-shm").exists()
-            assert store._journal(store._KEPT[ledger.path].connection) == "delete"
-        assert len(local.history()) == 2
+        for other in (open_ledger(path, "adult"), open_ledger(path.with_name("new.db"), "adult", 3.0, DELTA)):
+            other.charge(epsilon=0.1, delta=DELTA)
+            assert not Path(f"{other.path}-shm").exists()
+            assert store._journal(store._KEPT[other.path].connection) == "delete"
+        assert len(ledger.history()) == 2

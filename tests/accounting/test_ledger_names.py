@@ -1,4 +1,4 @@
-"""One ledger file, one name: a second one would have a log, and charges, of its own."""
+"""A ledger file has one name: under a second one, charges would go to a separate log."""
 
 import os
 import stat
@@ -10,11 +10,6 @@ from dperm.accounting.ledger import store
 from dperm.errors import LedgerError
 
 DELTA = 1e-6
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return open_ledger(tmp_path / "budget.db", "adult", 3.0, DELTA)
 
 
 def charge(ledger):

@@ -27,14 +27,6 @@ DELTA = 1e-6
 SHARES = {"train": 0.7, "validation": 0.2}
 
 
-@pytest.fixture(params=["memory", "file"])
-def make(request, tmp_path):
-    """Makes ledgers of both kinds."""
-    if request.param == "memory":
-        return Ledger
-    return lambda *budget, **terms: open_ledger(tmp_path / "budget.db", "data", *budget, **terms)
-
-
 def charge(ledger, epsilon):
     return ledger.charge(epsilon=epsilon, delta=DELTA).cost
 
@@ -79,13 +71,8 @@ class TestCosts:
     def test_the_formula_against_brute_force(self, charges):
         """Cost of a record: the sum over all nodes that it is in; the ledger counts the worst record."""
         nodes = ["", "s/a", "s/b", "s/a/t/x", "s/a/t/y", "u/c"]
-        account = Account(LedgerTerms(1.0, DELTA), 1.0, Cost(100))
-        account = Account(
-            account.terms,
-            1.0,
-            Cost(100),
-            splits={"": {"s": ("a", "b"), "u": ("c",)}, "s/a": {"t": ("x", "y")}},
-        )
+        splits = {"": {"s": ("a", "b"), "u": ("c",)}, "s/a": {"t": ("x", "y")}}
+        account = Account(LedgerTerms(1.0, DELTA), 1.0, Cost(100), splits=splits)
         spent = dict.fromkeys(nodes, 0)
         for node, units in charges:
             path = nodes[node]
@@ -97,10 +84,7 @@ class TestCosts:
             assert account.fits(entry) == (worst <= 100)
             assert cost.within(account.room(path)) == (worst <= 100)
             if worst <= 100:
-                spent = trial
-                charged = dict(account.charged)
-                charged[path] = charged.get(path, Cost()) + cost
-                account = Account(account.terms, 1.0, Cost(100), charged, splits=account.splits)
+                spent, account = trial, account.after(entry)
                 assert account.total() == Cost(worst)
 
     def test_threads_never_overspend_a_part(self, make):
@@ -122,19 +106,18 @@ class TestCosts:
 
 
 class TestHandles:
-    def test_the_same_split_is_found_again_and_another_is_refused(self, tmp_path):
+    def test_the_same_split_is_found_again_and_another_is_refused(self, path, ledger):
         X = np.random.default_rng(0).normal(size=(50, 3))
-        first = open_ledger(tmp_path / "budget.db", "data", 1.0, DELTA).split(SHARES)["train"]
-        again = open_ledger(tmp_path / "budget.db", "data").split(SHARES)["train"]
+        first = ledger.split(SHARES)["train"]
+        again = open_ledger(path, "adult").split(SHARES)["train"]
         np.testing.assert_array_equal(first.mask(X), again.mask(X))
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(again)).mask(X), first.mask(X))
         with pytest.raises(ValueError, match="split as 'split' before, with shares"):
-            open_ledger(tmp_path / "budget.db", "data").split({"train": 0.5})
-        other = open_ledger(tmp_path / "budget.db", "data").split(SHARES, name="other")["train"]
+            open_ledger(path, "adult").split({"train": 0.5})
+        other = open_ledger(path, "adult").split(SHARES, name="other")["train"]
         assert (other.mask(X) != first.mask(X)).any()
 
-    def test_the_key_is_not_shown(self, tmp_path):
-        ledger = open_ledger(tmp_path / "budget.db", "data", 1.0, DELTA)
+    def test_the_key_is_not_shown(self, ledger):
         part = ledger.split(SHARES)["train"]
         assert part._coins.key.hex() not in repr(ledger.history()) + repr(part) + repr(ledger)
 
@@ -165,7 +148,7 @@ class TestHandles:
 
 
 def largest_group_tail(sizes, share):
-    """Probability of each total of groups that come together, the first of them for certain."""
+    """Distribution of the total size of groups that come together; the first one always comes."""
     law = np.zeros(sum(sizes) + 1)
     law[sizes[0]] = 1.0
     for size in sizes[1:]:
@@ -176,7 +159,7 @@ def largest_group_tail(sizes, share):
 class TestSizeCaps:
     @pytest.mark.parametrize(("n", "share", "cap"), [(1000, 0.5, 611), (10, 0.9, 10), (50_000, 0.2, None)])
     def test_the_smallest_that_the_binomial_law_allows(self, n, share, cap):
-        """One record is in the part, n - 1 are by their own coins."""
+        """One record is in the part for certain, n - 1 others with probability `share`."""
         found = Ledger(1.0, DELTA).split({"a": share})["a"].size_cap(n, equal=1)
         assert cap in (None, found)
         assert binom.sf(found - 1, n - 1, share) <= 1e-12 or found == n
@@ -199,11 +182,9 @@ class TestSizeCaps:
         cap = train.size_cap(1000, equal=1, probability=1e-9)
         assert cap == train.size_cap(1000, equal=1, probability=1e-9)
         assert train.charged == Cost(slack=slack_units(1e-9, up=True))
-        assert (train._is_capped(cap), train._is_capped(cap - 1), validation._is_capped(cap)) == (
-            True,
-            False,
-            False,
-        )
+        assert train._is_capped(cap)
+        assert not train._is_capped(cap - 1)
+        assert not validation._is_capped(cap)
         validation.size_cap(1000, equal=1)
         charge(validation, 0.3)
         with pytest.raises(ValueError, match="before the first fit"):
@@ -258,7 +239,7 @@ MIXED = {
 
 
 def frames(rng, n):
-    """Records in every form, with equal contents."""
+    """Records in every representation; the matrices have equal contents."""
     dense = rng.integers(0, 3, size=(n, 4)).astype(np.float64)
     yield dense
     yield dense.astype(np.float32)
@@ -271,9 +252,15 @@ def without(records, row):
     return records.iloc[keep] if hasattr(records, "iloc") else records[keep]
 
 
+@pytest.fixture
+def half():
+    """A part with half of the records."""
+    return Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+
+
 class TestCoins:
     def test_one_record_less_moves_no_other(self):
-        """Every record of every form is left out once, the first one too."""
+        """Each record of each representation is left out once."""
         for records in frames(np.random.default_rng(0), 40):
             parts = Ledger(1.0, DELTA).split(SHARES)
             masks = {name: part.mask(records) for name, part in parts.items()}
@@ -285,14 +272,13 @@ class TestCoins:
 
     @pytest.mark.parametrize("column", MIXED)
     @pytest.mark.parametrize("bad", [None, np.nan, pd.NA, "?", "1", 0.5, True, -7, pd.Timestamp(0)])
-    def test_a_cell_of_another_kind_moves_no_other_record(self, column, bad):
+    def test_a_cell_of_another_kind_moves_no_other_record(self, half, column, bad):
         """A missing or misspelt cell changes the type of its whole column, and must not move the others."""
         cells = MIXED[column]
-        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
         one, other = pd.DataFrame({"x": cells}), pd.DataFrame({"x": [bad, *list(cells)[1:]]})
-        np.testing.assert_array_equal(part.mask(one)[1:], part.mask(other)[1:])
-        if column not in ("truth", "large"):  # which are few values, and one after rounding
-            assert 10 < part.mask(one).sum() < 90
+        np.testing.assert_array_equal(half.mask(one)[1:], half.mask(other)[1:])
+        if column not in ("truth", "large"):  # which have two distinct values, and one after rounding
+            assert 10 < half.mask(one).sum() < 90
 
     def test_shares_in_another_order_are_the_same_parts(self, make):
         X = np.random.default_rng(3).normal(size=(500, 2))
@@ -302,38 +288,35 @@ class TestCoins:
             np.testing.assert_array_equal(parts[name].mask(X), others[name].mask(X))
         assert not (parts["train"].mask(X) & others["validation"].mask(X)).any()
 
-    def test_every_kind_of_table_and_matrix(self):
+    def test_every_kind_of_table_and_matrix(self, half):
         rng = np.random.default_rng(4)
         frame = pd.DataFrame({"a": rng.integers(0, 50, 300), "b": rng.choice(["x", "y"], 300)})
-        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
-        mask = part.mask(frame)
+        mask = half.mask(frame)
         nullable = frame.astype({"a": "Int64", "b": "category"})
         for other in (pl.from_pandas(frame), nullable, frame.to_numpy(), pa.Table.from_pandas(frame)):
-            np.testing.assert_array_equal(part.mask(other), mask)
-            assert part.take(other).shape == (mask.sum(), 2)
+            np.testing.assert_array_equal(half.mask(other), mask)
+            assert half.take(other).shape == (mask.sum(), 2)
         encoded = Schema([Numeric("a", 0, 50), Categorical("b", ["x", "y"])]).encode(frame)
-        taken, labels = part.take(encoded, np.arange(300))
-        assert len(taken) == len(labels) == part.mask(encoded).sum()
+        taken, labels = half.take(encoded, np.arange(300))
+        assert len(taken) == len(labels) == half.mask(encoded).sum()
         dense = encoded.to_dense()
         np.testing.assert_array_equal(taken.to_dense(), dense[labels])
         with_zeros = sp.csr_matrix(dense)
         with_zeros.data[::7] = 0.0
         cleaned = with_zeros.copy()
         cleaned.eliminate_zeros()
-        np.testing.assert_array_equal(part.mask(with_zeros), part.mask(cleaned))
+        np.testing.assert_array_equal(half.mask(with_zeros), half.mask(cleaned))
 
-    def test_what_is_not_in_memory_or_not_as_long_is_refused(self):
-        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+    def test_what_is_not_in_memory_or_not_as_long_is_refused(self, half):
         with pytest.raises(TypeError, match="must be in memory"):
-            part.mask(iter([1, 2]))
+            half.mask(iter([1, 2]))
         with pytest.raises(ValueError, match="must be as long"):
-            part.take(np.zeros((5, 2)), np.zeros(4))
+            half.take(np.zeros((5, 2)), np.zeros(4))
 
-    def test_equal_records_stay_together_whatever_the_dtype(self):
-        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+    def test_equal_records_stay_together_whatever_the_dtype(self, half):
         dense, single, _, _ = frames(np.random.default_rng(1), 200)
-        mask = part.mask(dense)
-        np.testing.assert_array_equal(mask, part.mask(single))
+        mask = half.mask(dense)
+        np.testing.assert_array_equal(mask, half.mask(single))
         for row in range(200):
             assert len(set(mask[(dense == dense[row]).all(axis=1)])) == 1
 
@@ -357,14 +340,12 @@ class TestCoins:
         changed[3] = 7.0
         assert (part._coins.mask(changed, "train") == part.mask(X)).all()
 
-    def test_take_gives_the_same_rows_of_everything(self):
-        part = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
+    def test_take_gives_the_same_rows_of_everything(self, half):
         for records in frames(np.random.default_rng(2), 80):
-            labels = list(range(80))
-            taken, own = part.take(records, labels)
-            np.testing.assert_array_equal(own, np.flatnonzero(part.mask(records)))
+            taken, own = half.take(records, list(range(80)))
+            np.testing.assert_array_equal(own, np.flatnonzero(half.mask(records)))
             assert taken.shape[0] == own.size
-            assert part.take(records).shape == taken.shape
+            assert half.take(records).shape == taken.shape
 
 
 def test_paths():
@@ -373,7 +354,7 @@ def test_paths():
 
 
 def test_parts_come_in_the_order_of_their_shares():
-    """Whoever unpacks them must not train on the records for the test."""
+    """Otherwise unpacking them could swap training and test records."""
     ledger = Ledger(1.0, 1e-6)
     assert list(ledger.split({"train": 0.8, "test": 0.2})) == ["train", "test"]
     test, train = ledger.split({"test": 0.2, "train": 0.8}).values()  # the same split
@@ -382,7 +363,7 @@ def test_parts_come_in_the_order_of_their_shares():
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_parts_of_files_are_those_of_the_same_records_in_memory(relation, tmp_path):
-    """Batches do not matter, nor the label; parts of parts; and files that grow are noticed."""
+    """Whatever the batches and labels; parts of parts; changed files are detected."""
     path = tmp_path / "records.parquet"
     frame = pd.DataFrame(
         {"tables": np.arange(500.0) % 90, "blocks": np.where(np.arange(500) % 7, 1.5, np.nan)}

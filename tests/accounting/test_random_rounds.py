@@ -3,12 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dperm.accounting import (
-    noise_multiplier,
-    random_round_noise_multiplier,
-    random_rounds,
-    sgd_epsilon,
-)
+from dperm.accounting import noise_multiplier, random_round_noise_multiplier, random_rounds, sgd_epsilon
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.refinement import mean_delta

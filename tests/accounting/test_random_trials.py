@@ -1,4 +1,4 @@
-"""The best of a random number of trials, against brute force: exact laws of small searches."""
+"""The best of a random number of trials: bounds against exact distributions of small searches."""
 
 import math
 from fractions import Fraction
@@ -43,9 +43,9 @@ def probabilities(law, largest=6_000):
 
 
 def search_outputs(law, mu):
-    """Laws of the best of K trials on two data sets: a trial's output is a Gaussian number, in cells.
+    """Distributions of the best of K trials on two data sets; trials output a Gaussian number, in cells.
 
-    A trial is mu-GDP, all but exactly.
+    A trial is mu-GDP, almost exactly.
     """
     edges = np.concatenate([[-np.inf], np.linspace(-6.0, 6.0 + mu, 250), [np.inf]])
     pmf = probabilities(law)
@@ -53,7 +53,7 @@ def search_outputs(law, mu):
     k = np.arange(1, len(pmf) + 1)
 
     def best(mean):
-        """Smallest of K: ``E[a^K - b^K]``, no better and worse than a cell, without cancellation."""
+        """Smallest of K: ``E[a^K - b^K]`` for the tails from and beyond each cell, without cancellation."""
         low, high = edges[:-1] - mean, edges[1:] - mean
         cells = np.where(high < 0.0, norm.cdf(high) - norm.cdf(low), norm.sf(low) - norm.sf(high))
         within = np.log1p(-np.minimum(cells / norm.sf(low), 1.0 - 1e-16))

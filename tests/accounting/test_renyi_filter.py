@@ -1,4 +1,4 @@
-"""The filter on sampled accesses: costs against the pairs themselves, caps, what a ledger is charged."""
+"""The Renyi filter for sampled accesses: costs against explicit pairs, caps, and the charge to a ledger."""
 
 import math
 

@@ -100,12 +100,7 @@ def test_selection_probabilities_vector():
 
 
 def test_limits():
-    for function in (
-        bounded_range_rho,
-        bounded_range_mu,
-        bounded_range_eta,
-        bounded_range_eta_from_mu,
-    ):
+    for function in (bounded_range_rho, bounded_range_mu, bounded_range_eta, bounded_range_eta_from_mu):
         assert function(0.0) == 0.0
         assert function(math.inf) == math.inf
         with pytest.raises(ValueError, match="must be a number >= 0"):

@@ -4,9 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import expit
 
-from dperm.accounting import gaussian_delta, gaussian_sigma, smoothing_beta, smoothing_gamma
+from dperm.accounting import gaussian_sigma, smoothing_beta, smoothing_gamma
 from dperm.accounting import last_iterate as li
 from dperm.accounting import objective_perturbation as op
 from dperm.accounting import output_sensitivity as os_
@@ -176,19 +175,16 @@ def test_last_iterate_factor_vectors(c, steps, value):
     assert li.last_iterate_factor(c, 1) == near(1.0)
 
 
-def permutation_cases():
-    # name, push, kappa, n, passes, last, average, sigma of the average at (1, 1e-6)
-    soft = (2.121320344, ps.glm_kappa(0.5, 1.5, 1, 0.5))
-    return [
+@pytest.mark.parametrize(
+    ("push", "kappa", "n", "passes", "last", "average", "sigma"),  # sigma of the average at (1, 1e-6)
+    [
         (0.02, 0.02, 1000, 1, 0.6324555320, 0.4213166622, 1.779927609),
         (0.02, 0.02, 200, 4, 0.6164913706, 0.4040651035, 1.707045313),
         (0.1, 0.0, 100, 5, 0.5, 0.299, 1.263178988),
-        (*soft, 100, 3, 6.975229467, 4.572106355, 19.31568120),
+        (2.121320344, ps.glm_kappa(0.5, 1.5, 1, 0.5), 100, 3, 6.975229467, 4.572106355, 19.31568120),
         (0.02, 0.0, 1000, 1, 0.02, 0.01998, 0.08440908421),
-    ]
-
-
-@pytest.mark.parametrize(("push", "kappa", "n", "passes", "last", "average", "sigma"), permutation_cases())
+    ],
+)
 def test_permutation_pass_vectors(push, kappa, n, passes, last, average, sigma):
     assert ps.permutation_pass_sensitivity(n, passes, push, kappa, average=False) == near(last)
     computed = ps.permutation_pass_sensitivity(n, passes, push, kappa)
@@ -309,46 +305,6 @@ def test_objective_delta_vectors(epsilon, lipschitz, beta, l2, sigma, monotone, 
     assert op.objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False) == near(two_sided)
     noise = op.objective_sigma(epsilon, two_sided, lipschitz, beta, l2, monotone=False)
     assert noise == pytest.approx(sigma, rel=1e-8)
-
-
-def one_record_densities(row, l2, sigma, b_grid):
-    """Densities of the minimiser without a record and with one, d = 1, in the coordinate w."""
-    w = -b_grid / l2
-    slope = -row * expit(-row * w)
-    curvature = row**2 * expit(row * w) * expit(-row * w)
-
-    def density(b):
-        return np.exp(-0.5 * (b / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
-
-    empty = density(-l2 * w) * l2
-    single = density(-l2 * w - slope) * (l2 + curvature)
-    return w, empty, single
-
-
-def exact_delta(epsilon, row, l2, sigma):
-    b_grid = np.linspace(14 * sigma, -14 * sigma, 400001)
-    w, empty, single = one_record_densities(row, l2, sigma, b_grid)
-    gap = w[1] - w[0]
-    factor = math.exp(epsilon)
-    return max(
-        float(np.maximum(empty - factor * single, 0).sum() * gap),
-        float(np.maximum(single - factor * empty, 0).sum() * gap),
-    )
-
-
-@pytest.mark.parametrize(("epsilon", "row"), [(0.1, 1.0), (0.5, 2.0), (1.0, 1.0), (3.0, 1.0)])
-def test_exact_densities_stay_below_the_logistic_profile(epsilon, row):
-    for sigma in (row, 3 * row):
-        for l2 in (row**2 / epsilon, 3 * row**2 / epsilon):
-            assert exact_delta(epsilon, row, l2, sigma) <= gaussian_delta(epsilon, sigma, row) * (1 + 1e-6)
-
-
-def test_the_condition_on_l2_is_needed():
-    assert exact_delta(0.1, 1.0, 0.02, 2.0) == pytest.approx(0.1827, abs=1e-4)
-    assert gaussian_delta(0.1, 2.0) == pytest.approx(0.1593, abs=1e-4)
-    assert op.logistic_objective_sigma(1.0, 1e-5, 0.2) > gaussian_sigma(1.0, 1e-5)
-    with pytest.raises(ValueError, match="no noise is enough"):
-        op.logistic_objective_sigma(0.1, 1e-5, 0.02)
 
 
 def test_pure_objective_scale():

@@ -1,4 +1,4 @@
-"""The durable ledger in one process: it behaves like the other, and keeps its file."""
+"""The durable ledger in one process: it behaves like the one in memory, and protects its file."""
 
 import contextlib
 import copy
@@ -17,6 +17,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+from accounting.forks import in_child
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
 from dperm import LogisticRegression
 from dperm.accounting import SqliteLedger, budget_units, ledger_names, open_ledger
@@ -35,18 +36,8 @@ from reference.threads import in_threads
 DELTA = 1e-6
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    return open_ledger(path, "adult", 3.0, DELTA)
-
-
 def edit(path, *statements):
-    """Change a file as somebody with an SQLite shell would."""
+    """Change a file as in an SQLite shell."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -301,7 +292,7 @@ class TestTampering:
         with pytest.raises(LedgerCorruptError, match="holds 1 charges, but 2 were stored"):
             open_ledger(path, "adult")
         Path(f"{path}-count").unlink()
-        assert len(open_ledger(path, "adult").history()) == 1  # nothing is left to notice it by ...
+        assert len(open_ledger(path, "adult").history()) == 1  # nothing is left that would reveal it ...
         with pytest.raises(LedgerCorruptError, match="charge 2 was there before"):
             ledger.charge(epsilon=0.1, delta=DELTA)  # ... but an object that has seen the charge
 
@@ -382,14 +373,7 @@ def test_errors_survive_pickling(path):
 
 def test_the_fork_of_a_process_charges_the_same_file(ledger):
     ledger.charge(epsilon=0.1, delta=DELTA)
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            ledger.charge(epsilon=0.1, delta=DELTA)
-            status = 0
-        finally:
-            os._exit(status)
+    child = in_child(lambda: ledger.charge(epsilon=0.1, delta=DELTA))
     ledger.charge(epsilon=0.1, delta=DELTA)
     assert os.waitpid(child, 0)[1] == 0
     assert len({entry.process for entry in ledger.history()}) == 2

@@ -1,4 +1,4 @@
-"""From which noisy count on a value shows: the profile of the release, summed up outcome by outcome."""
+"""Publication thresholds of noisy counts, against the profile of the release computed outcome by outcome."""
 
 import itertools
 import math
@@ -45,7 +45,7 @@ def test_bad_arguments(arguments):
 
 
 def outcomes(private, sigma, threshold, reach=9):
-    """Probability of everything that the release can show, over all noise that is not negligible."""
+    """Probability of every outcome of the release, over all noise that is not negligible."""
     integers = np.arange(-math.ceil(reach * sigma), math.ceil(reach * sigma) + 1)
     mass = ndtr((integers + 0.5) / sigma) - ndtr((integers - 0.5) / sigma)
     found = defaultdict(float)

@@ -83,7 +83,7 @@ def test_descent_stays_below_its_bound(l2):
 
 
 def test_random_rounds_of_a_quadratic():
-    """There the bound lacks nothing but the risk after the last step, whatever the steps."""
+    """The exact mean plus a term for the risk after the last step equals the bound, for any steps."""
     beta, variance, start = 0.7, 0.3, 2.0
     eta = np.random.default_rng(1).uniform(0.01, 2.8, size=50)
     law = paper.round_probabilities(eta, beta)
@@ -222,15 +222,9 @@ def test_smoothed_descent(smoothing, smoothness):
     """The bound with traces of the inverse matrix and the exact noise, which is less than the theorem's."""
     n, d, clip, gap, epsilon, delta = 20_000, 30, 0.8, 3.0, 0.5, 1e-5
     inverse = np.column_stack([smoothing_dense(e, smoothing) for e in np.eye(d)])
+    problem = {"n_samples": n, "dimension": d, "clip": clip, "gap": gap}
     steps, eta, bound = paper.dp_lssgd_schedule(
-        epsilon,
-        delta,
-        n_samples=n,
-        dimension=d,
-        clip=clip,
-        gap=gap,
-        smoothing=smoothing,
-        smoothness=smoothness,
+        epsilon, delta, smoothing=smoothing, smoothness=smoothness, **problem
     )
     nu = clip * stochastic.dp_lssgd_sigma(epsilon, delta, n, steps)
     if smoothness is None:
@@ -242,4 +236,4 @@ def test_smoothed_descent(smoothing, smoothness):
     theorem = noise * 3 * math.log(1 / delta) / epsilon / (2 * math.log(1 / delta) / epsilon + 1)
     assert theorem == near(rest, rel=1 / steps)
     with pytest.raises(ValueError, match=r"at most log\(1/delta\)"):
-        paper.dp_lssgd_schedule(12.0, 1e-5, n_samples=n, dimension=d, clip=clip, gap=gap)
+        paper.dp_lssgd_schedule(12.0, 1e-5, **problem)

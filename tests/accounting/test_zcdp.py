@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounting import high_precision
-from dperm.accounting import (
-    gdp_mu,
-    zcdp_epsilon,
-    zcdp_rho,
-    zcdp_rho_bun_steinke,
-)
+from dperm.accounting import gdp_mu, zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
 
 VECTOR = 1e-9
 

@@ -40,29 +40,30 @@ def test_log_ratio_of_norm_laplace_noise_is_that_of_the_densities():
     assert fits._norm_laplace_log_ratio(door, other, one, released, 3.0) == pytest.approx(-expected)
 
 
-@pytest.mark.parametrize(("relation", "rate"), [("add_or_remove", 0.5), ("replace_one", 0.25)])
-def test_log_ratio_of_a_selection_is_that_of_the_probabilities(relation, rate):
-    door = SimpleNamespace(neighbors=relation)
-    one, other = bounded([4, 8, 0], scores=True), bounded([8, 8, 4], scores=True)
-    public = np.array([0.0, 1.0, 5.0])
-    weights = [np.exp(-rate * (np.array(scores) + public)) for scores in ([1.0, 2.0, 0.0], [2.0, 2.0, 1.0])]
-    for chosen in range(3):
-        expected = np.log(weights[0][chosen] / weights[0].sum() / weights[1][chosen] * weights[1].sum())
-        assert fits._selection_log_ratio(door, one, other, chosen, 1.0, public) == pytest.approx(expected)
+def exponential_mechanism_probabilities(scores, rate):
+    weights = np.exp(-rate * scores)
+    return weights / weights.sum()
 
 
 @pytest.mark.parametrize(("relation", "rate"), [("add_or_remove", 0.5), ("replace_one", 0.25)])
-def test_log_ratio_of_permute_and_flip_is_that_of_the_probabilities(relation, rate):
+@pytest.mark.parametrize(
+    ("method", "probabilities"),
+    [
+        ("select", exponential_mechanism_probabilities),
+        ("select_permute_and_flip", permute_and_flip_probabilities),
+    ],
+)
+def test_log_ratio_of_a_selection_is_that_of_the_probabilities(method, probabilities, relation, rate):
     door = SimpleNamespace(neighbors=relation)
     one, other = bounded([4, 8, 0, 4], scores=True), bounded([8, 8, 4, 4], scores=True)
     public = np.array([0.0, 1.0, 5.0, 0.5])
     exact = [
-        permute_and_flip_probabilities(np.array(scores) + public, rate)
+        probabilities(np.array(scores) + public, rate)
         for scores in ([1.0, 2.0, 0.0, 1.0], [2.0, 2.0, 1.0, 1.0])
     ]
     for chosen in range(4):
         expected = np.log(exact[0][chosen] / exact[1][chosen])
-        found = fits._permute_and_flip_log_ratio(door, one, other, chosen, 1.0, public)
+        found = fits.LOG_RATIOS[method](door, one, other, chosen, 1.0, public)
         assert found == pytest.approx(expected, abs=1e-12)
 
 

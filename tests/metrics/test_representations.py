@@ -50,11 +50,25 @@ def on_arrays():
     return model.fit(X, LABELS)
 
 
-def found(model, X, y, **settings):
-    """Exact, and with equal noise."""
-    exact = evaluate(model, X, y, math.inf, 1e-6, **settings).to_dict()["metrics"]
-    noisy = evaluate(model, X, y, 1.0, 1e-6, random_state=1, **settings).to_dict()["metrics"]
-    return [*exact.items(), *noisy.items()]
+class Found:
+    """Metrics with equal noise, which must agree to the bit, and without privacy, in floating-point sums."""
+
+    def __init__(self, model, X, y, **settings):
+        self.noisy = evaluate(model, X, y, 1.0, 1e-6, random_state=1, **settings).to_dict()["metrics"]
+        exact = evaluate(model, X, y, math.inf, 1e-6, **settings).to_dict()["metrics"]
+        self.exact = [np.asarray(part, dtype=float) for metric in exact.values() for part in numbers(metric)]
+
+    def __eq__(self, other):
+        pairs = zip(self.exact, other.exact, strict=True)
+        near = all(np.allclose(one, two, rtol=1e-12, atol=1e-14, equal_nan=True) for one, two in pairs)
+        return near and self.noisy == other.noisy
+
+
+def numbers(metric):
+    """The numbers and arrays of a metric, its coordinates one by one."""
+    for part in (metric["value"], metric["low"], metric["high"]):
+        part = np.nan if part is None else part
+        yield from part.values() if isinstance(part, dict) else [part]
 
 
 def parquet(folder, frame, **further):
@@ -72,13 +86,13 @@ FRAMES = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_frames(on_frames, name):
-    assert found(on_frames, FRAMES[name](FRAME), LABELS) == found(on_frames, FRAME, LABELS)
+    assert Found(on_frames, FRAMES[name](FRAME), LABELS) == Found(on_frames, FRAME, LABELS)
 
 
 def test_files_with_a_schema(on_frames, tmp_path):
     path = parquet(tmp_path, FRAME, label=LABELS)
     files = scan_parquet(path, label="label", schema=SCHEMA, chunk_rows=1024)
-    assert found(on_frames, files, None) == found(on_frames, FRAME, LABELS)
+    assert Found(on_frames, files, None) == Found(on_frames, FRAME, LABELS)
     with pytest.raises(ValueError, match="y must be None"):
         evaluate(on_frames, files, LABELS, 1.0, 1e-6)
     with pytest.raises(DataError, match="files take none"):
@@ -95,27 +109,27 @@ ARRAYS = {
 
 @pytest.mark.parametrize("name", ARRAYS)
 def test_arrays(on_arrays, name):
-    assert found(on_arrays, ARRAYS[name](X), LABELS) == found(on_arrays, X, LABELS)
+    assert Found(on_arrays, ARRAYS[name](X), LABELS) == Found(on_arrays, X, LABELS)
 
 
 def test_mapped_files(on_arrays, tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    assert found(on_arrays, mapped, LABELS) == found(on_arrays, X, LABELS)
+    assert Found(on_arrays, mapped, LABELS) == Found(on_arrays, X, LABELS)
 
 
 def test_files_of_a_regression(tmp_path):
     model = HuberRegressor(8.0, 1e-6, row_norm=1.5, target_bound=2.0, random_state=0).fit(X, TARGETS)
     names = [f"x{j}" for j in range(X.shape[1])]
     path = parquet(tmp_path, pd.DataFrame(X, columns=names), y=TARGETS)
-    assert found(model, scan_parquet(path, label="y", chunk_rows=1024), None) == found(model, X, TARGETS)
+    assert Found(model, scan_parquet(path, label="y", chunk_rows=1024), None) == Found(model, X, TARGETS)
 
 
 def test_counts_stand_for_repeated_rows(on_arrays):
     merged, labels, counts = aggregate(X, np.where(LABELS == "yes", 1.0, -1.0))
     assert len(labels) < N
     words = np.where(labels > 0, "yes", "no")
-    assert found(on_arrays, merged, words, counts=counts) == found(on_arrays, X, LABELS)
+    assert Found(on_arrays, merged, words, counts=counts) == Found(on_arrays, X, LABELS)
 
 
 @pytest.mark.usefixtures("cluster")
@@ -124,7 +138,7 @@ class TestDask:
 
     def test_arrays(self, on_arrays):
         parts = dask.array.from_array(X, chunks=(1000, 2)), dask.array.from_array(LABELS, chunks=1000)
-        assert found(on_arrays, *parts) == found(on_arrays, X, LABELS)
+        assert Found(on_arrays, *parts) == Found(on_arrays, X, LABELS)
         with pytest.raises(DataError, match="counts"):
             evaluate(on_arrays, *parts, 1.0, 1e-6, counts=np.ones(N, dtype=int))
 
@@ -132,15 +146,15 @@ class TestDask:
         frame = dask.dataframe.from_pandas(FRAME.assign(label=LABELS).reset_index(), npartitions=3)
         frame = frame[(frame["index"] < 1000) | (frame["index"] >= 2000)]
         kept = np.r_[0:1000, 2000:3000]
-        in_parts = found(on_frames, frame[["age", "job"]], frame["label"])
-        assert in_parts == found(on_frames, FRAME.iloc[kept], LABELS[kept])
+        in_parts = Found(on_frames, frame[["age", "job"]], frame["label"])
+        assert in_parts == Found(on_frames, FRAME.iloc[kept], LABELS[kept])
 
     def test_pipeline(self):
         ledger = Ledger(8.0, 1e-6, allow_seeded=True)
         last = LinearSVC(8.0, 1e-6, classes=["no", "yes"], row_norm=2.0, random_state=0, ledger=ledger)
         model = make_pipeline(StandardScaler(), last).fit(X, LABELS)
         parts = dask.array.from_array(X, chunks=(1000, 4)), dask.array.from_array(LABELS, chunks=1000)
-        assert found(model, *parts) == found(model, X, LABELS)
+        assert Found(model, *parts) == Found(model, X, LABELS)
         assert last.ledger is ledger
 
 

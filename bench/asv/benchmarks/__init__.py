@@ -1,6 +1,6 @@
-"""How fast and how large the package is from commit to commit: ``cd bench/asv && asv run``.
+"""Time and memory of the package from commit to commit: ``cd bench/asv && asv run``.
 
-Inputs are those of the other benchmarks. Times depend on the machine: claims are ratios, `bench/ratios.py`.
+Inputs are those of the other benchmarks. Times depend on the machine; claims use ratios (`bench/ratios.py`).
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What a user waits for: the import, passes over the records, fits, predictions, charges."""
+"""What users wait for: the import, passes over the records, fits, predictions, charges."""
 
 import tempfile
 
@@ -8,7 +8,7 @@ from problems import objective, passes, problem
 
 
 def timeraw_import_of_an_estimator():
-    """In a new process."""
+    """Import in a new process."""
     return "from dperm import LogisticRegression"
 
 
@@ -46,7 +46,7 @@ class Fits:
 
 
 class Models:
-    """An estimator, as most people use the package."""
+    """An estimator, which is how most people use the package."""
 
     def setup(self):
         self.X, self.y, *_ = problem("small", "float32")
@@ -63,7 +63,7 @@ class Models:
 
 
 class Charges:
-    """Of a ledger on disk."""
+    """Charges to a ledger on disk."""
 
     def setup(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""What can be decided by computing, one function for each claim: does it hold?"""
+"""Claims that a computation can decide, one function each, which says whether the claim holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.integrate import quad
+from scipy.special import expit
 
 from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
 from dperm.accounting.laplacian_smoothing import smoothing_gamma
@@ -17,19 +18,19 @@ from dperm.accounting.paper import (
     sgd_output_sensitivity,
     smooth_erm_schedule,
 )
-from papers.learning import digits
+from papers.learning import digits, records
 from papers.tables import lssgd_tables3_4, nikolov_theorem1, zhang2017_table3
 
 CHECKS: dict[str, Callable[[], bool]] = {}
 
 
 def measure(mode: str, *, check: str, **_: str) -> bool | None:
-    """True, False, or None where nothing here can tell."""
+    """True, False, or None for a claim that cannot be tested here."""
     return None if check == "none" else bool(CHECKS[check]())
 
 
 def decides(function: Callable[[], bool]) -> Callable[[], bool]:
-    """Make a check known by its name."""
+    """Register a check under its name."""
     CHECKS[function.__name__] = function
     return function
 
@@ -43,7 +44,7 @@ def gaussian_step() -> bool:
 
 @decides
 def descent_sensitivity() -> bool:
-    """Noise of Lemmas 2 and 3 for small epsilon, where the Gaussian step is right."""
+    """Noise of Lemmas 2 and 3 at an epsilon where the Gaussian mechanism of Theorem 1 is private."""
     run = {"n_samples": 10_000, "steps": 100, "eta": 1.0, "lipschitz": 1.0, "beta": 0.25}
     return all(
         compare_with_paper("output_perturbation_gd", epsilon=0.5, delta=1e-5, l2=l2, **run).holds
@@ -62,7 +63,7 @@ def random_rounds() -> bool:
 
 @decides
 def fewer_gradients() -> bool:
-    """Against n^2 gradients of SGD, on data of the size of Bank."""
+    """Fewer than n^2 gradients, on data of the size of Bank."""
     run = {"n_samples": 45_211, "dimension": 43, "lipschitz": 1.0, "beta": 0.25, "distance": 10.0}
     return all(
         smooth_erm_schedule(e, 1e-3, l2=l2, **run).steps < 45_211 for e in (0.1, 2.0) for l2 in (0.0, 0.01)
@@ -71,7 +72,7 @@ def fewer_gradients() -> bool:
 
 @decides
 def smooth_bound() -> bool:
-    """Of Theorem 2 on Bank, with a bound of 10 on the optimum that holds."""
+    """Risk on Bank against Theorem 2, whose bound on the norm of the optimum, 10, holds there."""
     run = {"epsilon": 0.5, "delta": 1e-3, "l2": 0.01, "distance": 10.0}
     risk, _ = zhang2017_table3.measure("paper", data="bank_dummies", repetitions=20, **run)
     sizes = {"n_samples": 45_211, "dimension": 43, "lipschitz": 1.0, "beta": 0.25}
@@ -80,7 +81,7 @@ def smooth_bound() -> bool:
 
 @decides
 def lecture_bound() -> bool:
-    """See nikolov_theorem1 for more."""
+    """Two of the settings of nikolov_theorem1."""
     run = {"data": "wine", "steps": 50, "epsilon": 0.3, "delta": 1e-6, "repetitions": 3}
     return all(
         nikolov_theorem1.measure("paper", radius=radius, **run)[0]
@@ -91,14 +92,14 @@ def lecture_bound() -> bool:
 
 @decides
 def lecture_noise_added() -> bool:
-    """A record that comes or goes."""
+    """Noise of Section 6 under add_or_remove."""
     run = {"n_samples": 1000, "steps": 100}
     return all(compare_with_paper("noisy_gd", epsilon=e, delta=1e-5, **run).holds for e in (0.1, 0.9))
 
 
 @decides
 def lecture_noise_replaced() -> bool:
-    """A record that is another one moves a sum of gradients by 2 C."""
+    """Replacing a record moves a sum of gradients by up to 2 C."""
     epsilon, delta, steps = 0.9, 1e-5, 100
     noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
     return gdp_epsilon(math.sqrt(steps - 1) * 2.0 / noise, delta) <= epsilon
@@ -106,7 +107,7 @@ def lecture_noise_replaced() -> bool:
 
 @decides
 def smoothed_moments() -> bool:
-    """Order 4 of a Gaussian of variance 0.8 sampled at 1 %: a sum of binomial terms."""
+    """Renyi divergence of order 4 of a Gaussian of variance 0.8 sampled at 1 %, a sum of binomial terms."""
     rate, order, ratio = 0.01, 4, 1.0 / 0.8
     terms = (
         math.comb(order, k) * (1.0 - rate) ** (order - k) * rate**k * math.exp(ratio * k * (k - 1) / 2.0)
@@ -117,7 +118,7 @@ def smoothed_moments() -> bool:
 
 @decides
 def smoothed_closed_forms() -> bool:
-    """Against the eigenvalues."""
+    """Closed forms against the eigenvalues."""
     cells = [
         {"constant": c, "sigma": s, "d": d} for c in ("gamma", "beta") for s in (1.0, 3.0) for d in (5, 1000)
     ]
@@ -129,21 +130,21 @@ def smoothed_closed_forms() -> bool:
 
 @decides
 def smoothed_few_steps() -> bool:
-    """One step, within the range that the theorem allows."""
+    """One step, at settings that the theorem allows."""
     run = {"batch_size": 10, "n_samples": 1000, "steps": 1}
     return compare_with_paper("dp_lssgd", epsilon=0.083, delta=1e-6, **run).holds
 
 
 @decides
 def smoothed_mnist() -> bool:
-    """The experiment on MNIST."""
+    """Batches and epochs of the experiment on MNIST."""
     run = {"batch_size": 128, "n_samples": 60_000, "steps": 23_450}
     return all(compare_with_paper("dp_lssgd", epsilon=e, delta=1e-5, **run).holds for e in (0.1, 0.2, 0.3))
 
 
 @decides
 def clipped_mean() -> bool:
-    """At the weights 0, random batches of MNIST of which one record is replaced by random others."""
+    """At the weights 0: random batches of MNIST, one record of each replaced by random others."""
     X, y, _, _ = digits()
     slopes, rng, batch, largest = 0.1 - np.eye(10, dtype=np.float32), np.random.default_rng(0), 128, 0.0
     for _ in range(5):
@@ -159,20 +160,20 @@ def clipped_mean() -> bool:
 
 @decides
 def smoothing_same_guarantee() -> bool:
-    """Smoothing can be undone, so that it neither adds nor takes privacy: all eigenvalues are positive."""
+    """Smoothing can be undone, since all eigenvalues are positive, so it changes no guarantee."""
     eigenvalues = 1.0 + 2.0 * 3.0 * (1.0 - np.cos(2.0 * np.pi * np.arange(7850) / 7850))
     return (eigenvalues > 0.0).all()
 
 
 @decides
 def gamma_vanishes() -> bool:
-    """As the dimension grows."""
+    """gamma in a dimension of 10^8."""
     return smoothing_gamma(1.0, 10**8) < 0.01
 
 
 @decides
 def moments_one_step() -> bool:
-    """With all moments, a step of SGD at q = 0.0052 and noise multiplier 4 costs 0.5756 at delta = 1e-8."""
+    """Tight epsilon of one step of SGD at q = 0.0052, noise multiplier 4 and delta = 1e-8."""
     run = {
         "batch_size": 0.0052 * 10**9,
         "n_samples": 10**9,
@@ -184,7 +185,7 @@ def moments_one_step() -> bool:
 
 @decides
 def subtracted_noise() -> bool:
-    """Of 21 equal losses in units of the noise, one grows by 1: its chance must fall by e at most."""
+    """One of 21 equal losses grows by a unit of the noise: its probability may fall by a factor of e."""
 
     def chance(gap: float) -> float:  # of -gap - E_1 above all other -E_i, E exponential
         return quad(lambda e: math.exp(-e - 20.0 * (e + gap)), 0.0, math.inf)[0]
@@ -194,15 +195,30 @@ def subtracted_noise() -> bool:
 
 @decides
 def batch_of_fixed_size() -> bool:
-    """The batch is filled up with another record, whose gradient may point the other way."""
+    """The record that takes the place of another may have the opposite gradient."""
     batch = np.ones(10)
     filled = np.append(batch[:-1], -1.0)
     return abs(batch.sum() - filled.sum()) <= 1.0
 
 
 @decides
+def unclipped_descent() -> bool:
+    """Bank with its first record at the corner of the unit cube, under either label: 50 steps of 1."""
+    X, y, _ = records("bank_dummies")
+    X, y, results = np.column_stack([X, np.ones(len(y))]), np.array(y, dtype=np.float64), []
+    X[0] = 1.0
+    for label in (1.0, -1.0):
+        y[0] = label
+        w = np.zeros(X.shape[1])
+        for _ in range(50):
+            w = w + (y * expit(-y * (X @ w))) @ X / len(y) - 1e-4 * w
+        results.append(w)
+    return float(np.linalg.norm(results[0] - results[1])) <= 3.0 * 50 / len(y)
+
+
+@decides
 def stability_of_the_average() -> bool:
-    """Of random runs on the absolute loss, with one record replaced."""
+    """Distance between averages of random runs on the absolute loss, with one record replaced."""
     n, eta, rng, largest = 200, 0.05, np.random.default_rng(0), 0.0
     for _ in range(20):
         X = rng.normal(size=(n, 5))
@@ -223,7 +239,7 @@ def stability_of_the_average() -> bool:
 
 @decides
 def textbook_gaussian() -> bool:
-    """At every epsilon up to 20, in place of the proven range below 1."""
+    """At every epsilon up to 20, beyond the range below 1 for which it is proved."""
     return all(
         gaussian_delta(e, math.sqrt(2.0 * math.log(1.25e5)) / e) <= 1e-5 for e in (0.5, 5.0, 10.0, 20.0)
     )
@@ -257,6 +273,6 @@ def beta_exists() -> bool:
 
 @decides
 def beta_is_a_constant() -> bool:
-    """With T = n, as n grows: the rate of Theorem 12 counts on it."""
+    """For T = n and growing n, as the rate of Theorem 12 assumes."""
     found = [feasible_beta(1.0, n**-2.0, n_samples=n, steps=n).beta for n in (10**3, 10**4, 10**5)]
     return min(found) > 0.1

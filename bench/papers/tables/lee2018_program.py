@@ -1,4 +1,4 @@
-"""DP-AGD as its authors' program runs it, in floating point: nothing here is private."""
+"""DP-AGD as its authors' program runs it, in floating point. Nothing here is private."""
 
 import numpy as np
 from scipy.special import expit
@@ -8,7 +8,7 @@ from papers.tables.lee2018_figures2_3 import measure as of_the_package
 
 CANDIDATES, SPLITS, GROWTH, CLIP, LONGEST = 20, 60, 0.1, 3.0, 2.0
 
-#: Loss and slope of a margin.
+#: Loss of a margin, and its slope.
 LOSSES = {
     "logistic": (lambda margin: np.logaddexp(0.0, -margin), lambda margin: -expit(-margin)),
     "svm": (lambda margin: np.maximum(1.0 - margin, 0.0), lambda margin: -1.0 * (margin < 1.0)),
@@ -18,7 +18,7 @@ LOSSES = {
 def measure(
     mode: str, *, model: str, data: str, repetitions: int, **terms: float
 ) -> tuple[float, float | None]:
-    """Paper: noise subtracted, as in the program; tight: added, as for report-noisy-max; else the package."""
+    """Paper: noise subtracted, as in the program. Tight: added, report-noisy-max. Default: the package."""
     if mode == "default":
         return of_the_package(
             mode, model=model, algorithm="dp_agd", data=data, repetitions=repetitions, **terms
@@ -38,7 +38,7 @@ def measure(
 def _descend(
     X, y, losses, sign: float, rng: np.random.Generator, *, epsilon: float, delta: float
 ) -> np.ndarray:
-    """The budget is tested after it was spent, and the candidate before the chosen one is taken."""
+    """The program tests the budget after it is spent, and takes the candidate before the chosen one."""
     loss, slope = losses
     log = np.log(1.0 / delta)
     left = (np.sqrt(log + epsilon) - np.sqrt(log)) ** 2

@@ -1,4 +1,4 @@
-"""A convolutional network on MNIST by Opacus, its noisy gradients smoothed: test accuracy in per cent."""
+"""A convolutional network on MNIST by Opacus with smoothed noisy gradients: test accuracy in per cent."""
 
 import dperm
 from dperm.accounting import noise_multiplier
@@ -19,7 +19,7 @@ def measure(
     step_size: float,
     repetitions: int,
 ) -> tuple[float, float | None]:
-    """Opacus's steps and samples; noise by the package's accountant."""
+    """Steps and samples are Opacus's, the noise multiplier is our accountant's."""
     try:
         import opacus
         import torch

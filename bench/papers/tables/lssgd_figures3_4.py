@@ -12,7 +12,7 @@ EPOCHS = (1, 5, 10, 20, 30, 40, 50)
 
 
 def measure(mode: str, *, curve: str, epoch: int, repetitions: int, **settings: float):
-    """Of the weights after `epoch` fiftieths of the steps."""
+    """Value of the curve after `epoch` fiftieths of the steps."""
     return repeated(lambda seed: CURVES[curve](_weights(mode, seed, **settings)[epoch]), repetitions)
 
 

@@ -5,7 +5,7 @@ from dperm.accounting.paper.stochastic import dp_lssgd_sigma
 
 
 def measure(mode: str, *, epsilon: float, delta: float, n: int, batch: int, epochs: int) -> float:
-    """Published (Theorem 1), tight for the same sampling, or tight with Poisson sampling as by default."""
+    """Paper: Theorem 1. Tight: for the same sampling. Default: for Poisson sampling."""
     steps = epochs * -(-n // batch)
     if mode == "paper":
         return dp_lssgd_sigma(epsilon, delta, n, steps)

@@ -1,4 +1,4 @@
-"""DP-LSSGD as its authors' program runs it: nothing here is private."""
+"""DP-LSSGD as its authors' program runs it. Nothing here is private."""
 
 import numpy as np
 from scipy.special import softmax
@@ -11,12 +11,12 @@ BATCH, EPOCHS, STEP, RIDGE = 128, 50, 2.0, 1e-4
 
 
 def measure(mode: str, *, clipped: str, sigma: float, epsilon: float, delta: float, repetitions: int):
-    """Test accuracy in per cent; steps ``2/t``, t the number of batches before the epoch, plus 1."""
+    """Test accuracy in per cent, with steps ``2/t``, where t - 1 batches came before the epoch."""
     return repeated(lambda seed: accuracy(_descend(clipped, sigma, epsilon, delta, seed)), repetitions)
 
 
 def _descend(clipped: str, sigma: float, epsilon: float, delta: float, seed: int) -> np.ndarray:
-    """Weights of all classes are clipped, made noisy and smoothed in one, intercepts in another."""
+    """Clip, add noise and smooth twice in each step: all weights as one vector, all intercepts as another."""
     X, y, _, _ = digits()
     rng, n, per_epoch = np.random.default_rng(seed), len(X), -(-len(X) // BATCH)
     noise = dp_lssgd_sigma(epsilon, delta, n, EPOCHS * per_epoch)
@@ -39,7 +39,7 @@ def _descend(clipped: str, sigma: float, epsilon: float, delta: float, seed: int
 
 
 def _smoothed(part: np.ndarray, sigma: float) -> np.ndarray:
-    """Along the cycle of all entries, by a Fourier transform."""
+    """Smooth along the cycle of all entries, by a Fourier transform."""
     if sigma == 0.0:
         return part
     angles = 2.0 * np.pi * np.arange(part.size // 2 + 1) / part.size

@@ -11,7 +11,7 @@ LONGEST = 48.91  # norm of a standardised training image with its intercept
 
 
 def measure(mode: str, *, repetitions: int, **settings: float) -> tuple[float, float | None]:
-    """Plain steps of one size; by default the package's own settings, with momentum and averages."""
+    """Plain steps of one size; in default mode the package's settings, with momentum and averaging."""
     return repeated(lambda seed: accuracy(fit(mode, seed, **settings).coef), repetitions)
 
 
@@ -27,7 +27,7 @@ def fit(
     plain_step: float,
     callback=None,
 ):
-    """One run; without smoothing a step is `plain_step`, with it so long that it has the same noise."""
+    """One run: steps of `plain_step` without smoothing, longer with it, so that noise has the same norm."""
     X, y, _, _ = digits()
     problem = dperm.Objective(
         "softmax", X, y, l2=1e-4, row_norm=LONGEST, fit_intercept=True, n_classes=10, n_threads=1

@@ -1,4 +1,4 @@
-"""Paper mode: the closed forms of Propositions 1 and 2. Tight: the mean over the eigenvalues themselves."""
+"""What smoothing leaves of the noise. Paper: Propositions 1 and 2. Tight: means over the eigenvalues."""
 
 import numpy as np
 

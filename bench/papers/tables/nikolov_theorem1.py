@@ -14,7 +14,7 @@ def _schedule(data: str, radius: float, steps: int, epsilon: float, delta: float
 def measure(
     mode: str, *, data: str, radius: float, steps: int, epsilon: float, delta: float, repetitions: int
 ) -> tuple[float, float | None]:
-    """Logistic loss on rows of norm 1: its gradients are no longer than the clip 1."""
+    """Logistic loss on rows of norm 1, so that gradients stay within the clip of 1."""
     problem, best = objective(data, 1.0), minimum(data, 1.0, 0.0, radius)
     terms = {"radius": radius, "neighbors": "add_or_remove", "learn_scales": False}
     if mode != "default":

@@ -11,7 +11,7 @@ from papers.learning import fold, records, repeated
 def measure(
     mode: str, *, data: str, method: str, epsilon: float, radius: float, repetitions: int
 ) -> tuple[float, float | None]:
-    """Rows scaled onto norm 1, a ball, n steps of single records of size R/sqrt(n), delta = 1/n^2."""
+    """Rows of norm 1, delta = 1/n^2; unless default, n steps of R/sqrt(n) on single records, in a ball."""
     X, y, _ = records(data)
 
     def accuracy(seed: int) -> float:

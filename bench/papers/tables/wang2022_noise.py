@@ -11,7 +11,7 @@ from dperm.accounting.permutation_sensitivity import (
 )
 from papers.framework import Refused
 
-#: alpha, L, M, and whether the default smooths a kink or needs no smoothing (kappa = 0 in both cases).
+#: alpha, L and M. In default mode kinks are smoothed, so that kappa = 0 for all of them.
 LOSSES = {"absolute": (0.0, 2.0, 1.0), "hinge": (0.0, 1.0, 1.0), "logistic": (1.0, 0.25, 0.5)}
 
 
@@ -26,7 +26,7 @@ def measure(mode: str, *, method: str, loss: str, n: int, power: float, epsilon:
 def _output(mode: str, loss: str, n: int, steps: int, epsilon: float, delta: float) -> float:
     alpha, holder, at_zero = LOSSES[loss]
     eta = n**0.5 / steps
-    if mode == "default":  # a permutation per pass, kinks smoothed, the loss's own bound on its gradients
+    if mode == "default":  # one permutation per pass, smoothed kinks, the loss's own bound on gradients
         slope = 1.0 if alpha == 0.0 else at_zero + holder
         passes = permutation_pass_sensitivity(n, max(1, steps // n), 2.0 * eta * slope, 0.0, radius=1.0)
         return gaussian_sigma(epsilon, delta, passes)

@@ -1,4 +1,4 @@
-"""Excess empirical risk of output perturbation: many draws of the noise of one training."""
+"""Excess empirical risk of output perturbation: one training, many draws of its noise."""
 
 from dperm.accounting.paper import smooth_erm_schedule
 from dperm.algorithms import output_perturbation_gd
@@ -17,9 +17,10 @@ def measure(
     repetitions: int,
     lipschitz: float = 1.0,
 ) -> tuple[float, float | None]:
-    """Steps and step size of the paper's theorems for rows of norm 1; those of the package by default.
+    """Steps and step size of the paper's theorems for rows of norm 1; in default mode those of the package.
 
-    `lipschitz` multiplies the constant of the loss; published noise is proportional to it, and to 1/epsilon.
+    `lipschitz` multiplies the constant of the loss. It divides epsilon, since published noise is proportional
+    to L/epsilon.
     """
     problem = objective(data, 1.0, l2)
     terms = {"neighbors": "replace_one", "calibration": "paper" if mode == "paper" else "tight"}

@@ -122,6 +122,10 @@ cdef extern from "dense/row_blocks.h" nogil:
         pass_fn *find_norms
 
 
+cdef extern from "tabular/row_additions.h" nogil:
+    struct row_additions:
+        int64_t bytes
+
 cdef extern from "tabular/nonzero_columns.h" nogil:
     struct nonzero_columns:
         int64_t bytes
@@ -150,6 +154,7 @@ cdef extern from "tabular/tabular_matrix.h" nogil:
         # the fields set by plan_tabular() are private to C
 
     const nonzero_columns *nonzero_columns_of(const tabular_matrix *)
+    const row_additions *row_additions_of(const tabular_matrix *)
     int plan_tabular(tabular_matrix *)
     void free_tabular_plan(tabular_matrix *)
     expand_rows_fn expand_tabular

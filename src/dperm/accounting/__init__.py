@@ -1,8 +1,9 @@
 """Privacy accounting: how much noise a guarantee needs, and what was spent.
 
-Pure functions of public numbers; nothing here sees data. Results are rounded to the safe side: noise,
-costs, epsilon and delta up; budgets, rates, mu and rho down. Every function raises ValueError for an argument
-outside its range and TypeError for one of another type, and says what it expected.
+Everything works on public numbers; only `LedgerPart` looks at records, to assign them to the parts of a
+split. Results are rounded to the safe side: noise, costs, epsilon and delta up; budgets, rates, mu and rho
+down. Every function raises ValueError for an argument out of range and TypeError for one of the wrong type,
+and says what it expected.
 """
 
 from dperm.accounting.approximate_gdp import approximate_gdp
@@ -26,10 +27,7 @@ from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, op
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
 from dperm.accounting.paper import PaperComparison, compare_with_paper
-from dperm.accounting.pure_composition import (
-    advanced_composition,
-    amplified_epsilon,
-)
+from dperm.accounting.pure_composition import advanced_composition, amplified_epsilon
 from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.selection import (
@@ -50,11 +48,7 @@ from dperm.accounting.units import (
     pure_epsilon,
     selection_eta,
 )
-from dperm.accounting.zcdp import (
-    zcdp_epsilon,
-    zcdp_rho,
-    zcdp_rho_bun_steinke,
-)
+from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
 
 __all__ = [
     "UNITS_PER_ONE",

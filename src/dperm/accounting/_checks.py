@@ -1,8 +1,8 @@
-"""Checks of what callers hand to the accounting functions; messages name the argument and what it must be.
+"""Argument checks of the accounting functions; messages name the argument and what it must be.
 
-A real number of any type is read as the nearest double, and results are for that double. Numbers that no
-double comes near (``10**400``, ``Fraction(1, 10**400)``) are refused: as 0 or infinity they would mean
-something else. Numbers in text, decimals and truth values are of the wrong type.
+Real numbers of any type are converted to the nearest double, and results are for that double. Numbers that
+would overflow to infinity or underflow to 0 (``10**400``, ``Fraction(1, 10**400)``) are rejected, because 0
+and infinity have meanings of their own. Strings, decimals and booleans are of the wrong type.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def shown(value: object) -> str:
 
 
 def check_real(value: float | Fraction, name: str, expected: str, holds: Callable[[float], bool]) -> float:
-    """Return `value` as a float of which `holds` is true; `expected` says in words which ones these are."""
-    if type(value) is float:  # the common case, many times faster than asking for a Real
+    """Return `value` as a float that satisfies `holds`; `expected` describes that condition in messages."""
+    if type(value) is float:  # the common case; isinstance with an abstract base class is many times slower
         number = value
     else:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -44,7 +44,7 @@ def check_real(value: float | Fraction, name: str, expected: str, holds: Callabl
             raise ValueError(
                 f"{name} must be {expected}, within the range of double precision, got {shown(value)}."
             )
-    if not holds(number):  # nor of NaN
+    if not holds(number):  # NaN fails every comparison
         raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
     return number
 
@@ -70,7 +70,7 @@ def check_rate(value: float | Fraction, name: str = "rate") -> float:
 
 
 def check_multiplier(value: float, name: str = "noise_multiplier") -> float:
-    """Return noise over sensitivity as a float, so that its powers are doubles too; 0 and infinity pass."""
+    """Return noise over sensitivity as a float whose powers do not overflow; 0 and infinity are allowed."""
     expected = "a number >= 0, and 0, infinite or between 1e-100 and 1e100"
     return check_real(value, name, expected, lambda z: z in (0.0, math.inf) or 1e-100 <= z <= 1e100)
 
@@ -108,7 +108,8 @@ def check_delta(value: float, name: str = "delta", least: float = 0.0) -> float:
 def check_steps(value: int, name: str = "steps", least: int = 1, most: int = MAX_COUNT) -> int:
     """Return a count, an integer from `least` to `most`."""
     expected = f"an integer >= {least}"
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    # First of all a plain integer, as a budget is asked at every step.
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise TypeError(f"{name} must be {expected}, got {shown(value)} of type {type(value).__name__}.")
     if value < least:
         raise ValueError(f"{name} must be {expected}, got {shown(value)}.")
@@ -118,7 +119,7 @@ def check_steps(value: int, name: str = "steps", least: int = 1, most: int = MAX
 
 
 def check_member(kind: type[Member], value: str, name: str) -> Member:
-    """Return the member of an enumeration of words that `value` names."""
+    """Return the member of a string enumeration that `value` names."""
     try:
         return kind(value)
     except (ValueError, TypeError):
@@ -128,11 +129,11 @@ def check_member(kind: type[Member], value: str, name: str) -> Member:
 
 
 def check_text(value: str, name: str) -> str:
-    """Return a text that can be stored anywhere."""
+    """Return a string that can be encoded as UTF-8."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text, got {shown(value)} of type {type(value).__name__}.")
+        raise TypeError(f"{name} must be a string, got {shown(value)} of type {type(value).__name__}.")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} must be a text without lone surrogates, got {shown(value)}.") from None
+        raise ValueError(f"{name} must be a string without lone surrogates, got {shown(value)}.") from None
     return value

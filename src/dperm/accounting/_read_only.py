@@ -1,4 +1,4 @@
-"""Facts to keep: a read-only mapping that can be stored (`types.MappingProxyType` cannot), JSON types."""
+"""A read-only mapping that can be pickled (`types.MappingProxyType` cannot), and conversion to JSON types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReadOnlyMapping(Mapping[str, Any]):
 
 
 def plain(value: Any) -> Any:
-    """`value` in types that JSON knows; anything unknown as its text."""
+    """Convert `value` to JSON types; infinities, NaN and objects of unknown type become strings."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

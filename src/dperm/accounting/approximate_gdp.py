@@ -3,17 +3,18 @@
 A mechanism is mu-GDP up to slack d if its profile is at most ``delta_G(epsilon, mu) + d`` for every epsilon
 >= 0, in both directions. (For epsilon < 0 it follows: ``H(e^-x) = 1 - e^-x + e^-x H_reversed(e^x)``.)
 
-Such mechanisms add up, also if each is chosen from earlier outputs, as long as caps M on the sum of ``mu^2``
-and D on the sum of the slacks are fixed in advance: everything is ``sqrt(M)``-GDP up to slack D. Proof, by
-induction on the number of mechanisms, for the profile ``H(g)`` of any strategy with caps (M, D). Let the
-first one have densities p, q and cost ``(mu^2, d)``; write ``G_m`` for the profile of the m-GDP Gaussian
-pair, which has densities a, b for ``m^2 = M - mu^2``. What follows has at most ``G_m(g q/p) + D - d``, so
+Such mechanisms compose adaptively, as long as caps M on the sum of ``mu^2`` and D on the sum of the slacks
+are fixed in advance: the composition is ``sqrt(M)``-GDP up to slack D. Proof, by induction on the number of
+mechanisms, for the profile ``H(g)`` of any strategy with caps (M, D). Let the first mechanism have densities
+p, q and cost ``(mu^2, d)``; write ``G_m`` for the profile of the m-GDP Gaussian pair, which has densities a,
+b for ``m^2 = M - mu^2``. The profile of the rest is at most ``G_m(g q/p) + D - d``, so
 
     H(g) <= int p G_m(g q/p) + D - d = int a H_first(g b/a) + D - d <= int a (G_mu(g b/a) + d) + D - d
           = G_sqrt(M)(g) + D,
 
-the equality because both are the profile of the product pair, the last line because Gaussian pairs
-compose to one. A slack is needed: far out, all steps may have sampled the record.
+where the equality holds because both sides are the profile of the product pair, and the last line because
+Gaussian pairs compose to a Gaussian pair. The slack is needed because the record may have been in every
+batch.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from dperm.accounting._checks import check_delta, check_multiplier
+from dperm.accounting._roots import bisected
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.profiles import Array
 from dperm.accounting.subsampling import MIN_DELTA, SgdPlan, make_plan, step_profiles
 
-# Points of the profile between 0 and where it falls below the slack.
+# Points at which the profile is computed, between 0 and where it falls below the slack.
 _POINTS = 160
-# The profile is computed down to a power of this: a ledger grants each fit a little less than the one before.
+# The profile is computed down to a power of this, and cached: a ledger grants each fit a little less slack
+# than the one before.
 _SLACK_STEP = 2.0**-10
 _TOLERANCE = 1e-6
 
@@ -53,16 +56,16 @@ def approximate_gdp(
     noise_multiplier : float
         ``sigma / C``, > 0, as in `sgd_epsilon`.
     slack : float
-        In (0, 1), public, fixed in advance: what delta may exceed that of the Gaussian mechanism by.
+        By how much delta may exceed that of the Gaussian mechanism; in (0, 1), public, fixed in advance.
     batch_size, n_samples, steps, sampling, neighbors
         As in `sgd_epsilon`.
 
     Returns
     -------
     float
-        Rounded up. At every epsilon, delta is at most ``gaussian_delta(epsilon, 1 / mu) + slack``. Runs and
-        Gaussian releases, each chosen from earlier outputs, together satisfy this with the root of the
-        summed squares and the sum of the slacks, if both sums were capped in advance.
+        Rounded up. At every epsilon, delta is at most ``gaussian_delta(epsilon, 1 / mu) + slack``. An
+        adaptive composition of such runs and Gaussian releases satisfies this with the root of the summed
+        squares and the sum of the slacks, if both sums were capped in advance.
 
     Raises
     ------
@@ -91,16 +94,12 @@ def approximate_gdp(
     points, deltas = _profile_points(plan, multiplier, max(floor, MIN_DELTA))
     if not lies_below(points, deltas, slack, unsampled):
         return unsampled
-    low, high = 0.0, unsampled
-    while high > low * (1.0 + _TOLERANCE) and high > 1e-9:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if lies_below(points, deltas, slack, middle) else (middle, high)
-    return high
+    return bisected(lambda mu: lies_below(points, deltas, slack, mu), 0.0, unsampled, _TOLERANCE, least=1e-9)
 
 
 @lru_cache(maxsize=64)
 def _profile_points(plan: SgdPlan, multiplier: float, floor: float) -> tuple[Array, Array]:
-    """Epsilons from 0 on, and upper bounds on delta there; the last is at most the floor, or infinite."""
+    """Epsilons from 0 up, and upper bounds on delta there; the last is at most `floor`, or infinite."""
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     coarse = refinement.first_grid(profiles, plan.steps, floor)
     end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * floor, coarse))
@@ -111,12 +110,12 @@ def _profile_points(plan: SgdPlan, multiplier: float, floor: float) -> tuple[Arr
 
 
 def lies_below(points: Array, deltas: Array, slack: float, mu: float) -> bool:
-    """Whether chords of (e^points, deltas) lie below tangents of the Gaussian profile plus slack."""
+    """Whether the chords of (e^points, deltas) lie below tangents of the Gaussian profile plus slack."""
     if deltas[-1] > slack:
         return False
     middles = 0.5 * (points[1:] + points[:-1])
     heights, slopes = ndtr(mu / 2.0 - middles / mu), ndtr(-mu / 2.0 - middles / mu)
-    # both are rounded: down by 1e-13 relative, and the difference by its terms
+    # Rounded down: both by 1e-13 relative, their difference by 1e-13 of its terms.
     margin = slack - 1e-13 * heights
     left = heights - np.exp(points[:-1]) * slopes * (1.0 + 1e-13) + margin
     right = heights - np.exp(points[1:]) * slopes * (1.0 + 1e-13) + margin

@@ -1,9 +1,9 @@
 """The budget of one fit: a filter that lets each step choose its cost from earlier outputs.
 
-Costs chosen on the fly need a filter, not plain composition. Capping the sum of ``mu_t^2`` (Smith and
-Thakurta 2022) or of ``rho_t`` (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1) in advance is valid:
-the whole transcript of a run that checks `Budget.fits` before each access is then as private as one
-release that spends the cap. Stopping when a composed privacy profile crosses its target is not.
+Adaptively chosen costs need a filter, not plain composition. Capping the sum of ``mu_t^2`` (Smith and
+Thakurta 2022) or of ``rho_t`` (Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1) in advance is valid: the
+whole transcript of a run that checks `Budget.fits` before each access is then as private as one release that
+spends the cap. Stopping when a composed privacy profile reaches its target is not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dperm.errors import BudgetExceededError
 
 
 class Budget:
-    """Amount of privacy loss that one fit may cause, spent release by release.
+    """Privacy loss that one fit may cause, spent release by release.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ class Budget:
     accountant : {"gdp", "zcdp"}
         What is counted. Fixed for the life of the budget.
     slack : float, optional
-        What the whole may exceed the profile of the Gaussian mechanism by, for releases that do; "gdp" only.
-        A ledger is then charged the cap and the slack, whatever epsilon and delta say.
+        By how much the profile of all releases together may exceed that of the Gaussian mechanism; "gdp"
+        only. A ledger is then charged the cap and the slack, not what (epsilon, delta) alone would cost.
 
     Notes
     -----
@@ -117,7 +117,7 @@ class Budget:
 
     @property
     def cost(self) -> FitCost | None:
-        """What the whole costs a ledger; None where epsilon and delta say it."""
+        """What a ledger is charged for the whole budget; None if (epsilon, delta) determine it."""
         if self._slack is None:
             return None
         return FitCost(math.nextafter(math.sqrt(units_as_float(self._total)), math.inf), self._slack)

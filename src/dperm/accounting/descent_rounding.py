@@ -1,8 +1,7 @@
-"""What rounding to double precision adds to the sensitivity of stochastic gradient descent.
+"""How much rounding to double precision adds to the sensitivity of stochastic gradient descent.
 
-Sensitivity is proved for exact steps. A computed step that is within e of the exact one on every data set
-moves the end of the run by at most e more, because exact steps bring no two points further apart; two data
-sets, 2 e.
+Sensitivity is proved for exact steps. A computed step that is within e of the exact one moves the final
+iterate by at most e, because exact steps do not amplify a displacement; on two data sets, by at most 2 e.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _UNIT = 2.0**-52
 
 
 class DescentRounding(NamedTuple):
-    """Rounding of one run.
+    """Bounds on the effect of rounding in one run.
 
     Attributes
     ----------
@@ -55,17 +54,16 @@ def descent_rounding(
     l2 : float
         Strength of the ridge term, with ``step_size * l2 <= 1``.
     reach : float
-        W, bound on the norm of the iterates: that of the start and ``eta G T`` more, or the radius of the
-        ball that they are projected on.
+        W, bound on the norm of the iterates: that of the start plus ``eta G T``, or the radius of the ball
+        that they are projected onto.
 
     Notes
     -----
-    A step is off by at most
-    ``2^-52 (eta ((b + d + 16) (G + l2 W) + (d + 4) beta W) + (d + 16) W)``: the sum of the batch, the dot
-    product's error times the slope of the gradient, and the update with its projection. Without a Lipschitz
-    gradient the derivative is the exact one at a prediction that is off by ``2^-52 (d + 4) B W``, B the
-    largest norm of a row; derivatives being monotone, that adds ``8 eta G (d + 4) W 2^-52`` to the squared
-    distance and no more.
+    The rounding error of a step is at most ``2^-52 (eta ((b + d + 16) (G + l2 W) + (d + 4) beta W) + (d + 16)
+    W)``: the sum over the batch, the error of the dot product times the Lipschitz constant of the gradient,
+    and the update with its projection. If the gradient is not Lipschitz, the derivative is exact at a
+    prediction that is off by ``2^-52 (d + 4) B W``, where B is the largest norm of a row; as derivatives are
+    monotone, that adds at most ``8 eta G (d + 4) W 2^-52`` to the squared distance.
     """
     own = step_size * (batch_size + dimension + 16) * (gradient_bound + l2 * reach)
     per_step = _UNIT * (own + (dimension + 16) * reach)

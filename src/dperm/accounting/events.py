@@ -1,7 +1,6 @@
-"""What was run, without how it is accounted: frozen records of releases.
+"""Immutable descriptions of releases, independent of how they are accounted.
 
-The meaning of an event never changes. `cost` is a pure function of the event; multiplication by a
-number of repetitions happens in one place, `Budget.spend`.
+`cost` is a pure function of the event; only `Budget.spend` multiplies it by a number of repetitions.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class PrivacyEvent(ABC):
         return _cost_units(self, accountant)
 
     def _check(self, *names: str) -> None:
-        """Make these fields floats >= 0; TypeError or ValueError if they are none."""
+        """Convert these fields to floats; TypeError or ValueError unless they are numbers >= 0."""
         for name in names:
             object.__setattr__(self, name, check_non_negative(getattr(self, name), name))
 
@@ -150,15 +149,15 @@ class PerturbedMinimumRelease(PrivacyEvent):
     mechanism : {"gaussian", "norm_laplace"}
         Law of the linear term and of the noise on the output.
     scale : float
-        Of the linear term, on the scale of the sum of losses; at least 0.
+        Scale of the linear term, in units of the sum of losses; at least 0.
     output : float
-        Of the noise on the output, relative to the distance of the computed minimisers from the exact ones
-        on two data sets: the noise multiplier (Gaussian), or epsilon (norm-Laplace).
+        Noise on the output, relative to the distance of the computed minimisers from the exact ones on two
+        data sets: the noise multiplier (Gaussian), or epsilon (norm-Laplace).
 
     Notes
     -----
-    Its privacy depends on the ridge term and the loss, which `dperm.accounting.objective_perturbation`
-    knows: it can be scheduled (`ScheduledBudget`), not added up.
+    Its privacy depends on the ridge term and the loss (`dperm.accounting.objective_perturbation`), so it can
+    be scheduled (`ScheduledBudget`) but not composed with other events.
 
     Examples
     --------
@@ -191,13 +190,14 @@ class RandomTrialsRelease(PrivacyEvent):
     Parameters
     ----------
     eta, gamma : float
-        Of the number of trials, see :class:`dperm.accounting.random_trials.TruncatedNegativeBinomial`.
+        Parameters of the number of trials:
+        :class:`dperm.accounting.random_trials.TruncatedNegativeBinomial`.
     trial : int
         Cost of a trial, in units.
 
     Notes
     -----
-    Like the minimum above it can be scheduled, not added up: its profile is not that of Gaussian noise.
+    Can be scheduled but not composed with other events: its profile is not that of Gaussian noise.
     """
 
     eta: float

@@ -1,4 +1,4 @@
-"""What fits cost a ledger that (epsilon, delta) alone does not say."""
+"""What a ledger is charged for fits whose cost does not follow from (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dperm.accounting.ledger.cost import FitCost
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.objective_perturbation import logistic_threshold
 
-# Every quotient and logarithm below is rounded by less.
+# Exceeds the rounding error of every quotient and logarithm below.
 _UP = 1.0 + 2.0**-48
 
 
@@ -60,7 +60,7 @@ def perturbed_minimum_cost(
     output : float
         Noise multiplier of the noise on the result.
     loss : {"logistic", "monotone", "other"}
-        Whose derivative in the margin has one sign, if not the logistic one.
+        "monotone": another loss whose derivative in the margin has one sign.
     neighbors : {"add_or_remove", "replace_one"}
 
     Returns
@@ -72,10 +72,10 @@ def perturbed_minimum_cost(
 
     Notes
     -----
-    Let P come from the data with one record more than those of Q. In ``log p/q = Z + J`` the Jacobian's term
-    J is in [0, c]: of one sign, since the record adds a positive semidefinite matrix of rank one. Z is
-    convex in the derivative of the record's loss, so it is at most ``max(0, X)``, X being the loss of the
-    Gaussian mechanism with that derivative at its largest. Hence, with ``G(e) = delta_G(e; mu)`` for every
+    Let the data of P have one record more than those of Q. In ``log p/q = Z + J`` the Jacobian term J is in
+    [0, c]: it has one sign, since the record adds a positive semidefinite matrix of rank one. Z is convex in
+    the derivative of the record's loss, so it is at most ``max(0, X)``, where X is the privacy loss of the
+    Gaussian mechanism for the largest derivative. Hence, with ``G(e) = delta_G(e; mu)`` for every
     real e, ``H_PQ(e) <= G(e - c)`` for ``e >= c`` and ``H_QP(e) <= G(e)`` for ``e >= 0``. Both are at most
     ``G(e - c)`` for *every* e:
 

@@ -20,11 +20,11 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative, check_positive
-from dperm.accounting._roots import decreasing_root
+from dperm.accounting._roots import decreasing_root, nudged
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SMALLEST = math.ulp(0.0)
-# Results of root finding move to the safe side in steps that start here and double.
+# First relative step by which results of root finding are moved to the safe side.
 _FIRST_STEP = 1e-13
 
 
@@ -34,7 +34,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     Parameters
     ----------
     epsilon : float
-        At least 0; infinite means no privacy is asked for (the answer is 0).
+        At least 0; infinite means no privacy (the result is 0).
     sigma : float
         Standard deviation of the noise per coordinate, in the unit of `sensitivity`, at least 0.
     sensitivity : float, default=1.0
@@ -61,7 +61,8 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     if epsilon == math.inf or sigma == math.inf:
         return 0.0
     mu = max(sensitivity / sigma, _SMALLEST) if sigma > 0.0 else math.inf
-    return _delta_from_log(_log_delta(epsilon, mu))
+    log_delta = _log_delta(epsilon, mu)
+    return min(1.0, max(math.exp(log_delta), _SMALLEST)) if log_delta < 0.0 else 1.0
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -82,8 +83,8 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
 
     Notes
     -----
-    Inverse of `gaussian_delta`. Unlike ``sqrt(2 log(1.25/delta))/epsilon``, which is false for large
-    epsilon and up to twice too large for small ones, this is exact for every epsilon.
+    Inverse of `gaussian_delta`, exact for every epsilon. ``sqrt(2 log(1.25/delta))/epsilon`` is invalid for
+    large epsilon and up to twice too large for small ones.
 
     Examples
     --------
@@ -132,11 +133,7 @@ def _gdp_mu(epsilon: float, delta: float) -> float:
         return log_delta - _log_delta(epsilon, math.exp(log_mu))
 
     mu = decreasing_root(excess, _rough_mu(epsilon, delta), xtol=1e-300, rtol=8.9e-16, maxiter=500)
-    step = _FIRST_STEP
-    while _log_delta(epsilon, mu) > log_delta:
-        mu *= 1.0 - step
-        step *= 2.0
-    return mu
+    return nudged(mu, lambda mu: _log_delta(epsilon, mu) > log_delta, -_FIRST_STEP)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -186,11 +183,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     while excess(high) > 0.0:
         high *= 2.0
     epsilon = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=8.9e-16, maxiter=500))
-    step = _FIRST_STEP
-    while excess(epsilon) > 0.0:
-        epsilon *= 1.0 + step
-        step *= 2.0
-    return epsilon
+    return nudged(epsilon, lambda epsilon: excess(epsilon) > 0.0, _FIRST_STEP)
 
 
 def _rough_mu(epsilon: float, delta: float) -> float:
@@ -198,10 +191,6 @@ def _rough_mu(epsilon: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     tail = math.sqrt(2.0) * epsilon / (math.sqrt(log_inverse + epsilon) + math.sqrt(log_inverse))
     return max(tail, delta)
-
-
-def _delta_from_log(log_delta: float) -> float:
-    return min(1.0, max(math.exp(log_delta), _SMALLEST)) if log_delta < 0.0 else 1.0
 
 
 def _log_delta(epsilon: float, mu: float) -> float:

@@ -1,4 +1,4 @@
-"""What a guarantee for one changed record says about several."""
+"""Group privacy: guarantees for data sets that differ in several records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Closed forms for the noise that is left after Laplacian smoothing ``A^-1``, ``A = I - s L`` (circulant).
+"""Variance of the noise after Laplacian smoothing ``A^-1``, ``A = I - s L`` (circulant), in closed form.
 
-Smoothing happens after the noise, so it changes the utility and never the guarantee.
+Smoothing is post-processing of the noisy gradient: it changes the utility and never the guarantee.
 """
 
 from __future__ import annotations

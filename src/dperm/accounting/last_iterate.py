@@ -9,7 +9,7 @@ from dperm.accounting.gaussian import gaussian_sigma
 
 
 def last_iterate_factor(contraction: float, steps: int) -> float:
-    """What replaces ``sqrt(steps)`` in the GDP cost when intermediate iterates stay secret.
+    """Factor that replaces ``sqrt(steps)`` in the GDP cost when intermediate iterates stay secret.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def noisy_gd_sigma(
     sensitivity : float
         Change of the gradient *sum* between neighbours, > 0: C or 2 C after clipping.
     contraction : float, optional
-        Give it to account for the last iterate only; then every other iterate must stay secret.
+        If given, only the last iterate is accounted for: all others must stay secret.
 
     Returns
     -------

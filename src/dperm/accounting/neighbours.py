@@ -1,4 +1,4 @@
-"""Which pairs of data sets must be hard to tell apart."""
+"""Neighbouring relations: which pairs of data sets a guarantee makes indistinguishable."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ class Neighbours(StrEnum):
     Attributes
     ----------
     ADD_OR_REMOVE
-        Two data sets are neighbours when one is the other with one record more or less. The
-        guarantee hides whether a record took part at all. Sums are divided by a public number,
-        never by the private count.
+        Two data sets are neighbours when one has one record more than the other. The guarantee hides
+        whether a record took part at all. Sums are divided by a public number, never by the private count.
     REPLACE_ONE
         Two data sets are neighbours when they have the same public number of records and differ in
         one of them. The guarantee hides the content of a record, not the number of records.
@@ -60,4 +59,4 @@ class Neighbours(StrEnum):
     @classmethod
     def parse(cls, value: str) -> Neighbours:
         """Return the relation named by `value`; ValueError if there is none."""
-        return check_member(cls, value, "neighbors")
+        return value if isinstance(value, cls) else check_member(cls, value, "neighbors")

@@ -1,12 +1,13 @@
 """Objective perturbation: the privacy of ``argmin sum_i l(w; z_i) + l2/2 ||w||^2 + <b, w>``, b random.
 
-The scale is that of the *sum*. Convex generalised linear losses, every coordinate regularised, exact
-minimiser (an approximate one needs noise on the output as well).
+Losses and l2 are on the scale of the *sum*. The loss is convex in one linear prediction, every coordinate is
+regularised, and the minimiser is exact (an approximate one needs noise on the output as well).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy.special import ndtr
 
@@ -17,7 +18,7 @@ from dperm.accounting.neighbours import Neighbours
 
 
 def logistic_threshold(l2: float, sigma: float, row_norm: float = 1.0) -> float:
-    """``k = R^2 (1/l2 - 1/(2 sigma^2))``: from this epsilon on, the logistic profile is the Gaussian one."""
+    """``k = R^2 (1/l2 - 1/(2 sigma^2))``: for epsilon >= k the logistic profile equals the Gaussian one."""
     square = check_positive(row_norm, "row_norm") ** 2
     return square * (1.0 / check_positive(l2, "l2") - 0.5 / check_positive(sigma, "sigma") ** 2)
 
@@ -37,9 +38,8 @@ def logistic_objective_sigma(epsilon: float, delta: float, l2: float, row_norm: 
     Returns
     -------
     float
-        Standard deviation of b. It is ``R / mu*(epsilon, delta)``, no more than for releasing one sum, if the
-        profile is Gaussian at epsilon (``l2 >= R^2/epsilon`` suffices); otherwise that of
-        `objective_sigma` for monotone losses.
+        Standard deviation of b: ``R / mu*(epsilon, delta)``, as for the release of one sum, if the profile is
+        Gaussian at epsilon (``l2 >= R^2/epsilon`` suffices); otherwise `objective_sigma` for monotone losses.
 
     Raises
     ------
@@ -116,18 +116,15 @@ def objective_sigma(
         )
     if monotone:
         return gaussian_sigma(epsilon - shift, delta, lipschitz)
-
-    def excess(log_sigma: float) -> float:
-        found = objective_delta(epsilon, lipschitz, beta, l2, math.exp(log_sigma), monotone=False)
-        return math.log(max(found, 1e-320) / delta)
-
-    return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
+    return _smallest_sigma(
+        lambda sigma: objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False), delta, lipschitz
+    )
 
 
 def replaced_objective_delta(
     epsilon: float, lipschitz: float, beta: float, l2: float, sigma: float, *, monotone: bool
 ) -> float:
-    """As `objective_delta`, for data sets of which one record is replaced.
+    """As `objective_delta`, for replace-one neighbours.
 
     Returns
     -------
@@ -137,13 +134,13 @@ def replaced_objective_delta(
 
     Notes
     -----
-    ``log p/q = Z + J``. J is the log of ``(1 + s)/(1 + t)`` for s and t in [0, beta/l2], at most c. Z is
-    the loss of the Gaussian mechanism with the shift ``g = a x - a' x'``, a and a' being the derivatives of
-    the two records' losses where the minimiser ends: ``<b, g>/sigma^2 + ||g||^2/(2 sigma^2)`` is convex in
-    (a, a'), so it is at most its largest value at the corners of their ranges, of which a monotone loss has
-    four, one at 0. A corner of shift ``g_k`` is a Gaussian loss of ``mu_k = ||g_k||/sigma``: at most mu, mu
-    and 2 mu; without a sign, four of at most 2 mu. ``(1 - e^(epsilon - c - z))+`` of the largest z is at most
-    the sum of all.
+    ``log p/q = Z + J``. J is the log of ``(1 + s)/(1 + t)`` for s and t in [0, beta/l2], hence at most c. Z
+    is the privacy loss of the Gaussian mechanism with the shift ``g = a x - a' x'``, where a and a' are the
+    derivatives of the two records' losses at the minimiser. ``<b, g>/sigma^2 + ||g||^2/(2 sigma^2)`` is
+    convex in (a, a'), so it is at most its largest value at the four corners of their ranges, one of which is
+    0 for a monotone loss. A corner of shift ``g_k`` is a Gaussian loss of ``mu_k = ||g_k||/sigma``: at most
+    mu, mu and 2 mu; for other losses there are four of at most 2 mu. ``(1 - e^(epsilon - c - z))+`` of the
+    largest z is at most the sum over all corners.
     """
     shift = math.log1p(check_positive(beta, "beta") / check_positive(l2, "l2"))
     rest = check_epsilon(epsilon) - shift
@@ -158,14 +155,22 @@ def replaced_objective_delta(
 def replaced_objective_sigma(
     epsilon: float, delta: float, lipschitz: float, beta: float, l2: float, *, monotone: bool
 ) -> float:
-    """Smallest noise with `replaced_objective_delta` at most delta; infinite where no noise is enough."""
+    """Smallest noise with `replaced_objective_delta` at most delta; infinite if no noise is enough."""
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if epsilon <= math.log1p(check_positive(beta, "beta") / check_positive(l2, "l2")):
         return math.inf
+    return _smallest_sigma(
+        lambda sigma: replaced_objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=monotone),
+        delta,
+        lipschitz,
+    )
+
+
+def _smallest_sigma(delta_of: Callable[[float], float], delta: float, lipschitz: float) -> float:
+    """Smallest noise with ``delta_of(sigma) <= delta``, rounded up."""
 
     def excess(log_sigma: float) -> float:
-        found = replaced_objective_delta(epsilon, lipschitz, beta, l2, math.exp(log_sigma), monotone=monotone)
-        return math.log(max(found, 1e-320) / delta)
+        return math.log(max(delta_of(math.exp(log_sigma)), 1e-320) / delta)
 
     return decreasing_root(excess, check_positive(lipschitz, "lipschitz")) * (1.0 + 1e-12)
 

@@ -1,4 +1,4 @@
-"""How far one record can move the result of gradient descent on a smooth convex loss.
+"""Sensitivity of gradient descent on a smooth convex loss: how far one record can move the result.
 
 Every function returns an upper bound on ``||w(D) - w(D')||`` for neighbours D, D', rounded up by 1e-12
 relative. The objective is ``(1/n) sum_i l(w; z_i) + l2/2 ||w||^2`` with l convex, L-Lipschitz and
@@ -58,7 +58,7 @@ class DescentRun:
     start : float, default=0.0
         Bound on ``||w_0||``.
     radius : float, default=inf
-        Radius of the ball that iterates are projected on.
+        Radius of the ball that iterates are projected onto.
     """
 
     n_samples: int
@@ -198,7 +198,7 @@ def logistic_sensitivity(run: DescentRun, row_norm: float = 1.0) -> float:
 def minimiser_sensitivity(
     n_samples: int, lipschitz: float, l2: float, tolerance: float = 0.0, *, neighbors: str = "replace_one"
 ) -> float:
-    """Sensitivity of a point with certified gradient norm at most `tolerance`: ``(s L/n + 2 tau)/l2``.
+    """Sensitivity of a point whose gradient norm is at most `tolerance`: ``(s L/n + 2 tau)/l2``.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def permutation_sgd_decreasing_sensitivity(
 
 
 def _displacement(lipschitz: float, n_samples: int, neighbors: str) -> float:
-    """Change of one mean gradient, times whatever multiplies `lipschitz`."""
+    """Largest change of a mean gradient, times whatever factor is included in `lipschitz`."""
     return Neighbours.parse(neighbors).sum_factor * lipschitz / check_steps(n_samples, "n_samples")
 
 

@@ -93,7 +93,7 @@ def permutation_pass_sensitivity(
     average: bool = True,
     radius: float = math.inf,
 ) -> float:
-    """Sensitivity after passes that use every record exactly once each (any orders).
+    """Sensitivity after passes that each use every record exactly once, in any order.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def realised_sensitivity(
     Parameters
     ----------
     indices : sequence of int
-        Record used in each step; drawn independently of the data (any law), before the noise.
+        Record used in each step, drawn before the noise and independently of the data (any distribution).
     displacement, kappa : float
         a and kappa of the recursion.
 
@@ -181,9 +181,9 @@ def realised_sensitivity(
     indices are published: calibrate the noise to these numbers at the full (epsilon, delta).
     """
     steps = len(indices)
-    if kappa == 0.0:  # each use moves the weights once and for good
+    if kappa == 0.0:  # every use adds one displacement, which shared steps do not change
         used = np.asarray(indices, dtype=np.int64)
-        after = np.arange(steps - 1, -1, -1, dtype=np.float64)  # iterates of the average that a use reaches
+        after = np.arange(steps - 1, -1, -1, dtype=np.float64)  # averaged iterates that come after a use
         average = float(np.bincount(used, weights=after).max()) / steps
         return int(np.bincount(used).max()) * displacement * _UP, average * displacement * _UP
     positions: dict[int, list[int]] = {}
@@ -297,12 +297,10 @@ def _record_sensitivity(
 
 def _root_sum(square: float, run: int, kappa: float) -> float:
     """Upper bound on ``sum_{m=1..run} sqrt(square + m kappa^2)``; exact up to 64 terms and for kappa = 0."""
-    if run <= 64 or kappa == 0.0:
-        return (
-            math.fsum(math.sqrt(square + m * kappa * kappa) for m in range(1, run + 1))
-            if kappa
-            else run * math.sqrt(square)
-        )
+    if kappa == 0.0:
+        return run * math.sqrt(square)
+    if run <= 64:
+        return math.fsum(math.sqrt(square + m * kappa * kappa) for m in range(1, run + 1))
     end = square + run * kappa * kappa
     smooth = 2.0 / (3.0 * kappa * kappa) * (math.pow(end, 1.5) - math.pow(square, 1.5))
     return smooth + (math.sqrt(end) - math.sqrt(square)) / 2.0

@@ -1,6 +1,6 @@
-"""Composition of (epsilon, delta) guarantees that are known only as such: basic, advanced, optimal.
+"""Advanced composition of (epsilon, delta) guarantees about which nothing else is known.
 
-For Gaussian noise these are baselines; `sgd_epsilon` with ``accountant="pld"`` needs far less noise.
+For Gaussian noise this is a baseline; `sgd_epsilon` with ``accountant="pld"`` needs far less noise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dperm.accounting.gaussian import gaussian_sigma, gdp_epsilon
 
 
 def advanced_composition(epsilon: float, steps: int, slack: float) -> float:
-    """Epsilon of `steps` epsilon-DP releases at the price of `slack` in delta.
+    """Epsilon of `steps` epsilon-DP releases, at the cost of `slack` in delta.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import Counts
 from dperm.accounting.pld.refinement import Grid
-from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, symmetric_rdp
+from dperm.accounting.rdp import RDP_ORDERS
 from dperm.accounting.subsampling import (
     MAX_EPSILON,
     MIN_DELTA,
@@ -27,9 +27,10 @@ from dperm.accounting.subsampling import (
     first_guess,
     make_plan,
     step_profiles,
+    step_rdp,
 )
 
-# The law of R is split into this many equal parts, each replaced by its largest R.
+# The distribution of R is split into this many parts of equal probability; each is replaced by its largest R.
 BINS = 96
 _GRID_TOLERANCE = 5e-4
 _ROOT_TOLERANCE = 1e-5
@@ -69,13 +70,13 @@ def random_round_noise_multiplier(
     -------
     float
         ``sigma / C``: standard deviation of the noise on the *sum* of the clipped gradients over the clip C,
-        as in `noise_multiplier`. Under ``replace_one`` the multiple of the sensitivity 2 C is half of it.
+        as in `noise_multiplier`. Under ``replace_one``, noise over the sensitivity 2 C is half of that.
 
     Notes
     -----
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean
-    is over 96 parts of equal probability with the largest R of each, an upper bound. Where no
-    composition can be certified (N above 1e12) Renyi bounds are averaged instead.
+    is taken over 96 parts of equal probability with the largest R of each, an upper bound. Where no
+    composition can be certified (N above 1e12), Renyi bounds are averaged instead.
 
     Examples
     --------
@@ -120,7 +121,7 @@ def largest_rounds(
     if law.shape != (most,) or not np.all(np.isfinite(law)) or np.any(law < 0.0) or not law.any():
         raise ValueError(f"round_weights must be {most} finite numbers >= 0 that are not all 0.")
     cumulative = np.cumsum(law)
-    # A level is rounded up by more than the error of the sums, so that no part is cut short.
+    # Levels are rounded up by more than the error of the cumulative sums, so that no part is too short.
     levels = np.arange(1, bins + 1) / bins * cumulative[-1] * (1.0 + 2.0**-52 * most)
     possible = int(np.flatnonzero(law)[-1])
     places = np.minimum(np.searchsorted(cumulative, levels), possible)
@@ -157,12 +158,8 @@ def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> f
 
 
 def _rdp_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:
-    """Mean over the parts of the smallest delta that any order gives (Canonne et al. 2020)."""
-    if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
-        rdp = np.array(symmetric_rdp(plan.rate, 2.0 / z))
-    else:
-        rdp = np.array(poisson_rdp(plan.rate, 1.0 / z))
-    orders = np.array(RDP_ORDERS)
+    """Mean over the parts of the smallest delta of any order (Canonne et al. 2020, Proposition 12)."""
+    rdp, orders = np.array(step_rdp(plan, z)), np.array(RDP_ORDERS)
     losses = counts[:, None].astype(np.float64) * rdp[None, :] + np.log1p(-1.0 / orders) - epsilon
     log_deltas = np.min((orders - 1.0) * losses - np.log(orders), axis=1)
     return float(np.sum(np.exp(np.minimum(log_deltas[counts > 0], 0.0)))) / counts.size

@@ -1,19 +1,19 @@
-"""The best of a random number of trials: what it costs to return the best and to say nothing of the others.
+"""Private hyperparameter search: the cost of releasing only the best of a random number of trials.
 
-The number of trials K is drawn from a truncated negative binomial law and **stays secret** (the best of a
-known number k can cost k times as much as a trial). Trials are independent, equally private runs of one
-mechanism, whose output includes what orders them. Two bounds are here, for a trial that is mu-GDP:
+The number of trials K is drawn from a truncated negative binomial distribution and **stays secret** (the best
+of a known number k can cost k times as much as a trial). Trials are independent, equally private runs of one
+mechanism, whose output includes the score that ranks them. There are two bounds:
 
-* `profile_epsilon`, for any privacy profile: ``delta(e + (1 + eta) h) <= E[K] delta_trial(e)`` for every
-  real e, where ``h = log(e^a + (1 - gamma)/gamma delta_trial(a))`` for any public ``a >= 0``. Proof. With
-  ties broken uniformly, the output has the density ``q f'(F)``: q is a trial's, F the probability that a
-  trial does no better, f the generating function of K, ``f'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(eta + 1)
-  <= E[K]``. A trial does better than a given output with probability ``T = 1 - F`` on one data set and ``T'
-  <= e^a T + delta_trial(a)`` on the other, so ``f'(F) / f'(F') = ((gamma + (1 - gamma) T') / (gamma + (1 -
-  gamma) T))^(eta + 1) <= e^((1 + eta) h)``. Hence ``f'(F) q - e^(e + (1 + eta) h) f'(F') q' <= f'(F) (q - e^e
-  q')``, whose positive part integrates to ``E[K] delta_trial(e)`` at most.
-* `renyi_bound`, for Renyi divergences (Papernot and Steinke, "Hyperparameter tuning with Renyi differential
-  privacy", ICLR 2022, Theorem 2).
+* `profile_epsilon`, for any privacy profile, computed for mu-GDP: ``delta(e + (1 + eta) h) <= E[K]
+  delta_trial(e)`` for every real e, where ``h = log(e^a + (1 - gamma)/gamma delta_trial(a))`` for any public
+  ``a >= 0``. Proof. With ties broken uniformly, the output has the density ``q f'(F)``: q is that of a trial,
+  F the probability that a trial does no better, f the generating function of K, ``f'(x) = E[K] (gamma / (1 -
+  (1 - gamma) x))^(eta + 1) <= E[K]``. A trial does better than a given output with probability ``T = 1 - F``
+  on one data set and ``T' <= e^a T + delta_trial(a)`` on the other, so ``f'(F) / f'(F') = ((gamma + (1 -
+  gamma) T') / (gamma + (1 - gamma) T))^(eta + 1) <= e^((1 + eta) h)``. Hence ``f'(F) q - e^(e + (1 + eta) h)
+  f'(F') q' <= f'(F) (q - e^e q')``, whose positive part integrates to at most ``E[K] delta_trial(e)``.
+* `renyi_bound`, for the Renyi divergences of rho-zCDP (Papernot and Steinke, "Hyperparameter tuning with
+  Renyi differential privacy", ICLR 2022, Theorem 2).
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_real
-from dperm.accounting._roots import decreasing_root
+from dperm.accounting._roots import bisected, decreasing_root, nudged
 from dperm.accounting.approximate_gdp import lies_below
 from dperm.accounting.gaussian import gaussian_delta, gdp_epsilon
 from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.units import units_as_float
 
-# Every result below is rounded to the safe side by this, far above the rounding of a few dozen operations.
+# Results are rounded to the safe side by this, far more than the rounding error of a few dozen operations.
 _UP = 1.0 + 1e-11
-# The law of K is evaluated to so many digits: what it is off by is nothing next to any delta.
+# Precision at which the distribution of K is evaluated: its error is negligible next to any delta.
 _DIGITS = Context(prec=80)
 _POINTS = 200
 
 
 @dataclass(frozen=True)
 class TruncatedNegativeBinomial:
-    """The law of the number of trials: negative binomial, given that it is not 0.
+    """Distribution of the number of trials: negative binomial, conditioned on being positive.
 
-    ``P(k) = (1 - gamma)^k / (gamma^-eta - 1) prod_{l < k} (l + eta)/(l + 1)`` for k = 1, 2, and so on; for
-    eta = 0, its limit, ``(1 - gamma)^k / (k log(1/gamma))``; for eta = 1 the geometric law.
+    ``P(k) = (1 - gamma)^k / (gamma^-eta - 1) prod_{l < k} (l + eta)/(l + 1)`` for k = 1, 2, ...; for eta = 0
+    its limit, the logarithmic distribution ``(1 - gamma)^k / (k log(1/gamma))``; for eta = 1 the geometric
+    one.
 
     Parameters
     ----------
     eta : float
-        Above -1. The larger, the less the number varies, and the more the search costs.
+        Above -1. With larger values the number varies less and the search costs more.
     gamma : float
-        Strictly between 0 and 1. The smaller, the more trials.
+        Strictly between 0 and 1. Smaller values give more trials.
     """
 
     eta: float
@@ -86,13 +87,13 @@ class TruncatedNegativeBinomial:
 
 
 def profile_epsilon(law: TruncatedNegativeBinomial, mu: float, delta: float) -> float:
-    """Epsilon at delta of the best of a random number of mu-GDP trials, by the profile bound; rounded up."""
+    """Epsilon at delta of a search with mu-GDP trials, by the profile bound; rounded up."""
     spent = gdp_epsilon(check_positive(mu, "mu"), check_delta(delta) / law.mean / _UP)
     return (spent + _selection_epsilon(law, mu)) * _UP
 
 
 def profile_mu(law: TruncatedNegativeBinomial, epsilon: float, delta: float) -> float:
-    """The largest mu of trials with which the search is (epsilon, delta)-DP, rounded down.
+    """Largest mu of the trials for which the search is (epsilon, delta)-DP, rounded down.
 
     Examples
     --------
@@ -115,17 +116,17 @@ def _selection_epsilon(law: TruncatedNegativeBinomial, mu: float) -> float:
 
 
 def profile_cost(law: TruncatedNegativeBinomial, mu: float, caps: Cost) -> Callable[[float], FitCost]:
-    """What a search with mu-GDP trials costs a ledger, given a slack.
+    """What a ledger is charged for a search with mu-GDP trials, as a function of the slack.
 
     Notes
     -----
     With ``c = (1 + eta) h + t`` the profile is at most ``H(e) = E[K] delta_trial(e + t)`` at ``c + e``. The
-    search costs the pure epsilon c and ``m^2`` if ``H(e) <= slack + delta_G(e; m)`` for *every* real e
+    search costs c in pure epsilon and ``m^2`` if ``H(e) <= slack + delta_G(e; m)`` for *every* real e
     (:mod:`dperm.accounting.ledger.cost`). That is certified, as in `approximate_gdp`, between some ``start <
     0`` with ``H(start) <= 1 - e^start`` and where H falls below the slack. Below `start` it follows: the
     profile is convex in ``e^e`` and at most 1 at 0, hence below the chord ``1 - e^(e - start) (1 -
-    H(start))``, which is at most ``1 - e^e <= delta_G(e; m)``. Of several t the one with the smallest sum of
-    shares of the caps is taken.
+    H(start))``, which is at most ``1 - e^e <= delta_G(e; m)``. Of several t, the one that uses the smallest
+    share of the caps is taken.
     """
     least, unit, pure = _selection_epsilon(law, mu), units_as_float(caps.units), units_as_float(caps.pure)
 
@@ -139,7 +140,7 @@ def profile_cost(law: TruncatedNegativeBinomial, mu: float, caps: Cost) -> Calla
 
 
 def _dominating_mu(law: TruncatedNegativeBinomial, mu: float, shift: float, slack: float) -> float:
-    """The smallest m found with ``E[K] delta_trial(e + shift) <= slack + delta_G(e; m)`` for every real e."""
+    """Smallest m with ``E[K] delta_trial(e + shift) <= slack + delta_G(e; m)`` for every real e, or inf."""
     end = max(gdp_epsilon(mu, slack / law.mean / _UP) - shift, 0.0) + 1e-3 * mu
     points = np.linspace(-shift, end, _POINTS)
     heights = np.array([law.mean * _UP * _delta(point + shift, mu) for point in points])
@@ -147,13 +148,10 @@ def _dominating_mu(law: TruncatedNegativeBinomial, mu: float, shift: float, slac
     if not steep.size:
         return math.inf
     points, heights = points[steep[-1] :], heights[steep[-1] :]
-    low, high = 0.0, 64.0 * mu
-    if not lies_below(points, heights, slack, high):
+    largest = 64.0 * mu
+    if not lies_below(points, heights, slack, largest):
         return math.inf
-    while high > low * (1.0 + 1e-4):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if lies_below(points, heights, slack, middle) else (middle, high)
-    return high
+    return bisected(lambda m: lies_below(points, heights, slack, m), 0.0, largest, rtol=1e-4)
 
 
 def _delta(epsilon: float, mu: float) -> float:
@@ -176,9 +174,9 @@ def _fixed_part(law: TruncatedNegativeBinomial, rho: float) -> float:
 
 
 def renyi_epsilon(law: TruncatedNegativeBinomial, rho: float, delta: float) -> float:
-    """Epsilon at delta of the best of a random number of rho-zCDP trials, by the Renyi bound; rounded up.
+    """Epsilon at delta of a search with rho-zCDP trials, by the Renyi bound; rounded up.
 
-    Converted as in :mod:`dperm.accounting.zcdp`: any order is valid.
+    The conversion of :mod:`dperm.accounting.zcdp`, which is valid at every order.
     """
     log_delta = math.log(check_delta(delta))
 
@@ -191,31 +189,27 @@ def renyi_epsilon(law: TruncatedNegativeBinomial, rho: float, delta: float) -> f
 
 
 def renyi_rho(law: TruncatedNegativeBinomial, epsilon: float, delta: float) -> float:
-    """The largest rho of trials with which the search is (epsilon, delta)-DP, rounded down."""
+    """Largest rho of the trials for which the search is (epsilon, delta)-DP, rounded down."""
     return _largest(lambda rho: renyi_epsilon(law, rho, delta), check_positive_epsilon(epsilon))
 
 
 def renyi_cost(law: TruncatedNegativeBinomial, rho: float) -> FitCost:
-    """What a search with rho-zCDP trials costs a zCDP ledger: rho and a pure epsilon.
+    """What a zCDP ledger is charged for a search with rho-zCDP trials: rho and a pure epsilon.
 
     Notes
     -----
-    Renyi divergences grow with the order, so the bound at an order l is the least one of all larger orders:
-    of ``A + l rho + B/(l - 1)``, ``B = log E[K]``, this is ``A + rho + 2 sqrt(B rho)`` up to ``l - 1 =
-    sqrt(B/rho)``, and the formula beyond. So it is at most ``xi + l rho`` for every order above 1, ``xi = A +
-    2 sqrt(B rho)``. Such bounds add up under adaptive composition, so the proof in
-    :mod:`dperm.accounting.ledger.cost` holds, F being the largest profile of what has divergences of at most
-    ``E + l R``; its conversion to delta is that of R at ``epsilon - E``.
+    Renyi divergences grow with the order, so the bound at order l is the smallest bound at any larger order:
+    for ``A + l rho + B/(l - 1)``, ``B = log E[K]``, this is ``A + rho + 2 sqrt(B rho)`` up to ``l - 1 =
+    sqrt(B/rho)``, and the formula itself beyond. So it is at most ``xi + l rho`` for every order above 1,
+    with ``xi = A + 2 sqrt(B rho)``. Such bounds add up under adaptive composition, so the proof in
+    :mod:`dperm.accounting.ledger.cost` holds, with F the largest profile of any mechanism whose divergences
+    are at most ``E + l R``; it converts to delta like R-zCDP at ``epsilon - E``.
     """
     xi = _fixed_part(law, rho) + 2.0 * math.sqrt(math.log(law.mean) * rho)
     return FitCost(mu=math.sqrt(2.0 * rho) * _UP, epsilon=xi * _UP)
 
 
 def _largest(epsilon_of: Callable[[float], float], epsilon: float) -> float:
-    """Largest amount whose epsilon, which grows with it, is at most `epsilon`."""
+    """Largest x with ``epsilon_of(x) <= epsilon``, for an increasing function; rounded down."""
     found = decreasing_root(lambda log_x: epsilon - epsilon_of(math.exp(log_x)), 0.01)
-    step = 1e-12
-    while epsilon_of(found) > epsilon:
-        found *= 1.0 - step
-        step *= 2.0
-    return found
+    return nudged(found, lambda x: epsilon_of(x) > epsilon, -1e-12)

@@ -161,7 +161,7 @@ def _poisson_divergence(q: float, mu: float, order: float, gap: float) -> float:
     moderate = np.minimum(power, 30.0)
     small = np.expm1(moderate) - order * np.expm1(moderate / order)
     with np.errstate(divide="ignore", under="ignore"):
-        # beyond e^30 the subtracted terms are below e^-30 (order + 1) (r <= e^(30/order)) of the first
+        # Above e^30 the subtracted terms are left out, which only raises the bound.
         log_integrand = np.where(power <= 30.0, np.log(np.maximum(small, 0.0)), power)
         log_sum = float(logsumexp(log_integrand - 0.5 * t * t))
     return _divergence(log_sum + math.log(gap / math.sqrt(2.0 * math.pi)), order)

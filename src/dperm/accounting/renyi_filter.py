@@ -1,11 +1,12 @@
-"""A filter for accesses to secret Poisson samples that are chosen from earlier outputs.
+"""Privacy filter for adaptively chosen accesses to secret Poisson samples.
 
-What is capped are sums of Renyi divergences at orders a, all fixed in advance (V. Feldman and T. Zrnic,
-"Individual privacy accounting via a Renyi filter", NeurIPS 2021; M. Lecuyer, "Practical privacy filters and
-odometers with Renyi differential privacy", 2021). Proof, for each order: let P and Q be the laws of the whole
-transcript on neighbours, ``p_t/q_t`` the ratio of step t given the outputs before it, and ``D_t`` its cost, a
-function of these outputs. Under Q the mean of ``(p_t/q_t)^a e^(-(a-1) D_t)`` given them is at most 1, so that
-of the product is, too. The costs of every transcript add up to at most B: ``E_Q (P/Q)^a <= e^((a-1) B)``.
+It caps the sums of Renyi divergences at orders a; orders and caps are fixed in advance (V. Feldman and T.
+Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021; M. Lecuyer, "Practical privacy
+filters and odometers with Renyi differential privacy", 2021). Proof, for each order: let P and Q be the
+distributions of the whole transcript on neighbours, ``p_t/q_t`` the likelihood ratio of step t given the
+earlier outputs, and ``D_t`` its cost, a function of these outputs. Under Q the conditional mean of
+``(p_t/q_t)^a e^(-(a-1) D_t)`` is at most 1, and so is the mean of the product. The costs of every transcript
+sum to at most B, so ``E_Q (P/Q)^a <= e^((a-1) B)``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dperm.accounting._roots import bisected
 from dperm.accounting.approximate_gdp import lies_below
 from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PrivacyEvent
 from dperm.accounting.ledger.cost import FitCost
@@ -30,16 +32,16 @@ _UP = 1.0 + 2.0**-40
 
 
 class RenyiFilter:
-    """Budget of a run whose accesses each see a fresh Poisson sample, under ``add_or_remove``.
+    """Budget of a run that draws a fresh Poisson sample for every access, under ``add_or_remove``.
 
     Parameters
     ----------
     caps : mapping of float to float
-        Orders and the largest divergence at each; public.
+        Largest divergence at each order; public.
     rate : float
         Probability that a record is in a sample, in (0, 1].
     before : sequence of GaussianRelease
-        Releases of all records, each of which happens once; counted from the start.
+        Releases of all records, each of which happens once; counted as spent from the start.
     """
 
     accountant = "rdp"
@@ -62,7 +64,7 @@ class RenyiFilter:
 
     @property
     def spent_units(self) -> Units:
-        """What was spent at the first order, releases of all records counted from the start."""
+        """What was spent at the first order, including releases of all records still to come."""
         return self._spent[0]
 
     def fits(self, *events: PrivacyEvent) -> bool:
@@ -78,7 +80,7 @@ class RenyiFilter:
             If they do not fit. The budget is unchanged.
         """
         with self._lock:
-            if self._before[cost] >= count:  # counted from the start
+            if self._before[cost] >= count:  # was counted at the start
                 self._before[cost] -= count
                 return
             after = self._after([cost] * count)
@@ -95,10 +97,10 @@ class RenyiFilter:
         return [now + sum(map(ceil_units, each)) for now, each in zip(self._spent, costs, strict=True)]
 
     def cost(self, slack: float) -> FitCost:
-        """What the whole costs a ledger: mu for which it is mu-GDP up to `slack`.
+        """What a ledger is charged for the whole run: mu for which it is mu-GDP up to `slack`.
 
-        The profile is at most what each divergence gives (Canonne, Kamath and Steinke 2020, Proposition 12),
-        and ``sqrt(B/2)`` by Pinsker's inequality; see `lies_below`.
+        The profile is bounded by every capped divergence (Canonne, Kamath and Steinke 2020, Proposition 12),
+        and by ``sqrt(B/2)`` (Pinsker's inequality); see `lies_below`.
         """
         if self._caps[0] == math.inf:
             return FitCost(mu=math.inf, slack=slack)
@@ -114,23 +116,22 @@ class RenyiFilter:
             low, high = high, 2.0 * high
             if high > 1e6:
                 return FitCost(mu=math.inf, slack=slack)
-        while high > low * (1.0 + 1e-6):
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if lies_below(points, deltas, slack, middle) else (middle, high)
-        return FitCost(mu=high, slack=slack)
+        mu = bisected(lambda mu: lies_below(points, deltas, slack, mu), low, high, rtol=1e-6)
+        return FitCost(mu=mu, slack=slack)
 
 
 @dataclass(frozen=True)
 class SampledPlan:
-    """Accesses that a budget is planned for: so many Gaussian releases and selections of samples.
+    """How the divergence is shared among Gaussian releases (gradients) and selections on samples.
 
     Attributes
     ----------
     order : float
-        The one that shows (epsilon, delta).
+        Renyi order at which the plan meets (epsilon, delta).
     rate : float
+        Sampling rate.
     gradient, selection : float
-        Divergence of each at that order.
+        Divergence of one gradient and of one selection at that order.
     """
 
     order: float
@@ -139,11 +140,11 @@ class SampledPlan:
     selection: float
 
     def noise_multiplier(self, divergence: float) -> float:
-        """Least noise of a Gaussian release of a sample that costs no more."""
-        return _least(_gaussian, divergence, self.rate, self.order)
+        """Smallest noise multiplier of a Gaussian release on a sample that costs at most `divergence`."""
+        return _least(GaussianRelease, divergence, self.rate, self.order)
 
     def eta(self, divergence: float) -> float:
-        """Largest bounded range of a selection on a sample that costs no more."""
+        """Largest bounded range of a selection on a sample that costs at most `divergence`."""
         inverse = _least(_selection, divergence, self.rate, self.order)
         return math.inf if inverse == 0.0 else 1.0 / inverse
 
@@ -156,10 +157,10 @@ def sampled_plan(
     selection_share: float,
     before: Sequence[GaussianRelease] = (),
 ) -> tuple[SampledPlan, RenyiFilter]:
-    """Equal shares of the divergence at the order at which gradients need least noise, and a filter.
+    """Plan for equal accesses, at the order at which gradients need the least noise, and its filter.
 
-    At other orders the filter allows a quarter more than the plan: runs that depart from it have other
-    proportions. This is what the cost to a ledger rests on.
+    At other orders the filter allows a quarter more than planned, because runs that deviate from the plan mix
+    gradients and selections in other proportions. The ledger is charged for these caps.
     """
 
     def at(order: float) -> SampledPlan:
@@ -190,10 +191,11 @@ def gaussian_rdp(event: GaussianRelease, order: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def sampled_rdp(event: PrivacyEvent, rate: float, orders: tuple[float, ...]) -> tuple[float, ...]:
-    """Divergences of an access to a Poisson sample, in both directions, rounded up.
+    """Divergences of an access to a Poisson sample, for both directions, rounded up.
 
-    A selection of bounded range eta is eta-DP on the sample, so ``log(1 + q (e^eta - 1))``-DP in all; it has
-    a divergence of at most ``a eta^2/8`` on the sample, which joint convexity takes to all. The least counts.
+    A selection of bounded range eta is eta-DP on the sample, so ``log(1 + q (e^eta - 1))``-DP after sampling;
+    its divergence on the sample is at most ``a eta^2/8``, which bounds that after sampling by joint
+    convexity. The smallest bound is used.
     """
     if isinstance(event, GaussianRelease):
         if event.noise_multiplier == 0.0:
@@ -229,7 +231,7 @@ def _log_mean_exp(rate: float, x: float) -> float:
 
 
 def _pure_rdp(epsilon: float, order: float) -> float:
-    """Of an epsilon-DP mechanism: the worst pair has two outcomes (Bun and Steinke 2016, Proposition 3.3)."""
+    """Divergence of epsilon-DP; the worst pair has two outcomes (Bun and Steinke 2016, Proposition 3.3)."""
     if order * epsilon > 600.0:
         return epsilon
     low = 1.0 / (1.0 + math.exp(epsilon))
@@ -238,17 +240,13 @@ def _pure_rdp(epsilon: float, order: float) -> float:
     return min(epsilon, math.log1p(low * up + (1.0 - low) * down) / (order - 1.0))
 
 
-def _gaussian(noise: float) -> PrivacyEvent:
-    return GaussianRelease(noise)
-
-
 def _selection(inverse: float) -> PrivacyEvent:
     return ExponentialMechanismRelease(1.0 / inverse)
 
 
 @functools.lru_cache(maxsize=1024)
 def _least(event_of: Callable[[float], PrivacyEvent], divergence: float, rate: float, order: float) -> float:
-    """The least amount whose event, which gets cheaper with it, costs no more; 0 for no limit."""
+    """Smallest x for which ``event_of(x)`` costs at most `divergence`; 0 if that is infinite."""
     if divergence == math.inf:
         return 0.0
     low, high = -10.0, 50.0

@@ -1,8 +1,8 @@
 """Budget of a run whose accesses are all fixed before it starts.
 
-Sampling amplifies privacy, and the accountants that show it (privacy loss distributions, moments) know
-no filter: number, noise and sampling of all accesses go into one computation made beforehand. What is left to
-check while running is that nothing else happens.
+Accountants for amplification by sampling (privacy loss distributions, moments) have no filter: the number,
+noise and sampling of all accesses enter one computation in advance. The run only has to keep to that
+schedule.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from dperm.errors import BudgetExceededError
 
 
 class ScheduledBudget:
-    """`count` releases of one kind, after single others, which together meet the guarantee of the fit.
+    """`count` equal releases, after single other ones, which together meet the guarantee of the fit.
 
     Parameters
     ----------
     event : PrivacyEvent
-        The release: its noise multiplier is relative to the sensitivity of the sum over a batch. That
-        the batch is a secret sample is what `accountant` counted.
+        The repeated release; its noise multiplier is relative to the sensitivity of the sum over a batch.
+        Amplification by sampling is already included in what `accountant` computed.
     count : int
         How often it happens at most.
     accountant : str
-        What showed that the schedule meets the guarantee, such as "pld".
+        What certified the schedule, such as "pld".
     cost : FitCost or callable, optional
-        What the whole schedule costs a ledger, see `PrivacyLedger.charge`; by default what the guarantee and
-        the accountant say.
+        What a ledger is charged for the schedule, see `PrivacyLedger.charge`; by default it follows from the
+        guarantee and the accountant.
     before : sequence of PrivacyEvent
         Releases of other kinds, each of which happens once.
 

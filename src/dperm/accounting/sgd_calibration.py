@@ -86,22 +86,22 @@ def noise_multiplier(
 def noise_multiplier_after(
     mu: float, epsilon: float, delta: float, *, batch_size: float, n_samples: int, steps: int, **sampling: str
 ) -> float:
-    """Noise for which stochastic gradient descent, after Gaussian releases, is (epsilon, delta)-DP with them.
+    """Noise for which Gaussian releases followed by stochastic gradient descent are (epsilon, delta)-DP.
 
     Parameters
     ----------
     mu : float
-        Gaussian privacy of the releases together; below ``gdp_mu(epsilon, 0.9 delta)``.
+        mu-GDP guarantee of these releases together; below ``gdp_mu(epsilon, 0.9 delta)``.
     epsilon, delta : float
-        Of everything.
+        Target for everything together.
     batch_size, n_samples, steps, sampling, neighbors
         As in `sgd_epsilon`.
 
     Returns
     -------
     float
-        ``sigma / C``, at most about 0.2 % above the least for which `approximate_gdp` with a tenth of delta
-        for its slack adds up with ``mu``.
+        ``sigma / C``, at most about 0.2 % above the smallest for which `approximate_gdp` with a slack of a
+        tenth of delta composes with ``mu`` to the target.
     """
     if epsilon == math.inf:
         return 0.0
@@ -147,14 +147,14 @@ def plan_noise(
     guess = first_guess(plan, epsilon, delta)
     quick: Callable[[float], float] = certified
     if accountant is SubsamplingAccountant.PLD and plan.steps > 1:
-        # The limit theorem is far off where losses are rare; a search on the coarsest grid costs little.
+        # The central limit theorem is inaccurate for rare losses; a search on the coarsest grid is cheap.
         guess = _solve(_epsilon_on_grid(plan, delta, None, SubsamplingAccountant.RDP), epsilon, guess)
         quick = _quick_epsilon(plan, delta, guess)
     return _settle(certified, _solve(quick, epsilon, guess), epsilon)
 
 
 def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float], float]:
-    """Epsilon on one grid and the worst direction only, as they settled at `guess`: for the search."""
+    """Epsilon on the grid and in the worst direction that were found at `guess`, for a fast search."""
     settled, grid = refinement.refined_epsilon(step_profiles(plan, guess), plan.steps, delta)
     if settled == math.inf:
         return lambda multiplier: plan_epsilon(plan, multiplier, delta, SubsamplingAccountant.RDP)
@@ -164,7 +164,7 @@ def _quick_epsilon(plan: SgdPlan, delta: float, guess: float) -> Callable[[float
 def _epsilon_on_grid(
     plan: SgdPlan, delta: float, grid: refinement.Grid | None, fallback: SubsamplingAccountant
 ) -> Callable[[float], float]:
-    """Epsilon on that grid, or the first; that of another accountant where the grid certifies nothing."""
+    """Epsilon on `grid` (the first grid if None), or by `fallback` where the grid certifies nothing."""
 
     def epsilon_on_grid(multiplier: float) -> float:
         profiles = step_profiles(plan, multiplier)
@@ -200,7 +200,7 @@ def _solve(epsilon_of: Callable[[float], float], target: float, guess: float) ->
 
 
 def _settle(certified: Callable[[float], float], start: float, target: float) -> float:
-    """Move `start` until it meets the target and 0.1 % less does not."""
+    """Adjust `start` until it meets the target and 0.1 % less noise does not."""
     noise, stride = start * (1.0 + _ROOT_TOLERANCE), 1e-4
     while certified(noise) > target:
         noise *= 1.0 + stride

@@ -1,4 +1,4 @@
-"""Counts of values that nobody listed in advance: from which noisy count on one may be shown."""
+"""Stability-based histograms: thresholds for noisy counts of values that are not known in advance."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ def publication_threshold(sigma: float, slack: float, columns: int) -> int:
     sigma : float
         Standard deviation of the Gaussian noise of a count, before it is rounded to an integer; at least 0.
     slack : float
-        In (0, 1): what the release may exceed the profile of its Gaussian noise by.
+        By how much the release may exceed the profile of its Gaussian noise; in (0, 1).
     columns : int
-        In each of so many columns a record counts once at most.
+        Number of columns; a record counts at most once in each.
 
     Returns
     -------
     int
-        ``T = ceil(3/2 + sigma Phi^-1((1 - slack)^(1/columns)))``, its quantile rounded up.
+        ``T = ceil(3/2 + sigma Phi^-1((1 - slack)^(1/columns)))``, with the quantile rounded up.
 
     Notes
     -----
-    What is released is every count of the values that occur, plus noise that is rounded to an integer, and
-    shown where that is at least T. Let this be mu-GDP on the values that two neighbouring data sets have in
-    common. A value that only one of them has was counted once, so it shows if ``round(Z) >= T - 1``, which
-    has probability ``1 - Phi((T - 3/2) / sigma)``. There is one in each column at most, on either side, so
-    with probabilities pi_U and pi_V, both at least ``1 - slack``, none of them shows; and then what shows
-    are common values. With H the profile of the common part, at most that of the Gaussian pair, the
-    profile is at ``g = e^epsilon``
+    Every value that occurs is counted; noise, rounded to an integer, is added to its count, and the result is
+    shown if it is at least T. Let this be mu-GDP on the values that two neighbouring data sets have in
+    common. A value that only one of them has was counted once, so it is shown if ``round(Z) >= T - 1``, which
+    has probability ``1 - Phi((T - 3/2) / sigma)``. Each data set has at most one such value in each column,
+    so none of them is shown with probabilities pi_U and pi_V, both at least ``1 - slack``; then only common
+    values are shown. With H the profile of the common part, which is at most that of the Gaussian pair, the
+    profile at ``g = e^epsilon`` is
 
         1 - pi_U + pi_U H(g pi_V / pi_U) <= slack + (1 - slack) delta_G(epsilon; mu),
 
-    as the left side decreases in pi_V and, at ``pi_V = 1 - slack``, in pi_U: with pi_U it changes by
-    ``-1 + H(h) - h H'(h)``, ``h = g pi_V / pi_U``, and ``H(h) - h H'(h)`` is a probability. It is mu-GDP up
-    to `slack` (see `dperm.accounting.approximate_gdp`), and adds up as such.
+    because the left side decreases in pi_V and, at ``pi_V = 1 - slack``, in pi_U: its derivative in pi_U is
+    ``-1 + H(h) - h H'(h)``, ``h = g pi_V / pi_U``, and ``H(h) - h H'(h)`` is a probability. So the release is
+    mu-GDP up to `slack`, and composes as in `dperm.accounting.approximate_gdp`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Step sizes of private stochastic gradient descent from public numbers.
 
-They minimise a bound on the excess risk, so they concern utility only; as nothing here depends on the data,
+They minimise a bound on the excess risk, so they matter for utility only; they do not depend on the data, so
 choosing them costs no privacy. `radius` bounds ``||w*||``.
 """
 
@@ -40,10 +40,10 @@ def output_step_size(
     mu : float
         ``mu*(epsilon, delta)`` from `gdp_mu`, > 0; infinite without privacy.
     jump : float, default=0.0
-        J, jump of a gradient's norm at a smoothed kink: that of the slope times the largest norm of a row; 0
-        for smooth losses.
+        J, jump of a gradient's norm at a smoothed kink: jump of the derivative times the largest norm of a
+        row; 0 for smooth losses.
     smoothness : float, default=0.0
-        L of a smooth loss; the result is at most 2/L. 0 if there is none (smoothed kinks adapt to eta).
+        L of a smooth loss; the result is at most 2/L. 0 for no limit (smoothed kinks adapt to eta).
 
     Returns
     -------
@@ -99,7 +99,7 @@ def numeric_step_size(
         eta = math.exp(log_eta)
         return radius**2 / (2.0 * eta * steps) + eta * bound**2 / 2.0 + noise * sensitivity(eta)
 
-    # Noise only shortens steps, so the step size without noise is an upper end.
+    # Noise only makes steps shorter, so the step size without noise is an upper bound.
     high = math.log(min(radius / (bound * math.sqrt(steps)), _largest_step(smoothness)))
     found = minimize_scalar(risk, bounds=(high - 35.0, high), method="bounded", options={"xatol": 1e-7})
     return math.exp(min(high, float(found.x)))

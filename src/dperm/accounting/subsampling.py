@@ -38,13 +38,13 @@ from dperm.accounting.pld import profiles, refinement
 from dperm.accounting.pure_composition import sgd_advanced_epsilon
 from dperm.accounting.rdp import RDP_ORDERS, poisson_rdp, rdp_to_epsilon, symmetric_rdp
 
-#: Where batches are sampled, profiles are computed down to here.
+#: Smallest delta for sampled batches: their profiles are computed down to here.
 MIN_DELTA = 1e-250
-#: The noise of unsampled steps is taken for a larger epsilon: nobody is protected either way.
+#: For a larger epsilon the noise of unsampled steps is used: neither gives any protection.
 MAX_EPSILON = 1e3
-# Smaller rates count as this one, which is never too little.
+# Smaller rates are rounded up to this one, which is safe.
 _MIN_RATE = 2.0**-40
-# Below, sampling is not accounted for: a step loses hundreds of thousands, and exponentials overflow.
+# Below this, amplification is ignored: a step has losses of hundreds of thousands, and exponentials overflow.
 _MIN_MULTIPLIER = 1e-3
 
 
@@ -75,7 +75,7 @@ class Sampling(StrEnum):
 
 
 class SubsamplingAccountant(StrEnum):
-    """How the cost of the steps is added up.
+    """How the cost of the steps is composed.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class SgdPlan:
     neighbors: Neighbours
 
     def sensitivity(self) -> float:
-        """Largest change of a batch sum that contains the record, in units of the clip C."""
+        """Sensitivity of the sum of a batch that contains the record, in units of the clipping norm C."""
         return float(self.neighbors.sum_factor)
 
     def is_gaussian(self) -> bool:
@@ -152,7 +152,7 @@ def sgd_epsilon(
     noise_multiplier : float
         ``sigma / C``: standard deviation of the noise on the *sum* of the batch's clipped gradients over
         the clipping norm C, >= 0 (0: infinite epsilon). The same definition for every relation: under
-        ``replace_one`` the sum moves by 2 C, and the accounting (not the caller) doubles.
+        ``replace_one`` the sum changes by 2 C, which the accounting (not the caller) takes into account.
     delta : float
         Strictly between 0 and 1.
     batch_size : float
@@ -169,7 +169,7 @@ def sgd_epsilon(
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     accountant : {"pld", "rdp", "moments", "advanced_composition"}
-        How costs add up. ``"moments"`` exists for Poisson sampling under ``add_or_remove`` only.
+        How costs are composed. ``"moments"`` is for Poisson sampling under ``add_or_remove`` only.
     max_moment : int, default=32
         Largest moment of ``accountant="moments"``; ignored by the others.
 
@@ -234,7 +234,7 @@ def sgd_delta(
 
     Notes
     -----
-    By privacy-loss distributions on one grid, a quarter of the first one of `sgd_epsilon`; see there.
+    By privacy-loss distributions as in `sgd_epsilon`, on one grid with a quarter of its first step.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def sgd_delta(
     profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
     best, target = unsampled, max(unsampled, 1e-290)
     while True:
-        # What is cut off is a share of the target: lower it until it is not above the result.
+        # The truncated mass is a share of the target: lower the target until it is close to the result.
         coarse = refinement.first_grid(profiles, plan.steps, target)
         fine = coarse._replace(step=coarse.step / 4.0)
         found = refinement.mean_delta(profiles, counts, epsilon, target, fine)
@@ -296,7 +296,7 @@ def plan_epsilon(
     """Epsilon of a checked plan; see `sgd_epsilon`."""
     if multiplier in (0.0, math.inf):
         return math.inf if multiplier == 0.0 else 0.0
-    # Sampling never hurts, so this is a bound for every scheme; it is exact for full batches.
+    # Sampling never costs privacy, so this bounds every scheme; it is exact for full batches.
     unsampled = gdp_epsilon(plan.sensitivity() / multiplier * math.sqrt(plan.steps), delta)
     if plan.is_gaussian():
         return unsampled
@@ -314,7 +314,8 @@ def plan_epsilon(
         epsilon, _ = refinement.refined_epsilon(step_profiles(plan, multiplier), plan.steps, delta)
         if epsilon < math.inf:
             return min(epsilon, unsampled)
-    return min(_rdp_epsilon(plan, multiplier, delta), unsampled)
+    divergences = [plan.steps * divergence for divergence in step_rdp(plan, multiplier)]
+    return min(rdp_to_epsilon(RDP_ORDERS, divergences, delta)[0], unsampled)
 
 
 def step_profiles(plan: SgdPlan, multiplier: float) -> profiles.StepProfiles:
@@ -327,7 +328,7 @@ def step_profiles(plan: SgdPlan, multiplier: float) -> profiles.StepProfiles:
 
 
 def first_guess(plan: SgdPlan, epsilon: float, delta: float) -> float:
-    """Noise multiplier by the central limit theorem (Dong, Roth and Su 2022, Section 5.2): a guess."""
+    """Rough noise multiplier from the central limit theorem (Dong, Roth and Su 2022, Section 5.2)."""
     mu = gdp_mu(epsilon, delta)
     ratio = mu * mu / (plan.rate * plan.rate * plan.steps)
     if plan.sampling is Sampling.POISSON and plan.neighbors is Neighbours.REPLACE_ONE:
@@ -336,14 +337,13 @@ def first_guess(plan: SgdPlan, epsilon: float, delta: float) -> float:
     return factor / math.sqrt(math.log1p(ratio))
 
 
-def _rdp_epsilon(plan: SgdPlan, multiplier: float, delta: float) -> float:
+def step_rdp(plan: SgdPlan, multiplier: float) -> tuple[float, ...]:
+    """Renyi divergences of one step of a plan, at `RDP_ORDERS`."""
     if plan.sampling is Sampling.WITHOUT_REPLACEMENT:
-        rdp = symmetric_rdp(plan.rate, 2.0 / multiplier)
-    elif plan.neighbors is Neighbours.REPLACE_ONE:
-        rdp = symmetric_rdp(plan.rate, 1.0 / multiplier, poisson=True)
-    else:
-        rdp = poisson_rdp(plan.rate, 1.0 / multiplier)
-    return rdp_to_epsilon(RDP_ORDERS, [plan.steps * divergence for divergence in rdp], delta)[0]
+        return symmetric_rdp(plan.rate, 2.0 / multiplier)
+    if plan.neighbors is Neighbours.REPLACE_ONE:
+        return symmetric_rdp(plan.rate, 1.0 / multiplier, poisson=True)
+    return poisson_rdp(plan.rate, 1.0 / multiplier)
 
 
 def _moments_epsilon(orders: tuple[float, ...], rdp: tuple[float, ...], steps: int, delta: float) -> float:

@@ -1,8 +1,7 @@
-"""Integer privacy costs: what a budget is counted in.
+"""Integer privacy costs, in units of 2^-60 of ``mu^2`` (GDP) or of ``rho`` (zCDP).
 
-Costs add up in integers, in units of 2^-60 of ``mu^2`` (GDP) or of ``rho`` (zCDP). A cost is rounded up
-and a budget is rounded down, with exact rational arithmetic, so no sum of floating-point errors can
-carry a run over its budget. A count of units is an ``int``, or ``math.inf`` where there is no privacy.
+Costs are rounded up and budgets down, with exact rational arithmetic, so that accumulated rounding errors
+cannot carry a run over its budget. A number of units is an ``int``, or ``math.inf`` for no privacy.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from dperm.accounting._checks import (
     check_probability,
     shown,
 )
+from dperm.accounting._roots import nudged
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.selection import (
     bounded_range_eta,
@@ -35,7 +35,7 @@ UNITS_PER_ONE = 2**60
 
 
 class Accountant(StrEnum):
-    """What adds up under adaptive composition.
+    """Which quantity is added up under adaptive composition.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def budget_units(epsilon: float, delta: float, accountant: str = "gdp") -> Units
     kind = Accountant.parse(accountant)
     epsilon, delta = check_target(check_positive_epsilon(epsilon), delta)
     if epsilon == math.inf:
-        return math.inf  # no privacy, whatever the delta: 0 will do
+        return math.inf  # no privacy; delta may be 0
     delta = check_delta(delta)
     amount = Fraction(gdp_mu(epsilon, delta)) ** 2 if kind is Accountant.GDP else zcdp_rho(epsilon, delta)
     units = floor_units(amount)
@@ -177,7 +177,7 @@ def selection_eta(units: Units, accountant: str = "gdp") -> float:
     Parameters
     ----------
     units, accountant
-        As in `gaussian_noise_multiplier`; infinite units give infinity (the best score wins).
+        As in `gaussian_noise_multiplier`; infinite units give infinity (the best candidate is chosen).
 
     Examples
     --------
@@ -195,11 +195,7 @@ def _selection_eta(units: Units, kind: Accountant) -> float:
     amount = units_as_float(units)
     zcdp = kind is Accountant.ZCDP
     eta = bounded_range_eta(amount) if zcdp else bounded_range_eta_from_mu(math.sqrt(amount))
-    step = 2.0**-52
-    while ceil_units(bounded_range_cost(eta, kind)) > units:
-        eta *= 1.0 - step
-        step *= 2.0
-    return eta
+    return nudged(eta, lambda eta: ceil_units(bounded_range_cost(eta, kind)) > units, -(2.0**-52))
 
 
 def pure_epsilon(units: Units, accountant: str = "gdp") -> float:

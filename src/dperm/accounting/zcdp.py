@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from dperm.accounting._checks import check_delta, check_epsilon, check_non_negative
 
 _SMALLEST = math.ulp(0.0)
-# Relative safety margin, far above the rounding errors of a dozen operations on terms of like size.
+# Relative safety margin, far above the rounding errors of a dozen operations on terms of similar size.
 _MARGIN = 1e-13
 # e^700 and its inverse are doubles; the cap keeps the root finder's arithmetic finite out there.
 _LOG_X_RANGE = 700.0
@@ -107,7 +107,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
-    """Return rho of Bun and Steinke's second conversion, as published (not rounded to the safe side).
+    """Rho of Bun and Steinke's second conversion, as published (not rounded to the safe side).
 
     The largest rho with ``rho + sqrt(4 rho log(sqrt(pi rho) / delta)) <= epsilon``, and at least that of
     `zcdp_rho_bun_steinke` ("Concentrated differential privacy", TCC 2016, Lemma 3.6). For reproducing papers.
@@ -126,7 +126,7 @@ def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
 
 
 def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
-    """Return rho of the older, looser conversion, as published (not rounded to the safe side).
+    """Rho of the older, looser conversion, as published (not rounded to the safe side).
 
     Parameters
     ----------
@@ -141,8 +141,7 @@ def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
     Notes
     -----
     Inverse of ``rho + 2 sqrt(rho log(1/delta))`` (Bun and Steinke 2016, Proposition 1.3); Lee and Kifer 2018,
-    inequality (5). For reproducing papers:
-    `zcdp_rho` allows up to 1.6 times as much at the same (epsilon, delta).
+    inequality (5). For reproducing papers: `zcdp_rho` is up to 1.6 times as large.
 
     Examples
     --------

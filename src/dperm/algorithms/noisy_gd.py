@@ -205,21 +205,22 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
     frame = Frame.learned(fit, release, noise_of_scales, problem)
     schedule = given.completed(noisy_gd_schedule(frame.problem))
     sizes = frame.step_sizes(step_sizes(schedule.step_size, schedule.steps), schedule.momentum, objective.l2)
+    clip, momentum, radius = schedule.clip, schedule.momentum, schedule.radius
     w, velocity = frame.start, np.zeros(objective.shape)
     average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
     average.add(w)
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sum = yield GradientRequest(w, schedule.clip, schedule.radius, frame.linear_map)
+        gradient_sum = yield GradientRequest(w, clip, radius, frame.linear_map)
         noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
         gradient = noisy_sum / fit.n + frame.factors * objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
-        velocity = schedule.momentum * velocity - sizes[t - 1] * gradient
-        w = project(w + frame.factors * velocity, schedule.radius)
+        velocity = momentum * velocity - sizes[t - 1] * gradient
+        w = project(w + frame.factors * velocity, radius)
         average.add(w)
         fit.report(t, w, gradient=gradient)
     mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
-    return fit.result(average.mean(), frame.in_words(mechanism), n_iter=schedule.steps, clip=schedule.clip)
+    return fit.result(average.mean(), frame.in_words(mechanism), n_iter=schedule.steps, clip=clip)
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:

@@ -1,11 +1,11 @@
-"""Lower bounds on what an algorithm really leaks, and checks for developers of mechanisms.
+"""Privacy audits: lower bounds on the privacy loss of an algorithm, and checks for developers of mechanisms.
 
-An audit trains many times on two neighbouring data sets and tries to tell which one was used. How well
-that works is a lower bound on epsilon, with a stated confidence: above the claim, the claim is false.
-It cannot show that a claim is true.
+An audit trains many times on two neighbouring data sets and tries to infer which one was used. Its success
+rate gives a lower bound on epsilon, with a stated confidence; a bound above the claim refutes the claim. An
+audit cannot prove a claim.
 
-The data sets are made up, so nothing needs protection and all noise comes from seeds: the same exact
-samplers, fed by a reproducible generator instead of the cipher.
+The data sets are synthetic, so nothing needs protection and all noise is seeded: the same exact samplers,
+with a reproducible generator instead of the cipher.
 """
 
 from dperm.audit.fits import Coefficients, Transcript

@@ -1,9 +1,9 @@
-"""From counted errors of a distinguisher to certified lower bounds.
+"""Certified lower bounds from the counted errors of a distinguisher.
 
-Data set 0 gives a score below the threshold, data set 1 a score above it. A false positive is a run on
-data set 0 called 1, a false negative a run on data set 1 called 0; ``alpha`` and ``beta`` are their
-probabilities. All bounds hold for any statistic and threshold chosen without looking at these counts.
-A negative bound shows nothing; it still tells a better decision from a worse one.
+Scores above a threshold are classified as data set 1, others as data set 0. A false positive is a run on data
+set 0 classified as 1, a false negative a run on data set 1 classified as 0; ``alpha`` and ``beta`` are their
+probabilities. All bounds hold for any statistic and threshold chosen without looking at these counts. A
+negative bound proves nothing, but still ranks decisions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, ndtri
 
+from dperm.accounting._roots import nudged
 from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
-#: A strength > 0 to a privacy profile ``epsilon -> delta``, which grows with the strength.
+#: Maps a strength > 0 to a privacy profile ``epsilon -> delta``, which grows with the strength.
 Family = Callable[[float], Callable[[float], float]]
 
 _ORDERS = 1.0 + np.geomspace(1e-6, 1e4, 400)
@@ -90,38 +91,39 @@ def mu_from_pairs(loss_high: float) -> float:
     ----------
     loss_high : float
         Upper bound on the probability that, of two independent runs, the one on data set 0 scores higher
-        than the one on data set 1, or as high and loses the toss of a coin.
+        than the one on data set 1, with ties broken by a fair coin.
 
     Notes
     -----
-    Guessing the order of a pair of runs, one on each data set, tells ``(M(D), M(D'))`` from
-    ``(M(D'), M(D))``, which are sqrt(2) mu-GDP by composition (Dong, Roth and Su 2022, Corollary 3.3). Both
-    errors of that guess have probability at most ``loss``, so ``sqrt(2) mu >= -2 Phi^{-1}(loss)``. One
-    count, one interval: nothing is lost to a threshold or to a union bound.
+    Guessing the order of a pair of runs, one on each data set, distinguishes ``(M(D), M(D'))`` from ``(M(D'),
+    M(D))``, which are sqrt(2) mu-GDP by composition (Dong, Roth and Su 2022, Corollary 3.3). Both errors of
+    that guess have probability at most ``loss``, so ``sqrt(2) mu >= -2 Phi^{-1}(loss)``. This takes one count
+    and one interval, without a threshold or a union bound.
     """
     return -math.sqrt(2.0) * float(ndtri(loss_high))
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Largest epsilon, rounded down, that a mechanism which is not mu'-GDP for ``mu' < mu`` exceeds.
+    """Epsilon at delta, rounded down, of the Gaussian mechanism with this mu.
 
-    A mu-GDP mechanism can be no better than (epsilon, delta)-DP with this epsilon.
+    Any claim of a smaller epsilon that rests on mu'-GDP needs ``mu' < mu``.
     """
     if mu <= 0.0 or delta == 0.0:
         return 0.0 if mu <= 0.0 else math.inf
-    return _lowered(gdp_epsilon(mu, delta), lambda epsilon: gdp_mu(epsilon, delta) > mu)
+    epsilon = gdp_epsilon(mu, delta)
+    return nudged(epsilon, lambda epsilon: epsilon > 0.0 and gdp_mu(epsilon, delta) > mu, -1e-12)
 
 
 def rho_from_rates(alpha_high: float, beta_high: float) -> float:
-    """Rho below which no rho-zCDP mechanism has errors as small as these; 0 where they show nothing.
+    """Rho below which no rho-zCDP mechanism has errors as small as these; 0 if they prove nothing.
 
     Notes
     -----
-    The decision is a coin that shows 1 with probability ``p >= 1 - beta_high`` on data set 1 and ``q <=
+    The decision is a Bernoulli variable, 1 with probability ``p >= 1 - beta_high`` on data set 1 and ``q <=
     alpha_high`` on data set 0. Post-processing does not increase a Renyi divergence, so ``D_a(p, q) <= rho
     a`` for every order ``a > 1`` (Bun and Steinke 2016, Definition 1.1 and Lemma 2.2), and the same with the
-    data sets exchanged. ``D_a(p, q)`` grows with p and falls with q as long as ``p > q``. This is what the
-    whole curve of (epsilon, delta) says, and more.
+    data sets exchanged. ``D_a(p, q)`` increases in p and decreases in q as long as ``p > q``. This is
+    stronger than the (epsilon, delta) curve that zCDP implies.
     """
     if not 1.0 - beta_high > alpha_high:
         return 0.0
@@ -137,19 +139,11 @@ def rho_from_pairs(loss_high: float) -> float:
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Epsilon, rounded down, that a claim of (epsilon, delta) by zCDP must exceed when rho is too small."""
+    """Epsilon at delta, rounded down, of rho-zCDP: claims of less that rest on zCDP need a smaller rho."""
     if rho <= 0.0 or delta == 0.0:
         return 0.0 if rho <= 0.0 else math.inf
-    return _lowered(zcdp_epsilon(rho, delta), lambda epsilon: zcdp_rho(epsilon, delta) > rho)
-
-
-def _lowered(epsilon: float, too_large: Callable[[float], bool]) -> float:
-    """The epsilon, lowered by as little as it takes: calibrations round it up."""
-    step = 1e-12
-    while epsilon > 0.0 and too_large(epsilon):
-        epsilon *= 1.0 - step
-        step *= 2.0
-    return epsilon
+    epsilon = zcdp_epsilon(rho, delta)
+    return nudged(epsilon, lambda epsilon: epsilon > 0.0 and zcdp_rho(epsilon, delta) > rho, -1e-12)
 
 
 def strength_from_rates(family: Family, alpha_high: float, beta_high: float) -> float:
@@ -166,13 +160,13 @@ def strength_from_rates(family: Family, alpha_high: float, beta_high: float) -> 
     Returns
     -------
     float
-        At least 0, and refuted itself; 0 where nothing is shown.
+        At least 0, and refuted itself; 0 if nothing is proved.
 
     Notes
     -----
-    A profile says ``1 - beta <= e^epsilon alpha + delta(epsilon)`` for *every* epsilon at once, and the same
-    with alpha and beta exchanged: the trade-off curve (Dong, Roth and Su 2022, Proposition 2.12). Both errors
-    are bounded once, so that nothing is lost to testing it at many epsilons.
+    A profile implies ``1 - beta <= e^epsilon alpha + delta(epsilon)`` for *every* epsilon at once, and the
+    same with alpha and beta exchanged: the trade-off curve (Dong, Roth and Su 2022, Proposition 2.12). The
+    errors are bounded once, so testing at many epsilons needs no union bound.
     """
     if not 1.0 - beta_high > alpha_high:
         return 0.0
@@ -213,7 +207,7 @@ def epsilon_of_profile(profile: Callable[[float], float], delta: float) -> float
 
 
 def _exceeds(profile: Callable[[float], float], alpha_high: float, beta_high: float) -> bool:
-    """Whether ``1 - beta - e^epsilon alpha > delta(epsilon)`` at some ``epsilon >= 0``; any will do."""
+    """Whether ``1 - beta - e^epsilon alpha > delta(epsilon)`` was found at some ``epsilon >= 0``."""
 
     def shortfall(epsilon: float) -> float:
         return profile(epsilon) - (1.0 - beta_high - math.exp(epsilon) * alpha_high)

@@ -1,10 +1,11 @@
-"""What an audit observes of a fit: the coefficients, or everything that was released."""
+"""Observations of a fit for audits: the coefficients, or a statistic of everything that was released."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -25,12 +26,12 @@ from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
-#: A fit with all its settings but the data and the seed.
+#: A fit as a function of the data and the seed.
 Run = Callable[[Objective, int], FitResult]
-#: The same for several seeds, in their order.
+#: The same for several seeds; results are in the order of the seeds.
 RunMany = Callable[[Objective, Sequence[int]], Sequence[FitResult]]
 
-# As many as gain by a common pass and still share the caches.
+# Enough models to benefit from a common pass, and few enough to fit into the caches.
 _MODELS_TOGETHER = 32
 
 
@@ -42,7 +43,7 @@ class Coefficients:
     run : callable
         ``run(objective, seed) -> FitResult``.
     run_many : callable, optional
-        ``run_many(objective, seeds)``: the results of ``run`` for several seeds, made together.
+        ``run_many(objective, seeds)``: the results of ``run`` for several seeds, trained together.
 
     Examples
     --------
@@ -76,13 +77,13 @@ class Coefficients:
 
 
 class Transcript:
-    """Observe every release of a fit, summed up by its log-likelihood ratio between two data sets.
+    """Observe every release of a fit, summarised by its log-likelihood ratio between two data sets.
 
-    At each release the observer knows what came out before and both data sets, as the definition of
-    differential privacy lets it; it computes how much likelier the released value is on the second data
-    set than on the first, according to the *claimed* noise. The sum over a run is the most powerful
-    statistic there is (Neyman and Pearson) when the claim is true, and a legitimate one when it is not:
-    the bound counts errors and trusts no likelihood.
+    At each release the observer knows all earlier ones and both data sets, as the definition of differential
+    privacy allows, and computes the likelihood ratio of the released value, second data set over first, under
+    the *claimed* noise. The sum of the logarithms over a run is the most powerful statistic (Neyman and
+    Pearson) if the claim is true, and a valid one if it is not: the bound counts errors and does not rely on
+    likelihoods.
 
     Parameters
     ----------
@@ -91,26 +92,27 @@ class Transcript:
     pair : NeighbourPair
         The two data sets; also the ``neighbours`` of the audit.
     known_batches : int, optional
-        Let the observer know all secret batches, and see the sums of the first so many that the record
-        which differs takes part in. See the notes.
+        If given, the observer knows all secret batches, and sees the sums of the first `known_batches` ones
+        that contain the record in which the data sets differ. See the notes.
 
     Notes
     -----
-    Each pass over the data is made on both data sets. Noisy sums and selections by the exponential
-    mechanism or permute-and-flip count; selections with Laplace noise, kept for published settings, do not.
+    Every pass over the data is made on both data sets. Noisy sums and selections by the exponential mechanism
+    or permute-and-flip are counted; selections with Laplace noise, which exist for published settings, are
+    not.
 
     The observer of a sum over a secret batch does not know the batch. It knows both full sums and the
-    sampling rate, takes the other records for present at that rate, and computes the likelihood ratio of the
-    record's being in the batch or not. Under ``add_or_remove`` the first data set should be the one
-    without the record. Such claims are (epsilon, delta) claims: audit them with
+    sampling rate, replaces the sum over the other records by its expectation, and computes the likelihood
+    ratio of the record being in the batch or not. Under ``add_or_remove`` the first data set should be the
+    one without the record. Such claims are (epsilon, delta) claims: audit them with
     ``method="clopper_pearson"``.
 
-    Claims that rest on small batches show little of their noise: the record is seldom there. An observer
-    who knows the batches is told more than such a claim is about, and needs no sampling to be convinced:
-    what k sums with the record show is exactly Gaussian differential privacy of ``mu = sqrt(k)`` over the
-    noise multiplier (noise over sensitivity) that the accounting assumed. Audit that as the claim
-    ``gdp_epsilon(mu, delta)``: it says whether the noise is as large as stated, at any batch size and
-    number of steps, the law of which may be random. Whether the sampling is as stated, it does not say.
+    An audit of a claim that rests on small batches is insensitive to the noise, because the record is rarely
+    sampled. An observer who knows the batches has more information than the claim assumes: k sums with the
+    record are exactly mu-GDP, with ``mu = sqrt(k)`` over the noise multiplier (noise over sensitivity) that
+    the accounting assumed. Audit that as the claim ``gdp_epsilon(mu, delta)``: it tests whether the noise is
+    as large as stated, at any batch size and number of steps, which may be random. It does not test the
+    sampling.
 
     Examples
     --------
@@ -147,12 +149,12 @@ class Transcript:
 
 
 class _Twins:
-    """Stands in for an objective, and keeps each bounded sum together with the same sum on a neighbour."""
+    """Stands in for an objective, and stores each bounded sum together with the same sum on a neighbour."""
 
     def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
         self._own, self._other, self._own_first = own, other, own_first
         self._sums: dict[int, tuple[Bounded, Bounded | _FullSums]] = {}
-        self.log_ratio = 0.0  # of the probabilities of what was released, own over other
+        self.log_ratio = 0.0  # log-likelihood ratio of everything released so far, own over other
 
     def __getattr__(self, name: str) -> Any:
         own = getattr(self._own, name)
@@ -164,7 +166,8 @@ class _Twins:
             result = own(*args, **kwargs)
             rows = kwargs.pop("rows", None)
             if isinstance(result, Bounded):
-                self._sums[id(result)] = result, self._twin(own, other, rows, args, kwargs)
+                full = partial(own, *args, **kwargs), partial(other, *args, **kwargs)
+                self._sums[id(result)] = result, self._twin(*full, rows)
             elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
                 for each, twin in zip(result, other(*args, **kwargs), strict=True):
                     self._sums[id(each)] = each, twin
@@ -174,16 +177,10 @@ class _Twins:
         return on_both
 
     def _twin(
-        self,
-        own: Callable[..., Any],
-        other: Callable[..., Any],
-        rows: SecretRows | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
     ) -> Bounded | _FullSums:
-        """What the observer holds against a sum: that of the other data set, or both full sums."""
-        twin = other(*args, **kwargs)
-        return twin if rows is None else self._full_sums(own(*args, **kwargs), twin, rows.rate)
+        """What the observer compares a sum with: that of the other data set, or both full sums."""
+        return other() if rows is None else self._full_sums(own(), other(), rows.rate)
 
     def _full_sums(self, own: Bounded, other: Bounded, rate: float) -> _FullSums:
         exact = [release_without_privacy(full).view(np.ndarray).ravel() for full in (own, other)]
@@ -193,24 +190,18 @@ class _Twins:
     def watch(
         self, releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Make the release and note how likely it was."""
+        """Make the release and add its log-likelihood ratio."""
         if method.__name__ == "noisy_descent":
             return self._watch_descent(releaser, method, private, *args, **kwargs)
         released = method(releaser, private, *args)
         if isinstance(private, PerturbedMinimum):
-            return released  # its law has no closed form: nothing is held against it
+            return released  # its distribution has no closed form: it is not counted
         twin = self._sums[id(private)][1]
         if isinstance(twin, _FullSums):
             ratio = _sampled_log_ratio(releaser, private, twin, released, *args)
             self.log_ratio += -ratio if self._own_first else ratio
-        elif method.__name__ == "gaussian_sum":
-            self.log_ratio += _gaussian_log_ratio(releaser, private, twin, released, *args)
-        elif method.__name__ == "norm_laplace_sum":
-            self.log_ratio += _norm_laplace_log_ratio(releaser, private, twin, released, *args)
-        elif method.__name__ == "select":
-            self.log_ratio += _selection_log_ratio(releaser, private, twin, released, *args)
-        elif method.__name__ == "select_permute_and_flip":
-            self.log_ratio += _permute_and_flip_log_ratio(releaser, private, twin, released, *args)
+        elif method.__name__ in LOG_RATIOS:
+            self.log_ratio += LOG_RATIOS[method.__name__](releaser, private, twin, released, *args)
         return released
 
     def _watch_descent(
@@ -219,16 +210,11 @@ class _Twins:
         method: Callable[..., Any],
         private: StochasticDescent,
         noise_multiplier: float,
-        *,
-        observe: Callable[[int, Array], None] | None = None,
-        every: int = 1,
         **kwargs: Any,
     ) -> Descended:
-        """Every iterate of a run in one piece is released: its noisy sums follow from them."""
+        """Compute the noisy sums of a whole run from its iterates, all of which are released."""
         plan = private.plan
-        iterates, released = self._run_noting_iterates(
-            releaser, method, private, noise_multiplier, observe=observe, every=every, **kwargs
-        )
+        iterates, released = self._run_noting_iterates(releaser, method, private, noise_multiplier, **kwargs)
         rate = plan.batch_size / self._own.n_public
         for step, w in enumerate(iterates[:-1]):
             own, other = (each.clipped_gradient_sum(w, plan.clip) for each in (self._own, self._other))
@@ -262,14 +248,14 @@ class _Twins:
         return iterates, released
 
     def _noisy_sum(self, private: StochasticDescent, iterates: list[Array], step: int) -> Array:
-        """What was released at a step, from the iterates before and after it."""
+        """The noisy sum that was released at a step, from the iterates before and after it."""
         w, after = iterates[step : step + 2]
         direction = (w - after) / private.plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
         return np.asarray(direction * private.plan.batch_size)
 
 
 class _KnownBatches(_Twins):
-    """The same for an observer who knows the batches: `left` sums with the record are looked at."""
+    """The same for an observer who knows the batches and sees `left` sums that include the record."""
 
     def __init__(self, own: LinearData, other: LinearData, own_first: bool, left: int) -> None:
         super().__init__(own.objective, other.objective, own_first)
@@ -277,21 +263,15 @@ class _KnownBatches(_Twins):
         self._differing = _differing_record(own, other)
 
     def _twin(
-        self,
-        own: Callable[..., Any],
-        other: Callable[..., Any],
-        rows: SecretRows | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
     ) -> Bounded:
         """The sum of the other data set over the same batch."""
-        twin: Bounded = other(*args, **kwargs) if rows is None else other(*args, rows=rows, **kwargs)
-        return twin
+        return other() if rows is None else other(rows=rows)
 
     def watch(
         self, releaser: Releaser, method: Callable[..., Any], private: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Make the release; count it where the record is in the sum."""
+        """Make the release; count it if the sum includes the record."""
         before = self.log_ratio
         released = super().watch(releaser, method, private, *args, **kwargs)
         if isinstance(private, Bounded) and self.log_ratio != before:
@@ -309,7 +289,7 @@ class _KnownBatches(_Twins):
         noise_multiplier: float,
         **kwargs: Any,
     ) -> Descended:
-        """Read the sums of those batches from the iterates before and after them."""
+        """Compute the noisy sums of these batches from the iterates before and after them."""
         batches = _BatchesWithRecord(private._batches, self._differing, self._left)
         object.__setattr__(private, "_batches", batches)
         iterates, released = self._run_noting_iterates(releaser, method, private, noise_multiplier, **kwargs)
@@ -326,7 +306,7 @@ class _KnownBatches(_Twins):
 
 
 class _BatchesWithRecord:
-    """Hands out batches, and keeps the first few that hold a record, with their steps."""
+    """Passes batches on, and keeps the first `most` that contain a record, with their steps."""
 
     def __init__(self, batches: Batches, record: int, most: int) -> None:
         self._batches, self._record, self._most = batches, record, most
@@ -346,7 +326,7 @@ class _BatchesWithRecord:
 
 
 def _differing_record(one: LinearData, other: LinearData) -> int:
-    """Index of the record in which they differ."""
+    """Index of the record in which the data sets differ."""
     shared = min(len(one.y), len(other.y))
     different = (one.X[:shared] != other.X[:shared]).any(axis=1) | (one.y[:shared] != other.y[:shared])
     found = np.flatnonzero(different)
@@ -371,7 +351,7 @@ def _sampled_log_ratio(
     released: Array,
     noise_multiplier: float,
 ) -> float:
-    """Second over first, the others' part of the sum taken at its mean."""
+    """Second over first, with the other records' part of the sum replaced by its mean."""
     replaced = releaser.neighbors is Neighbours.REPLACE_ONE
     common = (full.first + full.second) / 2.0 if replaced else full.first
     sigma = noise_multiplier * own.sensitivity(releaser.neighbors)
@@ -380,7 +360,7 @@ def _sampled_log_ratio(
     seen = released.ravel() - full.rate * common
 
     def log_likelihood(gradient: Array) -> float:
-        """Of a record with this gradient against one without any."""
+        """Of a record with this gradient, relative to no record."""
         in_the_batch = float((seen - gradient / 2.0) @ gradient) / sigma**2
         out = math.log1p(-full.rate) if full.rate < 1.0 else -math.inf
         return float(np.logaddexp(out, math.log(full.rate) + in_the_batch))
@@ -412,29 +392,33 @@ def _norm_laplace_log_ratio(
     return float(distances[1] - distances[0]) * epsilon / own.sensitivity(releaser.neighbors)
 
 
-def _selection_log_ratio(
-    releaser: Releaser, own: Bounded, other: Bounded, chosen: int, eta: float, public_scores: Any = 0.0
+def _choice_log_ratio(
+    log_probability: Callable[[Array, int], float],
+    releaser: Releaser,
+    own: Bounded,
+    other: Bounded,
+    chosen: int,
+    parameter: float,
+    public_scores: Any = 0.0,
 ) -> float:
-    if eta == math.inf:
+    """Of a selection with ``log_probability(scores, chosen)``, `parameter` being eta or epsilon."""
+    if parameter == math.inf:
         return 0.0
-    own_scores, other_scores = _exponents(releaser, own, other, eta, public_scores)
-    return float(log_softmax(-own_scores)[chosen] - log_softmax(-other_scores)[chosen])
+    rate = parameter / own.score_range(releaser.neighbors)
+    exact = (release_without_privacy(scores).view(np.ndarray) for scores in (own, other))
+    first, second = (log_probability(rate * (scores + np.asarray(public_scores)), chosen) for scores in exact)
+    return first - second
 
 
-def _permute_and_flip_log_ratio(
-    releaser: Releaser, own: Bounded, other: Bounded, chosen: int, epsilon: float, public_scores: Any = 0.0
-) -> float:
-    if epsilon == math.inf:
-        return 0.0
-    own_scores, other_scores = _exponents(releaser, own, other, epsilon, public_scores)
-    return _log_permute_and_flip(own_scores, chosen) - _log_permute_and_flip(other_scores, chosen)
+def _log_exponential_mechanism(scores: Array, chosen: int) -> float:
+    return float(log_softmax(-scores)[chosen])
 
 
 def _log_permute_and_flip(scores: Array, chosen: int) -> float:
     """Log of ``a_j int_0^1 prod_(i != j) (1 - a_i t) dt``, with the acceptances ``a = e^-(score - best)``.
 
-    t is the rank of the candidate in the permutation; the integrand is a polynomial, for which as many
-    Gauss nodes are exact.
+    t is the position of the candidate in the permutation, scaled to [0, 1]; the integrand is a polynomial,
+    for which Gauss quadrature with this many nodes is exact.
     """
     accepted = np.exp(np.min(scores) - scores)
     nodes, weights = np.polynomial.legendre.leggauss(max(1, accepted.size // 2 + 1))
@@ -442,13 +426,10 @@ def _log_permute_and_flip(scores: Array, chosen: int) -> float:
     return float(np.log(0.5 * weights @ flips.prod(axis=1)) - (scores[chosen] - np.min(scores)))
 
 
-def _exponents(
-    releaser: Releaser, own: Bounded, other: Bounded, parameter: float, public_scores: Any
-) -> tuple[Array, Array]:
-    """Scores of both data sets in units in which the range of one record's effect is `parameter`."""
-    rate = parameter / own.score_range(releaser.neighbors)
-    first, second = (
-        rate * (release_without_privacy(scores).view(np.ndarray) + np.asarray(public_scores))
-        for scores in (own, other)
-    )
-    return first, second
+#: Log-likelihood ratio of a release, own data set over the other, by the method of the releaser.
+LOG_RATIOS: dict[str, Callable[..., float]] = {
+    "gaussian_sum": _gaussian_log_ratio,
+    "norm_laplace_sum": _norm_laplace_log_ratio,
+    "select": partial(_choice_log_ratio, _log_exponential_mechanism),
+    "select_permute_and_flip": partial(_choice_log_ratio, _log_permute_and_flip),
+}

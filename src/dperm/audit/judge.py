@@ -1,4 +1,4 @@
-"""How scores are turned into a decision, and the errors of the decision into a bound."""
+"""Turns scores into a decision, and the errors of that decision into a bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dperm.audit.bounds import (
 
 Array = NDArray[np.float64]
 METHODS = ("gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson")
-# Those that may compare runs in pairs.
+# Methods that may compare runs in pairs.
 _PAIRED = ("gdp", "zcdp")
 
 # Thresholds tried on the trainings that are set aside for choosing.
@@ -29,26 +29,29 @@ _THRESHOLDS = 200
 
 
 class Judge:
-    """Decides by a threshold, or by comparing pairs (threshold None), and bounds what that shows."""
+    """Decides by a threshold, or by comparing pairs (threshold None), and certifies a bound."""
 
     def __init__(self, delta: float, confidence: float, method: str, family: Family | None = None) -> None:
         self.delta, self.confidence, self.method, self.family = delta, confidence, method, family
 
     def choose(self, first: Array, second: Array) -> float | None:
-        """The decision that certifies most on these scores, were they the ones that count.
+        """The decision that would certify the largest bound on these scores.
 
-        Both intervals are as wide as so few scores make them: a threshold far out, where a handful of
-        runs seem to tell a lot, must earn its place. For the same reason pairs are preferred unless the
-        best threshold certifies more than pairs might show if luck was against them.
+        It is judged by confidence bounds, so that an extreme threshold that looks good on a handful of runs
+        is not preferred by chance. For the same reason pairs are preferred, unless the best threshold
+        certifies more than an optimistic bound for pairs.
         """
-        candidates = self._thresholds(first, second)
-        best = max(
-            candidates, key=lambda threshold: self._value(*self._rates_high(first, second, threshold, 0.95))
-        )
+
+        def value(threshold: float) -> float:
+            return self._value(*self._rates_high(first, second, threshold, 0.95))
+
+        levels = np.linspace(0, 1, _THRESHOLDS)
+        candidates = np.unique(np.quantile(np.concatenate([first, second]), levels, method="lower"))
+        best: float = max(candidates.tolist(), key=value)
         if self.method not in _PAIRED:
             return best
         by_pairs = self._of_pairs(rate_upper_bound(_lost_pairs(first, second), len(first), 0.05))
-        return best if self._value(*self._rates_high(first, second, best, 0.95)) > by_pairs else None
+        return best if value(best) > by_pairs else None
 
     def certify(
         self, first: Array, second: Array, threshold: float | None
@@ -61,7 +64,7 @@ class Judge:
             return self._epsilon(bound), bound, losses / trials, losses / trials
         false_positives, false_negatives = self._errors(first, second, threshold)
         rates = false_positives / trials, false_negatives / trials
-        each = 1.0 - (1.0 - self.confidence) / 2.0  # two intervals share the error
+        each = 1.0 - (1.0 - self.confidence) / 2.0  # union bound over the two intervals
         high = self._rates_high(first, second, threshold, each)
         if self.family is not None:
             bound = strength_from_rates(self.family, *high)
@@ -70,7 +73,7 @@ class Judge:
         return self._epsilon(bound), None if self.method == "clopper_pearson" else bound, *rates
 
     def _value(self, alpha_high: float, beta_high: float) -> float:
-        """Epsilon, rho or mu that these error rates certify; of a family, mu stands for the strength."""
+        """Epsilon, rho or mu that these error rates certify; for a family, mu is a proxy of strength."""
         if self.method == "clopper_pearson":
             return epsilon_from_rates(alpha_high, beta_high, self.delta)
         if self.method == "zcdp":
@@ -102,19 +105,12 @@ class Judge:
         )
 
     @staticmethod
-    def _thresholds(first: Array, second: Array) -> list[float]:
-        both = np.concatenate([first, second])
-        return [
-            float(t) for t in np.unique(np.quantile(both, np.linspace(0, 1, _THRESHOLDS), method="lower"))
-        ]
-
-    @staticmethod
     def _errors(first: Array, second: Array, threshold: float) -> tuple[int, int]:
         """False positives and false negatives."""
         return int(np.count_nonzero(first > threshold)), int(np.count_nonzero(second <= threshold))
 
 
 def _lost_pairs(first: Array, second: Array) -> int:
-    """Pairs in the wrong order; a coin that knows nothing of the scores decides ties."""
+    """Number of pairs in the wrong order; ties are broken by coins that do not depend on the scores."""
     coins = np.random.default_rng(0).random(len(first)) < 0.5
     return int(np.count_nonzero((second < first) | ((second == first) & coins)))

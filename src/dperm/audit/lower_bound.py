@@ -34,8 +34,8 @@ def epsilon_lower_bound(
 ) -> AuditResult:
     """Train many times on two neighbouring data sets and bound epsilon from below.
 
-    Some trainings are set aside to learn a statistic and to choose how to decide by it. The others, never
-    looked at before, are counted: their errors certify the bound.
+    Some trainings are set aside to learn a statistic and a decision rule. The errors on the others, which
+    were not looked at before, certify the bound.
 
     Parameters
     ----------
@@ -43,27 +43,27 @@ def epsilon_lower_bound(
         ``fit(data, seed) -> observation``, a number or array of fixed size: the final weights
         (:class:`dperm.audit.Coefficients`), everything released (:class:`dperm.audit.Transcript`), or
         anything that the guarantee covers. It must be picklable unless ``n_jobs=1``, and use the seed for
-        all its noise; seeded noise is fine here, since the data are made up.
+        all its noise; seeded noise is fine here, since the data are synthetic.
     neighbours : pair of data sets
-        Handed to ``fit``; see :func:`dperm.audit.worst_case_neighbours`.
+        Passed to ``fit``; see :func:`dperm.audit.worst_case_neighbours`.
     delta : float
         In (0, 1); for "clopper_pearson" it may be 0.
     trainings : int
-        In all, half on each data set; at least 20.
+        Total number, half on each data set; at least 20.
     confidence : float
-        In (0, 1): a true claim is contradicted with probability at most ``1 - confidence``.
+        In (0, 1): a true claim is refuted with probability at most ``1 - confidence``.
     statistic : callable, optional
         Observations of shape (runs, size) to scores of shape (runs,), larger on the second data set.
         Learned when not given: see :func:`dperm.audit.statistics.learn_statistic`.
     method : {"gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson"}
-        "clopper_pearson" assumes nothing: it refutes (epsilon, delta)-DP itself, whatever the mechanism.
-        "gdp" and "gdp_threshold" refute *mu-GDP*, and so a claim of (epsilon, delta) that rests on
-        mu-GDP (Gaussian noise, ``privacy.mu`` given): mu larger than claimed. Against a mechanism whose
-        claim is (epsilon, delta) or zCDP alone they prove nothing, but their bounds are much
-        larger. "zcdp" refutes *rho-zCDP*, and so a claim that rests on it (``privacy.rho`` given). "profile"
-        refutes a whole privacy profile, as of a claim by privacy-loss distributions, for a `family` of them.
-        "gdp" and "zcdp" compare runs in pairs or, where a rare event gives more away, by a threshold,
-        whichever certified more on the trainings set aside; the others use thresholds only.
+        "clopper_pearson" refutes (epsilon, delta)-DP itself, for any mechanism. "gdp" and "gdp_threshold"
+        refute *mu-GDP*, and with it a claim of (epsilon, delta) that rests on mu-GDP (Gaussian noise,
+        ``privacy.mu`` given). Their bounds are much larger, but prove nothing about a mechanism that claims
+        only (epsilon, delta) or zCDP. "zcdp" refutes *rho-zCDP*, and with it a claim that rests on it
+        (``privacy.rho`` given). "profile" refutes a whole privacy profile, such as one from privacy-loss
+        distributions, within a `family`. "gdp" and "zcdp" compare runs in pairs or, if a rare event reveals
+        more, by a threshold, whichever certified more on the trainings set aside; the others use thresholds
+        only.
     family : callable, optional
         For "profile": ``family(strength)(epsilon)`` is the delta that a claim of this strength makes at
         epsilon, for every ``strength > 0`` and ``epsilon >= 0``. It must grow with the strength, for
@@ -74,7 +74,7 @@ def epsilon_lower_bound(
     claim : float, optional
         Epsilon that the mechanism claims at ``delta``, for the report.
     n_jobs : int, optional
-        Processes; None for all cores, 1 for none but this.
+        Number of processes; None for all cores, 1 for this process only.
     progress : bool
         Show a bar, if rich is installed.
     random_state : None, int, Generator or SeedSequence
@@ -146,7 +146,7 @@ def certify_observations(
     first, second : (runs, size) or (runs,) array_like
         Observations on the two data sets, as many on each, at least 10, in random order.
     delta, confidence, statistic, method, family, learn_share, claim
-        As for :func:`epsilon_lower_bound`, whose second half this is.
+        As for :func:`epsilon_lower_bound`.
 
     Returns
     -------

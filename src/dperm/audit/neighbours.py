@@ -1,4 +1,4 @@
-"""Neighbouring data sets on which linear models leak as much as they may."""
+"""Worst-case neighbouring data sets for linear models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = ("orthogonal", "opposite", "silent")
 
 @dataclass(frozen=True, eq=False)
 class LinearData:
-    """Records and public settings, from which each process makes an objective of its own.
+    """Records and public settings, from which each process makes its own objective.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class LinearData:
 
     @cached_property
     def objective(self) -> Objective:
-        """The objective, made when first used; passes use one thread."""
+        """The objective, created on first use; passes use one thread."""
         return Objective(
             self.loss,
             self.X,
@@ -66,7 +66,7 @@ class LinearData:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the objective, which cannot travel to another process."""
+        """Everything but the objective, which cannot be pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "objective"}
 
 
@@ -77,9 +77,9 @@ class NeighbourPair:
     Attributes
     ----------
     first, second : LinearData
-        Differ in one record.
+        Data sets that differ in one record.
     relation : Neighbours
-        In which sense.
+        Neighbouring relation.
     direction : (d,) ndarray
         Unit vector along the row of the record that differs.
 
@@ -116,31 +116,30 @@ def worst_case_neighbours(
     fit_intercept: bool = False,
     l2: float = 0.0,
 ) -> NeighbourPair:
-    """All records alike but one, which is as long as a row may be and goes its own way.
+    """Data sets of equal records and one that differs from them, whose row has the largest norm.
 
-    With ``add_or_remove`` the first data set lacks that record. With ``replace_one`` its label is -1 in
-    the first and +1 in the second, which turns its gradient round. A clip of at most half the largest
-    gradient (``row_norm / 2`` for the logistic loss) makes it contribute the whole clip at ``w = 0``.
+    With ``add_or_remove`` the first data set lacks that record. With ``replace_one`` its label is exchanged,
+    which reverses its gradient. With a clipping norm of at most ``row_norm / 2`` (for the logistic loss; half
+    of the largest gradient) it contributes the full clipping norm at ``w = 0``.
 
     Parameters
     ----------
     kind : {"orthogonal", "opposite", "silent"}
-        "orthogonal": the others lie along another axis, so that what happens along the record's axis
-        is the record's doing and noise. "opposite": the same row as the others, with the opposite
-        label (in the first data set, with ``replace_one``, it agrees). "silent": the rows of the others
-        are zero.
+        "orthogonal": the others lie along another axis, so that only the record and noise act along its axis.
+        "opposite": the same row as the others with the opposite label (with ``replace_one``, in the second
+        data set only). "silent": the rows of the others are zero.
     n : int
-        Public number of records, at least 2; the second data set has as many.
+        Public number of records, at least 2; the number of rows of the second data set.
     d : int
         Columns, at least 2.
     relation : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     row_norm : float
-        Length of the rows, positive.
+        Norm of the rows, positive.
     loss : str or Loss
         A classification loss; with one that has classes, the codes 0 and 1 take the place of -1 and +1.
     fit_intercept : bool
-        Rows are then rescaled with their 1, and no two are orthogonal.
+        If true, rows are rescaled together with a constant 1, and no two are orthogonal.
     l2 : float
         Strength of the ridge term.
 

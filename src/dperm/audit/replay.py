@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,6 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.open_counts import OpenCounts
 from dperm.private_values.secret_rows import SecretRows
 
-# What two runs of the same releases must agree on, access by access.
-_PUBLIC = (
-    "method",
-    "shape",
-    "scores",
-    "grid",
-    "add_or_remove",
-    "replace_one",
-    "arguments",
-    "relation",
-    "cost_units",
-    "budget_units",
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Access:
@@ -45,14 +31,14 @@ class Access:
     ----------
     method : str
         Name of the method of the releaser.
+    shape, scores, grid, add_or_remove, replace_one
+        Attributes of the :class:`dperm.Bounded`.
     arguments : tuple
-        Its public arguments, as text.
-    grid, add_or_remove, replace_one, shape, scores
-        As of :class:`dperm.Bounded`.
+        Public arguments of the method, as strings.
     relation : Neighbours
-        Under which it is protected.
+        Neighbouring relation of the guarantee.
     cost_units, budget_units : int or math.inf
-        What it was charged, and the whole budget, in units of 2^-60 of the accountant's quantity.
+        Its cost and the whole budget, in units of 2^-60 of the accountant's quantity.
     exact : ndarray, or dict for open counts
         The exact sum. NOT private.
     released : Any
@@ -60,17 +46,21 @@ class Access:
     """
 
     method: str
-    arguments: tuple[str, ...]
+    shape: tuple[int, ...]
+    scores: bool
     grid: float
     add_or_remove: float
     replace_one: float
-    shape: tuple[int, ...]
-    scores: bool
+    arguments: tuple[str, ...]
     relation: Neighbours
     cost_units: Units
     budget_units: Units
     exact: NDArray[np.float64] | dict[Any, int]
     released: Any
+
+
+# Everything but the values must agree between two runs of the same releases.
+_PUBLIC = [field.name for field in fields(Access) if field.name not in ("exact", "released")]
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ class ReplayReport:
     accesses : int
         Releases of the recorded run.
     largest_share : float
-        Largest change of a sum between the data sets, as a share of what its sensitivity allows.
+        Largest change of a sum between the data sets, relative to its sensitivity.
     problems : tuple of str
         What went wrong, in order; empty when the check passed.
 
@@ -112,31 +102,30 @@ class ReplayReport:
 def replay_check(run: Callable[[Any], Any], objective: Any, neighbour: Any) -> ReplayReport:
     """Check that a mechanism depends on the data through its releases only, within their sensitivity.
 
-    The run on ``objective`` is recorded. Then it is repeated on ``neighbour``, where each release is
-    charged as usual but hands back the value that was recorded. Since released values, and so everything
-    computed from them, are then the same, the two runs must make the same releases in the same order,
-    with the same grids, bounds and charges, and return the same result; and each exact sum may differ by
-    its stated sensitivity at most. Secret batches are recorded and repeated, too: sensitivity is a claim
-    about every one of them.
+    The run on ``objective`` is recorded. It is then repeated on ``neighbour``, where each release is charged
+    as usual but returns the recorded value. Since the released values, and so everything computed from them,
+    are then the same, both runs must make the same releases in the same order, with the same grids, bounds
+    and charges, and return the same result; and each exact sum may differ by at most its stated sensitivity.
+    Secret batches are recorded and repeated, too: the sensitivity must hold for each of them.
 
     Parameters
     ----------
     run : callable
-        ``run(objective) -> FitResult``, with the seed and all settings inside; or any other function that
-        releases something, such as `dperm.Schema.learn`, and returns what has a statement and compares.
+        ``run(objective) -> FitResult``, with a fixed seed and settings; or any other function that releases
+        something, such as `dperm.Schema.learn`, and returns an object with ``privacy`` and ``==``.
     objective, neighbour : Objective
-        On neighbouring data sets, with the same public settings; or what else `run` takes.
+        Objectives of neighbouring data sets with the same public settings; or whatever `run` takes.
 
     Returns
     -------
     ReplayReport
-        ``report.ok`` and, if not, ``report.problems``. A passed check says nothing about the noise:
-        that it is as large as the charge says is for :func:`dperm.audit.epsilon_lower_bound` to try.
+        ``report.ok`` and, if it failed, ``report.problems``. The check does not test whether the noise is as
+        large as the charge requires: :func:`dperm.audit.epsilon_lower_bound` does.
 
     Notes
     -----
-    For developers: both data sets are known, nothing is private here. With
-    ``random_state=None`` inside ``run`` the check works as well; only recorded values count.
+    For developers: both data sets are known, nothing is private here. ``random_state=None`` inside ``run``
+    works as well, since only the recorded values matter.
 
     Examples
     --------
@@ -161,7 +150,7 @@ def replay_check(run: Callable[[Any], Any], objective: Any, neighbour: Any) -> R
             second = run(neighbour)
         except _DivergedError:
             pass
-        except Exception as error:  # whether a run fails must not depend on one record either
+        except Exception as error:  # failing must not depend on one record either
             replayer.problems.append(f"control flow: the run on the neighbour raised {error!r}")
         else:
             replayer.check_length()
@@ -171,7 +160,7 @@ def replay_check(run: Callable[[Any], Any], objective: Any, neighbour: Any) -> R
 
 
 class _Recorder:
-    """Lets every release pass and keeps an account of it."""
+    """Makes and records every release."""
 
     def __init__(self) -> None:
         self.accesses: list[Access] = []
@@ -190,11 +179,11 @@ class _Recorder:
 
 
 class _DivergedError(Exception):
-    """The replayed run left the path of the recorded one."""
+    """The replayed run made other accesses than the recorded one."""
 
 
 class _Replayer:
-    """Makes and charges the releases of a second run, but hands out the values of the first."""
+    """Makes and charges the releases of a second run, but returns the values of the first."""
 
     def __init__(self, recorded: list[Access], batches: list[SecretRows]) -> None:
         self.recorded = recorded
@@ -215,7 +204,7 @@ class _Replayer:
         return expected.released
 
     def watch_batch(self, rows: SecretRows) -> SecretRows:
-        """The batch of the first run: records that both data sets have are in both or in neither."""
+        """The batch of the first run, so that records in both data sets are in both sums or in neither."""
         recorded = next(self.batches, None)
         if recorded is None or recorded.rate != rows.rate:
             self.problems.append("control flow: other batches than those recorded")
@@ -223,7 +212,7 @@ class _Replayer:
         return recorded
 
     def check_length(self) -> None:
-        """Note when the second run stopped early."""
+        """Report a second run that stopped early."""
         if self.count < len(self.recorded):
             self.problems.append(f"control flow: {self.count} accesses instead of {len(self.recorded)}")
 
@@ -248,8 +237,8 @@ def _access(
     before = releaser.budget.spent_units
     released = method(releaser, private, *args, **kwargs)
     spent = releaser.budget.spent_units
-    # A perturbed minimum is no sum: its exact value does not exist before the linear term is drawn.
-    bounded = _no_sum(private) if isinstance(private, PerturbedMinimum) else private
+    # A perturbed minimum is not a sum: it has no exact value before the linear term is drawn.
+    bounded = _zeros_like(private) if isinstance(private, PerturbedMinimum) else private
     return Access(
         method=method.__name__,
         arguments=tuple(repr(np.asarray(value).tolist()) for value in (*args, *kwargs.values())),
@@ -272,14 +261,14 @@ def _exact(private: Bounded | OpenCounts) -> NDArray[np.float64] | dict[Any, int
     return release_without_privacy(private).view(np.ndarray)
 
 
-def _no_sum(private: PerturbedMinimum) -> Bounded:
-    """Zeros with the sensitivity that was stated: what can be compared of it."""
+def _zeros_like(private: PerturbedMinimum) -> Bounded:
+    """Zeros with its shape and stated sensitivity, which can be compared."""
     zeros = np.zeros(private.shape, dtype=np.int64)
     return Bounded(zeros, grid=1.0, add_or_remove=private.sensitivity)
 
 
 def _share_of_sensitivity(one: Access, other: Access) -> float:
-    """Change of the sum, over what its sensitivity allows."""
+    """Change of the sum relative to its sensitivity."""
     # Integers times a power of two, below 2^53: the difference is exact.
     before, after = one.exact, other.exact
     if isinstance(before, dict) or isinstance(after, dict):
@@ -298,7 +287,7 @@ def _share_of_sensitivity(one: Access, other: Access) -> float:
 
 
 def _different_results(first: Any, second: Any) -> list[str]:
-    """What the two runs returned that should be the same."""
+    """Differences between the results of the two runs, which should be equal."""
     found = []
     if not isinstance(first, FitResult):
         same = first == second and str(first.privacy) == str(second.privacy)

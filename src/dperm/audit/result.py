@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The result of an audit."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Lower bound on what a mechanism leaks.
+    """Lower bound on the privacy loss of a mechanism.
 
     Attributes
     ----------
     epsilon : float
         With probability ``confidence`` over the trainings, the mechanism is not (epsilon', delta)-DP in
-        the sense of ``method`` for any epsilon' below this; 0 when nothing was found.
+        the sense of ``method`` for any epsilon' below this; 0 if nothing was found.
     mu : float or None
-        The same in Gaussian differential privacy, for "gdp" and "gdp_threshold".
+        Lower bound on mu of Gaussian differential privacy, for "gdp" and "gdp_threshold".
     delta, confidence : float
     method : str
         "gdp", "gdp_threshold", "zcdp", "profile" or "clopper_pearson", see :func:`epsilon_lower_bound`.
     trainings, certified : int
-        All trainings, and those that the bound was computed from; half of them on each data set.
+        All trainings, and those from which the bound was computed; half of them on each data set.
     threshold : float or None
-        Scores above it were called the second data set; None when runs were compared in pairs.
+        Scores above it were classified as the second data set; None if runs were compared in pairs.
     false_positive_rate, false_negative_rate : float
-        Observed errors of the threshold on the first and second data set; with pairs both are the
-        share of pairs in the wrong order.
+        Observed error rates of the threshold on the first and second data set; for pairs, both are the share
+        of pairs in the wrong order.
     claim : float or None
-        Epsilon at ``delta`` that the mechanism claims, if told; infinite when it claims nothing.
+        Epsilon at ``delta`` that the mechanism claims, if given; infinite if it claims nothing.
     rho : float or None
-        The bound in zero-concentrated differential privacy, for "zcdp".
+        Lower bound on rho of zero-concentrated differential privacy, for "zcdp".
     strength : float or None
-        The bound as a member of the family of profiles, for "profile".
+        Lower bound on the strength within the family of profiles, for "profile".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Statistics that tell two data sets apart, learned from observations that are then set aside."""
+"""Statistics that distinguish two data sets, learned from observations that are then set aside."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def learn_statistic(first: Array, second: Array) -> Statistic:
     Parameters
     ----------
     first, second : (runs, size) ndarray
-        Observations on the two data sets; infinite values are taken as very large.
+        Observations on the two data sets; infinite values are replaced by very large ones.
 
     Returns
     -------
     callable
-        Observations to scores.
+        Maps observations to scores.
     """
     first, second = _finite(first), _finite(second)
     if len(first) < 4 or first.shape[1] == 1:
@@ -49,7 +49,7 @@ def _candidates(first: Array, second: Array) -> Iterator[Array]:
     shift = second.mean(axis=0) - first.mean(axis=0)
     residuals = np.concatenate([first - first.mean(axis=0), second - second.mean(axis=0)])
     variances = residuals.var(axis=0)
-    # A coordinate without noise gives everything away; the floor keeps its weight finite.
+    # A coordinate without noise reveals everything; the floor keeps its weight finite.
     variances = np.maximum(variances, 1e-12 * (shift**2 + variances.max()) + 1e-300)
     diagonal = shift / variances
     yield diagonal / (np.linalg.norm(diagonal) or 1.0)

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Fit = Callable[[Any, int], Any]
 RandomState = int | np.random.Generator | np.random.SeedSequence | None
 
-# Chunks per process: enough that a slow one does not keep the others waiting, and to show progress.
+# Chunks per process: enough for load balancing and for a progress bar.
 _CHUNKS_PER_PROCESS = 16
 
 
@@ -29,21 +29,20 @@ def observe(
     progress: bool,
     random_state: RandomState,
 ) -> tuple[Array, Array]:
-    """Train ``runs`` times on each of two data sets, each time with a seed of its own.
+    """Train ``runs`` times on each of two data sets, each time with its own seed.
 
     Parameters
     ----------
     fit : callable
         ``fit(data, seed)``; with more than one process it and the data must be picklable (functions
-        defined in a session are). If it has a method ``together(data, seeds)``, that makes several
+        defined in a session are). A method ``together(data, seeds)``, if it has one, makes several
         observations at once, in the order of the seeds.
     neighbours : pair
         The two data sets.
     runs : int
-        Trainings on each.
+        Trainings on each data set.
     n_jobs : int or None
-        Processes, as joblib counts them; None for all cores, 1 for this process. A process computes with
-        one thread.
+        Number of processes as for joblib, with one thread each; None for all cores, 1 for this process.
     progress : bool
         Show a bar, if rich is installed.
     random_state : None, int, Generator or SeedSequence
@@ -76,7 +75,7 @@ def _train(fit: Fit, neighbours: Sequence[Any], seeds: NDArray[np.int64]) -> Arr
 
 @contextmanager
 def _bar(progress: bool, total: int) -> Iterator[Callable[[Iterable[Any]], Iterable[Any]]]:
-    """A function that passes an iterable through and, on request, shows how far it is."""
+    """A function that passes an iterable through, with a progress bar on request."""
     if not progress:
         yield lambda items: items
         return

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dperm.data.aggregation import aggregate, alike_together
 from dperm.data.multiplicity import Multiplicity
-from dperm.data.one_hot import as_table
+from dperm.data.one_hot import as_table, nonzero_share
 from dperm.data.passes import Pass
 from dperm.data.rows import RowSettings, RowsInMemory
 from dperm.data.sources import rows_of
@@ -45,6 +45,7 @@ class CompactRows:
         self._matrix, self._y, self._settings, self._n_entries = matrix, y, settings, n_entries
         self._passes_left = _PASSES_BEFORE if len(y) >= _FEWEST_RECORDS else -1
         self._rows: RowsInMemory | None = None
+        self._nonzero = 0.0
 
     def expect(self, passes: int) -> None:
         """Do not wait, if many passes are to come."""
@@ -59,39 +60,40 @@ class CompactRows:
             self._passes_left -= 1
         elif self._passes_left == 0:
             self._passes_left = -1
-            self._rows = self._found()
+            self._rows = self._found(pass_)
         return self._rows if self._rows is not None and self._serves(pass_, self._rows) else None
 
     def _serves(self, pass_: Pass, rows: RowsInMemory) -> bool:
         """Whether a pass may read these rows, and gains by it."""
         if rows.n_stored == len(self._y):
-            return not (pass_.prefers_numbers and isinstance(self._matrix, np.ndarray))
+            return self._nonzero <= pass_.densest_for_codes
         norms = getattr(pass_, "clip_norms", None)  # of the rows that were there when they were found
         return norms is None or len(norms) == rows.n_stored
 
-    def _found(self) -> RowsInMemory | None:
-        """What there is to be read in place of all records; None where it would save little."""
+    def _found(self, pass_: Pass) -> RowsInMemory | None:
+        """What this pass can read in place of all records; None where it would save little."""
         try:
-            merged = self._merged()
-            return self._tabular() if merged is None else merged
+            merged = self._merged(pass_)
+            return self._tabular(pass_) if merged is None else merged
         except MemoryError:  # the fit has been paid for, and can do without
             return None
 
-    def _merged(self) -> RowsInMemory | None:
+    def _merged(self, pass_: Pass) -> RowsInMemory | None:
         n = len(self._y)
         sample = np.arange(0, n, n // _LOOKED_AT)
         different = len(aggregate(self._matrix[sample], self._keys[sample], n_threads=1)[1]) / sample.size
         if different > 1.0 - _WORTH_WHILE or different * self._n_entries > _MOST_NUMBERS:
             return None
         X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
-        table = as_table(X)
+        table = as_table(X) if nonzero_share(X) <= pass_.densest_for_codes else None
         if table is not None:
             order = alike_together(table)
             X, keys, counts = table[order], keys[order], counts[order]
         return cast(RowsInMemory, rows_of(X, *self._apart(keys, Multiplicity(counts))))
 
-    def _tabular(self) -> RowsInMemory | None:
-        table = as_table(self._matrix)
+    def _tabular(self, pass_: Pass) -> RowsInMemory | None:
+        self._nonzero = nonzero_share(self._matrix)
+        table = as_table(self._matrix) if self._nonzero <= pass_.densest_for_codes else None
         return None if table is None else cast(RowsInMemory, rows_of(table, self._y, self._settings))
 
     @property

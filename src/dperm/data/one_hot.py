@@ -16,9 +16,16 @@ _LOOKED_AT = 1024  # rows that are looked at before all
 _MOST_COLUMNS = 1 << 12
 _BLOCK_ENTRIES = 1 << 17  # a megabyte, which stays in the cache
 _WORTH_WHILE = 0.5  # of the bytes that passes read
-_MOST_NONZERO = 1.0 / 6.0  # of the numbers of a dense matrix: a code takes as long as so many of them
 _MOST_BYTES = 1 << 30
 _ENTRY_BYTES = 12  # of a sparse matrix: a double and its column
+
+
+def nonzero_share(matrix: Any) -> float:
+    """Share of the entries of a dense matrix that are not 0, of a sample of its rows; 0 for any other."""
+    if not isinstance(matrix, np.ndarray):
+        return 0.0
+    sample = _sample(matrix)
+    return float(np.count_nonzero(sample) / max(sample.size, 1))
 
 
 def as_table(matrix: Any) -> TabularMatrix | None:
@@ -40,19 +47,17 @@ def as_table(matrix: Any) -> TabularMatrix | None:
     if isinstance(matrix, TabularMatrix) or matrix.dtype != np.float64 or matrix.shape[1] > _MOST_COLUMNS:
         return None
     n, n_columns = matrix.shape
-    sample = matrix[:: max(1, n // _LOOKED_AT)]
-    if is_sparse(matrix):
-        stored = _ENTRY_BYTES * matrix.nnz / n
-    elif np.count_nonzero(sample) > _MOST_NONZERO * sample.size:
-        return None
-    else:
-        stored = 8.0 * n_columns
+    stored = _ENTRY_BYTES * matrix.nnz / n if is_sparse(matrix) else 8.0 * n_columns
     columns = _Columns(n_columns)
-    for block in itertools.chain(_blocks(sample), _blocks(matrix)):
+    for block in itertools.chain(_blocks(_sample(matrix)), _blocks(matrix)):
         columns.see(block)
         if columns.row_bytes() > min(_WORTH_WHILE * stored, _MOST_BYTES / n):
             return None
     return _filled(matrix, columns.layout())
+
+
+def _sample(matrix: Any) -> Any:
+    return matrix[:: max(1, matrix.shape[0] // _LOOKED_AT)]
 
 
 def _blocks(matrix: Any) -> Iterator[NDArray[np.float64]]:

@@ -1,1 +1,1 @@
-"""Budgets of data sets, in memory and durable."""
+"""Privacy ledgers: budgets of data sets, in memory and on disk."""

@@ -1,14 +1,14 @@
-"""What was charged to a ledger, part by part.
+"""Charges of a ledger, and how those on parts of the records compose.
 
-The records of a ledger may be split into parts. One record is in one part of a split, so fits that see
-different parts cost together the largest of their costs, column by column; fits on all records, and splits
-that are independent of each other, add up:
+The records may be split into parts. A record is in only one part of a split, so fits on different parts
+together cost the largest of their costs, column by column (parallel composition). Fits on all records, and
+splits that are independent of each other, add up:
 
     cost(node) = own charges + sum over its splits of max over their parts of cost(part)
 
-(Fix the secret coins of a split, and with them the part of the record in which two data sets differ: what
-comes from other parts has equal distributions, and what comes from this one stays within the caps on
-every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies to it.)
+Proof. Fix the secret coins of a split, and with them the part that holds the record in which two data sets
+differ. Results from other parts then have equal distributions, and those from this part stay within the caps
+on every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies to them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.errors import BudgetExceededError
 
 _NOTHING = Cost()
-# Larger than every cap, and exact: what adds to it shows in its last digits.
+# Above every cap, so that a part with this charge exceeds its siblings; exact, so that it can be subtracted.
 _LARGE = Cost(*[2**1100] * 3)
 
 
@@ -35,17 +35,17 @@ class Account:
     terms : LedgerTerms
         What was fixed at creation.
     epsilon : float
-        The total as it is now.
+        The present total.
     caps : Cost
-        What everything may cost together.
+        Caps on the cost of everything together.
     charged : Mapping
-        Cost of the fits on the records of a part, by path; "" is all records.
+        Cost of the fits on each part, by path; "" is all records.
     whole : Mapping
-        Of the parts on which one fit took the whole ledger, what it costs itself, if that adds up at all.
+        For parts on which one fit took the whole ledger: its own cost, infinite if it does not compose.
     splits : Mapping
         Names of the parts, by path of what was split, then by name of the split.
     closed : bool
-        Whether nothing more is taken.
+        Whether charges are refused.
     last : LedgerEntry or None
         The last charge.
     charges : int
@@ -83,7 +83,7 @@ class Account:
         raise ValueError(f"{entry.kind!r} is no kind of entry")
 
     def total(self, part: str = "", extra: tuple[str, Cost] | None = None) -> Cost:
-        """Cost of all that saw records of a part, with one more charge if one is given: its part and cost."""
+        """Cost of all fits that saw records of a part, and of one more charge, given as (part, cost)."""
         total = self.charged.get(part, _NOTHING)
         if extra is not None and extra[0] == part:
             total += extra[1]
@@ -95,10 +95,10 @@ class Account:
         return total
 
     def counted(self, entry: LedgerEntry) -> Cost | None:
-        """What a charge counts for; None if it has no room, whatever else was charged.
+        """Cost at which a charge is counted; None if it exceeds even an unused ledger.
 
-        A guarantee that is no weaker than the ledger's own needs no composition: it takes all of an unused
-        one.
+        A guarantee at least as strong as the ledger's own needs no composition: the fit takes a whole, unused
+        ledger.
         """
         if entry.cost.within(self.caps):
             return entry.cost
@@ -115,11 +115,11 @@ class Account:
         """What a fit on a part may cost before a cap is reached."""
         if self.closed:
             return _NOTHING
-        beside = self.total(extra=(part, _LARGE)) - _LARGE
-        return self.caps - beside
+        others = self.total(extra=(part, _LARGE)) - _LARGE
+        return self.caps - others
 
     def epsilon_of(self, cost: Cost) -> float:
-        """Epsilon, at the ledger's delta, of what costs so much together."""
+        """Epsilon, at the ledger's delta, of fits that together cost `cost`."""
         return epsilon_of(cost, self.terms.delta, self.terms.accountant)
 
     def spent(self, part: str) -> float:
@@ -127,7 +127,7 @@ class Account:
         total, only = self.total(part), self.last
         epsilon = self.epsilon if total == self.caps else self.epsilon_of(total)
         if only is not None and self.charges == 1 and part in ("", only.part) and self._covers(only):
-            epsilon = min(epsilon, only.epsilon)  # alone, it guarantees what it asked for
+            epsilon = min(epsilon, only.epsilon)  # a single fit has the guarantee that it asked for
         return min(epsilon, self.epsilon)
 
     def _covers(self, entry: LedgerEntry) -> bool:
@@ -142,7 +142,7 @@ class Account:
         return largest_epsilon(room.units, self.terms.delta, self.terms.accountant)
 
     def exceeded(self, entry: LedgerEntry, advice: str) -> BudgetExceededError:
-        """That there is no room for a charge."""
+        """The error for a charge that does not fit."""
         terms = self.terms
         as_asked = bool(advice) or entry.delta == terms.delta
         return BudgetExceededError(
@@ -160,8 +160,8 @@ class Account:
             raise ValueError("The ledger was closed: it cannot be extended.")
         if not all(own.within(caps) for own in self.whole.values()):
             raise ValueError(
-                "A fit took the whole ledger, with a guarantee that does not add up with those of others: "
-                "what an extension would allow could not be added to it."
+                "A fit took the whole ledger, with a guarantee that does not add up with those of others, so "
+                "nothing could be charged after an extension."
             )
         if not self.epsilon < epsilon <= self.terms.ceiling:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""A budget that another ledger has paid for: what is charged to it costs nothing more."""
+"""Budget of a search that was already charged to another ledger."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dperm.accounting.units import Accountant, Units
 
 
 class Allotment(Ledger):
-    """What one search may spend, in several fits on the same records and on parts of them.
+    """Ledger for the fits of one search, on the same records and on parts of them.
 
-    It lives as long as the search. Its caps are those of the amount that was charged elsewhere, so a search
-    that went beyond it would be refused here.
+    It lives as long as the search. Its caps are the amount that was charged elsewhere, so a search that
+    exceeded it would be refused here.
 
     Parameters
     ----------
     units : int
-        Of mu^2 or rho, that what is charged here may cost together.
+        Cap on mu^2 or rho of all fits together.
     delta : float
-        Of the fits.
+        Delta of the fits.
     accountant : Accountant
     neighbors : Neighbours
     payer : PrivacyLedger, optional
-        That was charged: it knows whether the number of records is capped.
+        The ledger that was charged; it knows whether the number of records is capped.
     slack : float
-        In delta, of those with secret batches; paid for, too.
+        Cap on the slack in delta of fits with secret batches; charged elsewhere, too.
     """
 
     def __init__(
@@ -42,22 +42,20 @@ class Allotment(Ledger):
     ) -> None:
         epsilon = largest_epsilon(units, delta, accountant)
         super().__init__(epsilon, delta, accountant, neighbors=neighbors, slack=0.0, allow_seeded=True)
-        self._now = replace(
-            self._now, caps=Cost(units, slack_units(slack, up=False))
-        )  # all of it: an epsilon is rounded
+        # The exact caps: those that follow from epsilon are rounded down.
+        self._now = replace(self._now, caps=Cost(units, slack_units(slack, up=False)))
         self._payer = payer
 
     def _is_capped(self, n: int) -> bool:
-        """As of the ledger that paid."""
+        """Whether the number of records of the ledger that was charged is capped."""
         return self._payer is None or self._payer._is_capped(n)
 
     def split_by(self, key: bytes, share: float) -> tuple[LedgerPart, LedgerPart]:
-        """Split off a share of the records, by coins with that secret key of 32 bytes.
+        """Split off a share of the records for validation, with a secret key of 32 bytes.
 
         Returns
         -------
         train, validation : LedgerPart
-            The share is that of the latter.
         """
         self._keep("split/key", key)
         parts = self.split({"train": 1.0 - share, "validation": share})

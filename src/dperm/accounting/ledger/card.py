@@ -1,4 +1,4 @@
-"""A ledger at a glance, for notebooks."""
+"""HTML card of a ledger, for notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dperm.accounting.ledger.account import Account
 
 
 def ledger_card(kind: str, account: Account, part: str) -> str:
-    """HTML of the budget and of what is left of it.
+    """HTML of the budget and what is left of it.
 
     Parameters
     ----------
@@ -15,7 +15,7 @@ def ledger_card(kind: str, account: Account, part: str) -> str:
         Name of the class.
     account : Account
     part : str
-        Path of the part that the ledger is of; empty for all records.
+        Path of the part; empty for all records.
     """
     name = account.terms.name
     title = " ".join(filter(None, [kind, repr(name) if name else "", part and f"part {part!r}"]))
@@ -23,7 +23,7 @@ def ledger_card(kind: str, account: Account, part: str) -> str:
 
 
 def ledger_rows(account: Account, part: str) -> list[list[str]]:
-    """What a card says, as names and values."""
+    """Names and values that a card shows."""
     terms, spent, left = account.terms, account.spent(part), account.remaining(part)
     state = "closed" if account.closed else f"epsilon = {left:.4g} for one more fit"
     rows = [
@@ -36,5 +36,5 @@ def ledger_rows(account: Account, part: str) -> list[list[str]]:
     if terms.ceiling > account.epsilon:
         rows.insert(1, ["ceiling", f"epsilon = {terms.ceiling:g}"])
     if terms.allow_seeded:
-        rows.append(["seeds", "are taken: this ledger is for tests"])
+        rows.append(["seeds", "allowed: this ledger is for tests"])
     return rows

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,23 +53,26 @@ ENTRY_COLUMNS = (
     "seal",
 )
 
+# Fields of an entry that a row holds as they are.
+_STORED_AS_IS = ("kind", "part", "description", "epsilon", "delta", "accountant", "process", "version")
+
 
 class ChainError(ValueError):
-    """A row is not what was written."""
+    """A row differs from what was written."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A place in the chain: everything up to `sequence` is known and verified.
+    """A position in the chain: everything up to `sequence` is known and verified.
 
     Attributes
     ----------
     sequence : int
         Number of entries so far.
     seal : str
-        Hash of the last one, in hexadecimal; of the budget itself before the first.
+        Hash of the last entry, in hexadecimal; of the budget itself before the first entry.
     account : Account
-        What they come to.
+        What the entries add up to.
     when : datetime
         Time of the last entry, or of creation.
     """
@@ -83,21 +86,12 @@ class Link:
 def terms_of(budget: Sequence[Any]) -> LedgerTerms:
     """The terms of a ledger, from the values of `BUDGET_COLUMNS`."""
     fact = dict(zip(BUDGET_COLUMNS, budget, strict=True))
-    return LedgerTerms(
-        fact["epsilon"],
-        fact["delta"],
-        fact["accountant"],
-        name=fact["name"],
-        neighbors=fact["neighbors"],
-        slack=fact["slack"],
-        pure=fact["pure"],
-        ceiling=fact["ceiling"],
-        allow_seeded=bool(fact["allow_seeded"]),
-    )
+    fact["allow_seeded"] = bool(fact["allow_seeded"])
+    return LedgerTerms(**{term.name: fact[term.name] for term in fields(LedgerTerms)})
 
 
 def start(budget: Sequence[Any]) -> Link:
-    """The place before the first entry, from the values of `BUDGET_COLUMNS`."""
+    """The position before the first entry, from the values of `BUDGET_COLUMNS`."""
     fact = dict(zip(BUDGET_COLUMNS, budget, strict=True))
     # The caps were fixed when the ledger was created: another version may round differently.
     account = Account(terms_of(budget), fact["epsilon"], parse_cost(fact["caps"]))
@@ -105,7 +99,7 @@ def start(budget: Sequence[Any]) -> Link:
 
 
 def append(link: Link, entry: LedgerEntry) -> tuple[tuple[Any, ...], Link]:
-    """Values of `ENTRY_COLUMNS` for `entry` after `link`, and the place after it."""
+    """Values of `ENTRY_COLUMNS` for `entry` after `link`, and the position after it."""
     account = link.account.after(entry)
     values = (
         link.sequence + 1,
@@ -127,7 +121,7 @@ def append(link: Link, entry: LedgerEntry) -> tuple[tuple[Any, ...], Link]:
 
 
 def follow(link: Link, row: Sequence[Any]) -> tuple[LedgerEntry, Link]:
-    """Read a row that must come right after `link`.
+    """Verify and read the row right after `link`.
 
     Raises
     ------
@@ -141,16 +135,9 @@ def follow(link: Link, row: Sequence[Any]) -> tuple[LedgerEntry, Link]:
         raise ChainError(f"charge {link.sequence + 1} was altered")
     entry = LedgerEntry(
         when=_time(fact["created"]),
-        description=fact["description"],
-        epsilon=fact["epsilon"],
-        delta=fact["delta"],
-        accountant=fact["accountant"],
         cost=parse_cost(fact["cost"]),
         statement=ReadOnlyMapping(json.loads(fact["statement"])),
-        part=fact["part"],
-        kind=fact["kind"],
-        process=fact["process"],
-        version=fact["version"],
+        **{name: fact[name] for name in _STORED_AS_IS},
     )
     account = link.account.after(entry)
     if parse_cost(fact["spent"]) != account.total():
@@ -164,7 +151,7 @@ def time_text(when: datetime) -> str:
 
 
 def cost_text(cost: Cost) -> str:
-    """A cost exactly, as three integers or "inf": they do not fit into 64 bits."""
+    """A cost as three exact integers or "inf", in decimal since they may exceed 64 bits."""
     return " ".join("inf" if units == math.inf else str(units) for units in cost.columns)
 
 
@@ -172,7 +159,7 @@ def parse_cost(text: str) -> Cost:
     """Inverse of `cost_text`."""
     columns: list[Units] = [math.inf if word == "inf" else int(word) for word in text.split(" ")]
     if len(columns) != 3 or min(columns) < 0 or cost_text(Cost(*columns)) != text:
-        raise ChainError(f"{text!r} is no cost")
+        raise ChainError(f"{text!r} is not a cost")
     return Cost(*columns)
 
 

@@ -1,4 +1,4 @@
-"""What a model that was stored keeps of its ledger."""
+"""The ledger of a model that was pickled or saved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 
 
 class ClosedLedger(PrivacyLedger):
-    """The name and the terms of a ledger that stayed where it was: nothing can be charged to it.
+    """Name and terms of a ledger that a stored model does not carry along: nothing can be charged to it.
 
     Examples
     --------
@@ -26,11 +26,11 @@ class ClosedLedger(PrivacyLedger):
 
     @classmethod
     def of(cls, ledger: PrivacyLedger) -> ClosedLedger:
-        """What stands in for a ledger; for one of an earlier copy that one."""
+        """The stand-in for a ledger; a stand-in is returned as it is."""
         return ledger if isinstance(ledger, ClosedLedger) else cls(ledger._terms)
 
     def charge(self, **_: Any) -> NoReturn:
-        """Refuse.
+        """Refuse every charge.
 
         Raises
         ------
@@ -39,8 +39,8 @@ class ClosedLedger(PrivacyLedger):
         """
         name = f" {self.name!r}" if self.name else ""
         raise RuntimeError(
-            f"The ledger{name} stayed where this model was fitted: what was stored and loaded cannot charge "
-            "it. Nothing was charged. To fit again, give the ledger: "
+            f"The ledger{name} stayed where this model was fitted: a model that was stored and loaded cannot "
+            "charge it. Nothing was charged. To fit again, give the ledger: "
             "model.set_params(ledger=dperm.accounting.open_ledger(...))"
         )
 

@@ -1,4 +1,4 @@
-"""Which part of a split a record is in: secret coins, drawn for each record from a key."""
+"""Which part of a split a record belongs to: a secret coin for each record, drawn from a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dperm.accounting.neighbours import Neighbours
 
 Words = NDArray[np.uint64]
 
-_BLOCK = 1 << 16  # records whose bytes are held at a time
+_BLOCK = 1 << 16  # records that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,13 @@ class Coins:
     Attributes
     ----------
     key : bytes
-        Secret.
+        Secret key of the hash.
     shares : mapping
         Probability of each part.
     neighbors : Neighbours
-        Under add_or_remove a record's coin depends on its content alone, so that one more record moves no
-        other (coins by position from a known seed would move all that come after it). Equal records stay
-        together. Under replace_one the coin depends on the position alone, and the sizes of the parts are
-        public.
+        Under add_or_remove a record's coin depends on its content alone, so that adding a record does not
+        move others (coins by position would move all that come after it). Equal records stay together. Under
+        replace_one the coin depends on the position alone, and the sizes of the parts are public.
     """
 
     key: bytes
@@ -43,13 +42,13 @@ class Coins:
     neighbors: Neighbours
 
     def mask(self, records: Any, part: str) -> NDArray[np.bool_]:
-        """Which records are in a part; records without the label: a coin never looks at one."""
+        """Which records are in a part; `records` come without labels, which coins do not depend on."""
         if self.neighbors is Neighbours.ADD_OR_REMOVE:
             return self._are_in(part, self._digests(records))
         return self._are_in(part, self._places(_number_of(records)))
 
     def size(self, n: int, part: str) -> int:
-        """How many of n records are in a part, where coins go by position."""
+        """How many of n records are in a part, if coins depend on positions."""
         return int(np.count_nonzero(self._are_in(part, self._places(n))))
 
     def _are_in(self, part: str, words: Words) -> NDArray[np.bool_]:
@@ -71,9 +70,9 @@ class Coins:
         return np.concatenate([*blocks, np.zeros(0, dtype="<u8")])
 
 
-# From here on the bytes of a record, and the token of a cell, come from that record and that cell alone. What
-# a library makes of a column may depend on all its cells: one missing number turns integers into doubles, one
-# text turns numbers into objects, and would move the coins of all other records.
+# The bytes of a record, and the token of a cell, must depend on that record and that cell alone. The dtype of
+# a column depends on all its cells: one missing number turns integers into doubles, one string turns numbers
+# into objects, which must not change the coins of other records.
 
 
 def _tokens(records: Any) -> list[NDArray[np.uint8]] | NDArray[np.uint8]:
@@ -97,7 +96,7 @@ def _tokens(records: Any) -> list[NDArray[np.uint8]] | NDArray[np.uint8]:
 
 
 def _entries(rows: Any) -> list[NDArray[np.uint8]]:
-    """The bytes of the entries that are not zero, row by row."""
+    """The bytes of the nonzero entries of each row."""
     rows.sum_duplicates()
     rows.eliminate_zeros()
     places = rows.indices.astype("<i8").reshape(-1, 1).view(np.uint8)
@@ -106,7 +105,7 @@ def _entries(rows: Any) -> list[NDArray[np.uint8]]:
 
 
 def _bytes_of_numbers(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Numbers as doubles, with one zero and one NaN."""
+    """Bytes of numbers as doubles, with -0 as 0 and all NaNs alike."""
     doubles = np.ascontiguousarray(values, dtype="<f8") + 0.0
     return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint8)
 
@@ -115,7 +114,7 @@ def _column_tokens(column: Any) -> Words:
     """64 bits for each cell of a column."""
     import pandas
 
-    if getattr(column.dtype, "kind", "O") in "biuf":  # what _cell_token makes of each
+    if getattr(column.dtype, "kind", "O") in "biuf":  # the same as _cell_token for each cell
         return _bytes_of_numbers(column.to_numpy(dtype="float64", na_value=math.nan)).view("<u8")
     codes, distinct = pandas.factorize(column.astype(object), use_na_sentinel=True)
     tokens = np.array([_cell_token(cell) for cell in [*distinct, None]], dtype="<u8")
@@ -123,7 +122,7 @@ def _column_tokens(column: Any) -> Words:
 
 
 def _cell_token(cell: Any) -> int:
-    """64 bits for a cell: a number in whatever form, text or not, or a text; None and NaN are the same."""
+    """64 bits for a cell: a number, also one written as a string, or a hash; None and NaN are equal."""
     try:
         number = np.array([math.nan if cell is None else float(cell)])
     except (TypeError, ValueError, OverflowError):
@@ -138,7 +137,7 @@ def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
 
 
 def in_files(records: Any) -> bool:
-    """Whether these are `RecordFiles`, by what their type has: a frame has its columns as attributes."""
+    """Whether these are `RecordFiles`; looks at the type, since a frame's columns are attributes, too."""
     return hasattr(type(records), "blocks") and hasattr(type(records), "labelled_matrices")
 
 
@@ -155,8 +154,8 @@ def _number_of(records: Any) -> int:
     sized = hasattr(records, "shape") or hasattr(records, "__len__")
     if not sized or hasattr(records, "__dask_graph__"):
         raise TypeError(
-            "records must be in memory, an array, a sparse matrix, a TabularMatrix or a data frame, or files "
-            "as of dperm.data.scan_parquet, to which a collection can be written; got "
+            "records must be in memory (an array, a sparse matrix, a TabularMatrix or a data frame) or in "
+            "files opened by dperm.data.scan_parquet, to which a Dask collection can be written; got "
             f"{type(records).__name__}"
         )
     return int(records.shape[0]) if hasattr(records, "shape") else len(records)
@@ -166,32 +165,32 @@ def rows_of(values: Any, rows: slice | NDArray[np.int64]) -> Any:
     """Rows of an array, a sparse or tabular matrix, or a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[rows]
-    if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # of Arrow
+    if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # Arrow
         return values.take(rows)
     return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 
 def size_cap(n: int, share: float, equal: int, probability: float) -> int:
-    """Smallest number found that a part exceeds with at most this probability, given one of its records.
+    """Cap that the size of a part exceeds with at most this probability, given that one record is in it.
 
     Parameters
     ----------
     n : int
         Number of all records.
     share : float
-        Of the part.
+        Probability of the part.
     equal : int
-        At most so many records are equal, and share a coin.
+        Largest number of equal records, which share a coin.
     probability : float
 
     Notes
     -----
-    If all are different, others that are in the part are binomial. Else, with k = `equal`, the known record
-    brings k at most, and of the n - k others groups of sizes ``m <= k`` come together: ``log(1 - s + s e^(t
-    m))`` is convex in m and 0 at 0, so their sum exceeds a level with at most the Chernoff bound of ``(n -
-    k)/k`` groups of k, whole or not.
+    If all records are different, the number of others in the part is binomial. Otherwise, with k = `equal`,
+    the known record brings at most k, and the n - k others come in groups of sizes ``m <= k``. Since ``log(1
+    - s + s e^(t m))`` is convex in m and 0 at 0, the Chernoff bound of their sum is at most that of ``(n -
+    k)/k`` groups of k, where that need not be an integer.
     """
-    share = min(1.0, share + 2.0**-50)  # sums of shares and coins are rounded
+    share = min(1.0, share + 2.0**-50)  # rounding of coins and of sums of shares
     others = n - equal
 
     def exceeded(cap: int) -> float:
@@ -210,7 +209,7 @@ def size_cap(n: int, share: float, equal: int, probability: float) -> int:
 
 
 def check_shares(shares: Mapping[str, float], name: str) -> dict[str, float]:
-    """The shares of a split, if they and the names of it and of its parts can be used."""
+    """Check the shares of a split and the names of it and its parts; return the shares sorted by name."""
     if not isinstance(shares, Mapping) or not shares:
         raise TypeError(f"shares must map the names of the parts to their shares, got {shown(shares)}.")
     for each in (name, *shares):
@@ -223,4 +222,4 @@ def check_shares(shares: Mapping[str, float], name: str) -> dict[str, float]:
     }
     if sum(known.values()) > 1.0 + 1e-12 or len(known) > 100:
         raise ValueError(f"shares must be at most 100 and sum to at most 1, got {shown(dict(shares))}.")
-    return dict(sorted(known.items()))  # in whatever order they are given, the same coins
+    return dict(sorted(known.items()))  # coins do not depend on the order in which shares are given

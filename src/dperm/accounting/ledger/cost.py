@@ -1,21 +1,21 @@
-"""What fits cost a ledger, in integers: mu^2 or rho, slack in delta, and epsilon of pure guarantees.
+"""Integer costs of fits: mu^2 or rho, slack in delta, and epsilon of pure guarantees.
 
 A ledger caps three sums in advance: M of ``mu^2``, D of slacks, E of epsilons of fits with delta = 0.
-Whatever was charged within the caps, also when each fit is chosen from the results of earlier ones, satisfies
+Everything charged within the caps, also if each fit is chosen from the results of earlier ones, satisfies
 
     delta(epsilon) <= delta_G(epsilon - E; sqrt(M)) + D     for every epsilon,
 
-delta_G being the profile of the Gaussian mechanism; ``delta_G(-x) = 1 - e^-x (1 - delta_G(x))`` for x > 0.
+where delta_G is the profile of the Gaussian mechanism; ``delta_G(-x) = 1 - e^-x (1 - delta_G(x))`` for x > 0.
 Proof by induction on the number of fits, for the profile ``H(g)``, ``g = e^epsilon``, of any strategy with
-these caps. What comes after the first fit, which has densities p and q, has at most the bound F(g) + D' with
-what its cost leaves of the caps. F is convex and decreasing, so it is the profile of some densities (a, b):
+these caps. Let the first fit have densities p and q. The profile of the rest is at most the bound F(g) + D'
+for the remaining caps. F is convex and decreasing, so it is the profile of some pair of densities (a, b):
 
 * a fit that is mu-GDP up to slack d: ``int p F(g q/p) = int a H_first(g b/a)`` is at most ``int a
   delta_G(log(g b/a); mu) + d``, the profile of the Gaussian pair and (a, b) together, plus d; Gaussian pairs
   compose to one;
 * a fit that is epsilon0-DP: ``q/p >= e^-epsilon0`` and F decreases: ``int p F(g q/p) <= F(g e^-epsilon0)``.
 
-For a zCDP ledger F is the largest profile of what is rho-zCDP, and a mu-GDP fit costs ``rho = mu^2/2``.
+For a zCDP ledger F is the largest profile of any rho-zCDP mechanism, and a mu-GDP fit costs ``rho = mu^2/2``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cost:
     slack : int or math.inf
         2^-200 of delta.
     pure : int or math.inf
-        2^-60 of epsilon, of pure guarantees that are not counted as mu^2.
+        2^-60 of epsilon, for pure guarantees that are not counted as mu^2 or rho.
 
     Examples
     --------
@@ -87,19 +87,19 @@ class Cost:
         return all(own <= cap for own, cap in zip(self.columns, caps.columns, strict=True))
 
     def for_replacing(self) -> Cost:
-        """Cost for data sets that differ by a record replaced, removed and added: two steps.
+        """Cost of an add-or-remove guarantee for replace-one neighbours, which are two steps apart.
 
         mu and epsilon double, so ``mu^2`` and rho are four times as large.
 
         Raises
         ------
         ValueError
-            With slack: it would become ``Phi(Phi^-1(slack) + mu)``, which does not add up. With mu and a pure
-            epsilon in one fit, for which this is not proved.
+            With slack, which would become ``Phi(Phi^-1(slack) + mu)`` and does not add up; with both mu and a
+            pure epsilon in one fit, for which this is not proved.
         """
         if self.slack or (self.units and self.pure):
             raise ValueError(
-                "A fit under add_or_remove whose cost has slack in delta, or a pure part beside Gaussian "
+                "A fit under add_or_remove whose cost has slack in delta, or a pure part besides Gaussian "
                 'noise, cannot be charged to a ledger of replace_one: give the fit neighbors="replace_one".'
             )
         return Cost(4 * self.units, 0, 2 * self.pure)
@@ -118,14 +118,14 @@ INFINITE = Cost(math.inf, math.inf, math.inf)
 
 @dataclass(frozen=True)
 class FitCost:
-    """What a fit costs under its own neighbouring relation, before a ledger counts it.
+    """Cost of a fit under its own relation: its profile is at most ``delta_G(e - epsilon; mu) + slack``.
 
     Attributes
     ----------
     mu : float
-        The fit is mu-GDP, rounded up, but for the other two.
+        mu of Gaussian differential privacy, rounded up.
     slack : float
-        What delta may exceed that of mu-GDP by, at every epsilon.
+        By how much delta may exceed that of mu-GDP, at every epsilon.
     epsilon : float
         By how much epsilon may exceed that of mu-GDP.
 
@@ -163,7 +163,7 @@ def slack_as_float(units: Units) -> float:
 
 
 def pure_cost(epsilon: float, accountant: Accountant, caps: Cost, room: Cost) -> Cost:
-    """An epsilon-DP fit: in the column of which it takes the smaller share, if there is room for it there."""
+    """Cost of an epsilon-DP fit, in the column where it takes the smaller share, if there is room for it."""
     by_units = Cost(units=ceil_units(bounded_range_cost(2.0 * epsilon, accountant)))
     by_epsilon = Cost(pure=ceil_units(epsilon))
     if not caps.pure or caps.units == math.inf or not by_epsilon.within(room):
@@ -192,7 +192,7 @@ def caps_of(epsilon: float, delta: float, accountant: Accountant, slack: float, 
 
 
 def epsilon_of(cost: Cost, delta: float, accountant: Accountant) -> float:
-    """Epsilon at delta of fits that cost so much together, rounded up; infinite if slack exceeds delta."""
+    """Epsilon at delta of fits that together cost `cost`, rounded up; infinite if slack exceeds delta."""
     if math.inf in cost.columns:
         return math.inf
     left = _difference(delta, math.nextafter(slack_as_float(cost.slack), math.inf) if cost.slack else 0.0)
@@ -209,12 +209,9 @@ def epsilon_of(cost: Cost, delta: float, accountant: Accountant) -> float:
     return gaussian if epsilon == 0.0 else math.nextafter(gaussian + epsilon, math.inf)
 
 
-@lru_cache(maxsize=64)  # a search asks for the same one in each trial
+@lru_cache(maxsize=64)  # the same in each trial of a search
 def largest_epsilon(units: Units, delta: float, accountant: Accountant) -> float:
-    """The largest epsilon found, at delta, of a fit with that accountant that costs at most so much.
-
-    0 where that is too little for any.
-    """
+    """Largest epsilon, at delta, of a fit by this accountant that costs at most `units`; or 0."""
     epsilon = epsilon_of(Cost(units), delta, accountant)
     step = 2.0**-52
     while epsilon > 0.0 and _costs_more(epsilon, delta, accountant, units):

@@ -1,4 +1,4 @@
-"""Where the entries of a ledger are."""
+"""Interface to the storage of a ledger."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from dperm.accounting.ledger.account import Account
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.terms import Promised
+from dperm.accounting.ledger.terms import HasTerms
 
-#: Whether an entry can be added to an account; raises where it never can.
+#: Whether an entry can be added to an account; raises if it never can.
 Check = Callable[[Account, LedgerEntry], bool]
 
 
-class Entries(Promised, ABC):
-    """Entries that are added atomically, and secrets beside them; subclasses store both.
+class Entries(HasTerms, ABC):
+    """Entries that are added atomically, and secrets; subclasses store both.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Entries(Promised, ABC):
         """What was charged so far."""
 
     def _known_account(self) -> Account:
-        """What was charged when this object last looked."""
+        """What was charged when this object last read the entries."""
         return self._account()
 
     @abstractmethod
@@ -43,13 +43,13 @@ class Entries(Promised, ABC):
         Returns
         -------
         LedgerEntry or None
-            The entry as stored; its time is that of the last entry if the clock went back. None if the
-            check is false.
+            The entry as stored; its time is that of the last entry if the clock went back. None if `check`
+            returned False.
         """
 
     @abstractmethod
     def _keep(self, name: str, secret: bytes) -> bytes:
-        """Keep a secret under a name, unless there is one already; return the one that is kept."""
+        """Store a secret under a name, unless there is one already; return the one that is stored."""
 
     @property
     def serves_processes(self) -> bool:
@@ -57,5 +57,5 @@ class Entries(Promised, ABC):
         return True
 
     def _is_capped(self, n: int) -> bool:
-        """Whether there are at most n records for all that a split decides: see `LedgerPart.size_cap`."""
+        """Whether n bounds the number of records, whatever the coins: see `LedgerPart.size_cap`."""
         return True

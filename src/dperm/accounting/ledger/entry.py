@@ -1,4 +1,4 @@
-"""One line of a ledger."""
+"""One entry of a ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dperm.accounting.units import Units
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge, as it was made; or an extension, a split, the end of a ledger.
+    """One charge, extension or split of a ledger, or its closing.
 
     Attributes
     ----------
@@ -25,11 +25,11 @@ class LedgerEntry:
     description : str
         What the charge was for.
     epsilon, delta : float
-        The guarantee that was asked for; of an extension the new total.
+        The guarantee of the fit; for an extension the new total.
     accountant : str
         How the fit is accounted.
     cost : Cost
-        What the fit costs, of which a ledger counts no more than its caps; of an extension the new caps.
+        What the fit costs, of which a ledger counts at most its caps; for an extension the new caps.
     statement : Mapping
         Further public facts about the fit; read-only.
     part : str
@@ -37,9 +37,9 @@ class LedgerEntry:
     kind : {"charge", "extend", "split", "close"}
         What happened.
     process : int
-        Identifier of the process that charged.
+        Identifier of the process that made the entry.
     version : str
-        Version of the software that charged.
+        Version of the software that made the entry.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What SQLite and the operating system report, as errors that say what to do."""
+"""Errors of SQLite and the operating system, translated into errors that say what to do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOCKED = (
 _READ_ONLY = (
     LedgerReadOnlyError,
     "The file or its folder cannot be written.",
-    "Charging, and looking at a ledger too, needs permission to write both.",
+    "Reading a ledger, too, needs permission to write both.",
 )
 _FULL = (LedgerFullError, "No space is left on its disk.", "Free some and try again.")
 _DAMAGED = (LedgerCorruptError, "It is damaged, or no database.", RESTORE)
@@ -69,7 +69,7 @@ def translated(path: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = primary_code(error)
-        # Errors of the module itself, without a code: text that is not UTF-8 and the like.
+        # The sqlite3 module itself raises errors without a code, for text that is not UTF-8 for instance.
         kind = _DAMAGED if code is None else _BY_CODE.get(code)
         raise _ledger_error(path, error, kind) from error
     except UnicodeDecodeError as error:  # in a name or a message from the file

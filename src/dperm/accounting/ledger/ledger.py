@@ -23,28 +23,29 @@ class Ledger(PrivacyLedger):
     epsilon, delta : float
         epsilon > 0 (infinite means an unlimited budget), delta strictly between 0 and 1.
     accountant : {"gdp", "zcdp"}
-        What adds up under composition. A "zcdp" ledger also takes fits accounted with "gdp" (mu-GDP implies
-        (mu^2/2)-zCDP), a "gdp" ledger takes no fits accounted with "zcdp".
+        What is added up under composition. A "zcdp" ledger also accepts fits accounted with "gdp" (mu-GDP
+        implies (mu^2/2)-zCDP), a "gdp" ledger does not accept fits accounted with "zcdp".
     name : str, default=""
         Shown in statements and error messages.
     neighbors : {"add_or_remove", "replace_one"}
         The neighbouring relation of everything that is charged.
     slack : float, optional
-        Part of delta that is reserved for fits whose guarantee is that of Gaussian noise up to a slack (those
+        Part of delta that is reserved for fits that are Gaussian differentially private up to a slack (those
         with secret batches); by default a tenth. 0 leaves all of delta to the others.
     pure : float, default=0.0
-        Part of epsilon that is reserved for fits with delta = 0, which cost it when that is cheaper.
+        Part of epsilon that is reserved for fits with delta = 0, which are charged to it when that is
+        cheaper.
     ceiling : float, optional
-        The largest epsilon that `extend` can ever raise the total to; by default epsilon, for never.
+        The largest epsilon that `extend` can ever raise the total to; by default epsilon, so that it cannot.
     allow_seeded : bool, default=False
-        Take fits with a random_state. For tests: equal seeds in two fits cancel the noise.
+        Accept fits with a random_state. For tests: with equal seeds in two fits, the noise cancels.
 
     Notes
     -----
-    Everything charged is together (epsilon, delta)-DP, also when later fits depend on the results of
+    All fits that are charged are together (epsilon, delta)-DP, also when later ones depend on the results of
     earlier ones (see `dperm.accounting.ledger.cost`); with a ceiling, (ceiling, delta)-DP. Copies
-    (`copy.deepcopy`, `sklearn.base.clone`) are the same ledger. Charging is thread-safe; another process
-    cannot share it.
+    (`copy.deepcopy`, `sklearn.base.clone`) are the same ledger. Charging is thread-safe; the ledger cannot be
+    shared with other processes.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class Ledger(PrivacyLedger):
 
     @property
     def serves_processes(self) -> bool:
-        """It does not."""
+        """False: it lives in one process."""
         return False
 
     def _account(self) -> Account:

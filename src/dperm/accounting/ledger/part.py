@@ -1,4 +1,4 @@
-"""The records of a part of a split: which they are, and how many at most."""
+"""The records of a part of a split: which they are, and a cap on their number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dperm.accounting.neighbours import Neighbours
 
 
 class PartRecords(Entries):
-    """What `LedgerPart` knows of its records."""
+    """The methods of `LedgerPart` that concern its records."""
 
     _coins: Coins
     _whole: Entries
@@ -40,7 +40,7 @@ class PartRecords(Entries):
         return self._coins.shares[self._own_name]
 
     def n_public(self, n: int) -> int:
-        """What sums over this part are divided by: the share of a public number of records, rounded.
+        """Public divisor for sums over this part: its share of a public number of records, rounded.
 
         Parameters
         ----------
@@ -52,19 +52,19 @@ class PartRecords(Entries):
     def size_cap(self, n: int, *, equal: int | None = None, probability: float = 1e-12) -> int:
         """Public cap on the number of records in this part, for fits that must not see more than `n_public`.
 
-        Their step sizes and sensitivities rest on it: trainings with noise on the result alone, objective
-        perturbation, shuffled epochs. The share of n will not do, since half of all splits exceed it.
+        Step sizes and sensitivities of such fits depend on it: output perturbation, objective perturbation,
+        shuffled epochs. The share of n is not a cap, since half of all splits exceed it.
 
         Parameters
         ----------
         n : int
-            Public number that the records split are not more than; of a part of a part, the cap on the
-            former.
+            Public upper bound on the number of records that were split; for a part of a part, the cap on the
+            outer part.
         equal : int, optional
-            Public number of times that no record occurs more often, counting those equal without their
-            labels. If not given, the cap under add_or_remove is n, since equal records are in the same part.
+            Public upper bound on the number of times that a record occurs, labels aside. If not given, the
+            cap under add_or_remove is n, since equal records are in the same part.
         probability : float, default=1e-12
-            Of more records than the cap. It is charged, as slack in delta.
+            Probability of more records than the cap. It is charged, as slack in delta.
 
         Returns
         -------
@@ -74,17 +74,17 @@ class PartRecords(Entries):
         Raises
         ------
         ValueError
-            If a part of this split was charged for a fit before. What it released may tell the part's size,
-            and with it whether the cap holds: take caps first.
+            If a part of this split was charged for a fit before. What that released may reveal the part's
+            size, and with it whether the cap holds: take caps first.
         BudgetExceededError
             If the slack does not fit. Nothing is charged.
 
         Notes
         -----
         Fits on this part are as private as stated unless it holds the record in which two data sets differ
-        and exceeds the cap in the larger one. Before anything that depends on the coins is released, that
-        has at most the probability charged, given that record's own part; so taking a cap is 0-GDP up to
-        that slack, and adds up like a fit (:mod:`dperm.accounting.approximate_gdp`).
+        and exceeds the cap in the larger one. Before anything that depends on the coins is released, the
+        probability of that, given the part of that record, is at most the one charged. So taking a cap is
+        0-GDP up to that slack, and composes like a fit (:mod:`dperm.accounting.approximate_gdp`).
 
         Examples
         --------
@@ -104,7 +104,7 @@ class PartRecords(Entries):
         return cap
 
     def _is_capped(self, n: int) -> bool:
-        """Whether n is at least a cap that was taken; always under replace_one."""
+        """Whether a cap of at most n was taken before; always true under replace_one."""
         own = (each.statement for each in self.history() if each.part == self._part)
         capped = any(facts.get("size_cap", math.inf) <= n for facts in own)
         return capped or self.neighbors is Neighbours.REPLACE_ONE
@@ -113,8 +113,8 @@ class PartRecords(Entries):
         siblings = (each for each in self._whole.history() if each.part.startswith(f"{self._split}/"))
         if slack and any(each.kind == "charge" and "size_cap" not in each.statement for each in siblings):
             raise ValueError(
-                "A part of this split was charged for a fit before, which may have told how many records are "
-                "in the parts: take size caps before the first fit, or split again under another name."
+                "A part of this split was charged for a fit before, which may have revealed how many records "
+                "are in the parts: take size caps before the first fit, or split again under another name."
             )
 
         def check(account: Account, entry: LedgerEntry) -> bool:
@@ -133,20 +133,20 @@ class PartRecords(Entries):
         Parameters
         ----------
         records : array, sparse matrix, TabularMatrix, data frame or RecordFiles
-            All records, raw, before any row is dropped: without the label, which is not looked at in files.
+            All records, raw, before any row is dropped, and without labels (which are ignored in files).
 
         Raises
         ------
         ValueError
-            Under replace_one, if these are other records, or in another order, than those that the split
-            was used with first.
+            Under replace_one, if the records or their order differ from those that the split was first used
+            with.
         """
-        if self.neighbors is Neighbours.REPLACE_ONE:  # coins go by position
+        if self.neighbors is Neighbours.REPLACE_ONE:  # coins depend on positions
             bound = self._coins.fingerprint(records)
             if not secrets.compare_digest(self._keep(f"{self._split}/rows", bound), bound):
                 raise ValueError(
                     "These are other records, or in another order, than those that this split was used with: "
-                    "under replace_one a record's part goes by its position."
+                    "under replace_one a record's part depends on its position."
                 )
         return self._coins.mask(records, self._own_name)
 
@@ -156,7 +156,7 @@ class PartRecords(Entries):
         Parameters
         ----------
         records : array, sparse matrix, data frame or RecordFiles
-            See `mask`. Of files a part is files, too, of which every pass skips the other records.
+            See `mask`. A part of files is files again, of which every pass skips the other records.
         *others : array_like
             As long as `records`.
 
@@ -167,10 +167,10 @@ class PartRecords(Entries):
         mask = self.mask(records)
         for each in others:
             if (each.shape[0] if hasattr(each, "shape") else len(each)) != mask.size:
-                raise ValueError(f"what is taken with {mask.size} records must be as long, got {shown(each)}")
+                raise ValueError(f"arrays taken with {mask.size} records must be as long, got {shown(each)}")
         if in_files(records):
             if others:
-                raise ValueError("files hold the labels, too: take of them alone")
+                raise ValueError("files hold the labels, too: pass nothing else with them")
             return records.where(mask)
         rows = np.flatnonzero(mask)
         taken = tuple(rows_of(each, rows) for each in (records, *others))

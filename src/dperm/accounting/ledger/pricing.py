@@ -1,4 +1,4 @@
-"""What a fit is charged: its guarantee in the columns of a ledger."""
+"""Pricing: converts the guarantee of a fit into a cost in the columns of a ledger."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant, budget_units
 from dperm.errors import PrivacyWarning, warn_caller
 
-# Below it no accountant is asked.
+# No accountant is evaluated for a smaller slack.
 _LEAST_SLACK = 1e-100
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a fit asks for; `PrivacyLedger.charge` documents each."""
+    """Arguments of a charge; `PrivacyLedger.charge` documents them."""
 
     epsilon: float
     delta: float
@@ -29,7 +29,7 @@ class Request:
 
 
 def price(request: Request, account: Account, part: str) -> Cost:
-    """What a fit that sees a part of the records costs; infinite if it does not add up with others.
+    """Cost of a fit on a part of the records; infinite if it does not compose with others.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def price(request: Request, account: Account, part: str) -> Cost:
 
 def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Accountant, room: Cost) -> Cost:
     if callable(given):
-        # An eighth of what is left: it never runs out, and mu grows with its logarithm only.
+        # An eighth of what is left, so that it never runs out; mu grows only with its logarithm.
         granted = slack_as_float(room.slack) / 8.0
         if not granted > _LEAST_SLACK:
             return INFINITE
@@ -78,7 +78,7 @@ def _given_cost(given: FitCost | Callable[[float], FitCost], accountant: Account
 
 
 def advice_on(entry: LedgerEntry, account: Account) -> str:
-    """What to do about a fit that takes a whole ledger, where there is none; empty for others."""
+    """Advice on a fit that needs a whole, unused ledger and has none; empty for other fits."""
     accountant = str(account.terms.accountant)
     alike = entry.accountant == accountant
     if (
@@ -93,14 +93,14 @@ def advice_on(entry: LedgerEntry, account: Account) -> str:
         else f"use an algorithm that is accounted with {accountant!r}"
     )
     return (
-        f"A guarantee by accountant {entry.accountant!r} at this size does not add up with others here, so "
+        f"A guarantee of this size by accountant {entry.accountant!r} does not add up with others here, so "
         "it takes a whole, unused ledger of at least its own epsilon and delta: give the fit a ledger of its "
         f"own, or {instead}."
     )
 
 
 def warn_of_the_last(entry: LedgerEntry, account: Account) -> None:
-    """Warn of a fit that is about to take a whole ledger of a larger epsilon than it asks for."""
+    """Warn of a fit that is about to take a whole ledger of a larger epsilon than its own."""
     whole = account.fits(entry) and account.counted(entry) != entry.cost
     if whole and entry.epsilon < account.epsilon:
         warn_caller(

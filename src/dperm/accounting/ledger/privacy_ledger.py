@@ -1,8 +1,8 @@
-"""A budget that everything released from a data set shares, and its parts.
+"""Ledgers: the budget shared by everything that is released from a data set, and from parts of it.
 
-A fit reserves its whole cost with one `charge`, before anything is drawn. What happens inside the fit is
-accounted by its own `Budget`; an exception or a kill after the charge leaves the charge in place, so a
-ledger may count too much and never too little.
+A fit reserves its whole cost with one `charge`, before any noise is drawn. Releases inside the fit are
+accounted by its own `Budget`. An exception or a kill after the charge leaves it in place, so a ledger may
+overcount but never undercount.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dperm.accounting.units import Units, check_target
 from dperm.errors import LedgerError
 
 _SEEDED = (
-    "This ledger takes fits with random_state=None only: fits with equal seeds draw equal noise, which "
+    "This ledger accepts fits with random_state=None only: fits with equal seeds draw equal noise, which "
     "cancels between them, also for those who do not know the seed. Ledger(..., allow_seeded=True) is for "
     "tests."
 )
@@ -39,7 +39,7 @@ _NOTHING = Cost()
 
 
 class PrivacyLedger(Entries):
-    """What every ledger does; subclasses store the entries.
+    """Base class of ledgers; subclasses store the entries.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class PrivacyLedger(Entries):
 
     @property
     def caps(self) -> Cost:
-        """What everything may cost together: mu^2 or rho, slack, pure epsilon."""
+        """Caps on the cost of everything together: mu^2 or rho, slack, pure epsilon."""
         return self._account().caps
 
     @property
     def charged(self) -> Cost:
-        """What was charged, with parts of the same split counted by the largest."""
+        """What was charged; of the parts of a split, the largest cost counts."""
         return self._account().total(self._part)
 
     @property
@@ -113,7 +113,7 @@ class PrivacyLedger(Entries):
         cost: FitCost | Callable[[float], FitCost] | None = None,
         seeded: bool = False,
     ) -> LedgerEntry:
-        """Reserve the budget of a whole fit. Call it once, before anything is drawn.
+        """Reserve the budget of a whole fit. Call it once, before any noise is drawn.
 
         Parameters
         ----------
@@ -124,15 +124,15 @@ class PrivacyLedger(Entries):
             accountant, whose (epsilon, delta) takes a whole, unused ledger unless `cost` is given. By
             default "pure" for ``delta = 0``, else the ledger's own.
         description : str, default=""
-            What the charge is for, one line, public.
+            What the charge is for: one line, public.
         statement : Mapping, optional
             Further public facts, stored with the entry.
         neighbors : {"add_or_remove", "replace_one"}, optional
-            The relation of the guarantee, by default the ledger's. A ledger of replace_one takes a fit under
-            add_or_remove at twice its mu; the reverse is refused.
+            Neighbouring relation of the guarantee, by default the ledger's. A ledger of replace_one accepts a
+            fit under add_or_remove at twice its mu; the reverse is refused.
         cost : FitCost or callable, optional
-            What the fit costs, if (epsilon, delta) and the accountant do not say: how much mu, slack and
-            pure epsilon. A function is given the slack that the ledger grants.
+            Cost of the fit in mu, slack and pure epsilon, if it does not follow from (epsilon, delta) and the
+            accountant. A function is called with the slack that the ledger grants.
         seeded : bool, default=False
             Whether the noise is drawn from a seed.
 
@@ -152,7 +152,7 @@ class PrivacyLedger(Entries):
         Warns
         -----
         PrivacyWarning
-            If the charge takes the whole ledger though its epsilon is smaller.
+            If the charge takes the whole ledger although its epsilon is smaller.
 
         Examples
         --------
@@ -187,7 +187,7 @@ class PrivacyLedger(Entries):
             account = self._account()
 
     def _check_of_room(self, known: Account) -> Check:
-        """A check that a charge fits; False if what was known when it was priced is no longer so."""
+        """A check that a charge fits; False if the account has changed since the charge was priced."""
 
         def check(account: Account, entry: LedgerEntry) -> bool:
             if account.caps != known.caps:
@@ -201,13 +201,13 @@ class PrivacyLedger(Entries):
         return check
 
     def cost_of(self, fit: Callable[..., Any], *args: Any, **kwargs: Any) -> LedgerEntry:
-        """What a fit would be charged, without charging it or reading the data.
+        """What a fit would be charged; nothing is charged and the data are not read.
 
         Parameters
         ----------
         fit : callable
-            Called as ``fit(*args, ledger=..., **kwargs)``, an algorithm of `dperm.algorithms` for
-            instance. It ends where it would be charged.
+            Called as ``fit(*args, ledger=..., **kwargs)``, for instance an algorithm of `dperm.algorithms`.
+            It is stopped at the point where it would be charged.
         *args, **kwargs
             Its arguments.
 
@@ -236,7 +236,7 @@ class PrivacyLedger(Entries):
         raise ValueError("The fit returned without a charge: it does not use the ledger that it is given.")
 
     def affords(self, entry: LedgerEntry) -> bool:
-        """Whether a charge like this one has room.
+        """Whether there is room for a charge like this one.
 
         Examples
         --------
@@ -256,7 +256,8 @@ class PrivacyLedger(Entries):
     def extend(self, epsilon: float) -> LedgerEntry:
         """Raise the total to `epsilon`, at most the ceiling that was fixed at creation.
 
-        The guarantee of everything released is the ceiling's: whether to extend may depend on results.
+        Since the decision to extend may depend on results, everything released is guaranteed the ceiling
+        only.
 
         Raises
         ------
@@ -279,7 +280,7 @@ class PrivacyLedger(Entries):
         return self._stored(self._event("extend", epsilon, self._terms.caps(epsilon)), check)
 
     def close(self) -> LedgerEntry:
-        """End the ledger: nothing can be charged any more.
+        """Close the ledger: nothing can be charged any more.
 
         Examples
         --------
@@ -302,21 +303,21 @@ class PrivacyLedger(Entries):
         return stored
 
     def split(self, shares: Mapping[str, float], *, name: str = "split") -> dict[str, LedgerPart]:
-        """Split the records at random: fits on different parts cost together the largest, not the sum.
+        """Split the records at random: fits on different parts together cost the largest, not the sum.
 
         Parameters
         ----------
         shares : mapping
-            Name and probability of each part; together at most 1. Under add_or_remove equal records are in
-            the same part: where a few records occur very often, parts may be far from these shares.
+            Name and probability of each part; they sum to at most 1. Under add_or_remove equal records are in
+            the same part: if a few records occur very often, the sizes may be far from these shares.
         name : str, default="split"
-            Of the split. The same name and shares give the same parts again, in another process too. A split
-            of another name is independent; what is charged to its parts adds to that of this one.
+            Name of the split. The same name and shares give the same parts again, also in another process. A
+            split of another name is independent, and its charges add to those of this one.
 
         Returns
         -------
         dict of LedgerPart
-            In the order of `shares`: ledgers of the parts, which also tell which records are in them.
+            Ledgers of the parts, in the order of `shares`, which also select the records of each part.
 
         Raises
         ------
@@ -365,16 +366,12 @@ class PrivacyLedger(Entries):
     # A ledger is the account of a data set: a copy would be a second, uncharged budget. scikit-learn's
     # clone and grid search copy parameters deeply, and all their fits must charge this ledger.
     def __copy__(self) -> Self:
-        """Return the ledger itself."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the ledger itself."""
         return self
 
-    def __sklearn_clone__(self) -> Self:
-        """Return the ledger itself."""
-        return self
+    __sklearn_clone__ = __copy__
 
     def __repr__(self) -> str:
         """Show the budget and what was spent of it; of a ledger that cannot be read, why."""
@@ -395,7 +392,7 @@ class PrivacyLedger(Entries):
         """Return a card for notebooks."""
         try:
             return ledger_card(type(self).__name__, self._account(), self._part)
-        except RuntimeError:  # there is no account here, or none that can be read
+        except RuntimeError:  # the account is elsewhere, or cannot be read
             return f"<p>{html.escape(repr(self))}</p>"
 
 
@@ -422,14 +419,14 @@ def _is_split(entry: LedgerEntry, part: str, name: str) -> bool:
 
 
 class _PriceError(Exception):
-    """Carries what a fit would have been charged."""
+    """Carries the entry of a fit that would have been charged."""
 
     def __init__(self, entry: LedgerEntry) -> None:
         self.entry = entry
 
 
 class _View(PrivacyLedger):
-    """Something that reads the account of another ledger."""
+    """A ledger that reads and writes the account of another one."""
 
     _whole: Entries
 
@@ -445,11 +442,11 @@ class _View(PrivacyLedger):
 
     @property
     def serves_processes(self) -> bool:
-        """As of what it is a view of."""
+        """Whether other processes can charge the ledger behind this view."""
         return self._whole.serves_processes
 
     def _is_capped(self, n: int) -> bool:
-        """As of what it is a view of."""
+        """Whether n bounds the number of records of the ledger behind this view."""
         return self._whole._is_capped(n)
 
     def _account(self) -> Account:
@@ -463,7 +460,7 @@ class _View(PrivacyLedger):
 
 
 class _Pricing(_View):
-    """Ends a fit where it would be charged."""
+    """Stops a fit at the point where it would be charged."""
 
     def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
         raise _PriceError(entry)
@@ -472,17 +469,17 @@ class _Pricing(_View):
 class LedgerPart(PartRecords, _View):
     """The ledger of a part of the records; made by `PrivacyLedger.split`.
 
-    It is charged like any ledger. The whole ledger counts, of the parts of one split, the one that was
-    charged most.
+    It is charged like any ledger. Of the parts of one split, the whole ledger counts the one that was charged
+    most.
 
     Parameters
     ----------
     whole : PrivacyLedger
-        What was split.
+        The ledger that was split.
     path : str
-        Of the part.
+        Path of the part.
     coins : Coins
-        Of the split.
+        Coins of the split.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A ledger for people and for other programs: every entry with its facts, and what is left."""
+"""Reports and exports of a ledger: every entry with its facts, and what is left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FACTS = (
 
 
 def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
-    """All that a ledger holds, as text.
+    """Everything in a ledger, as text.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
         return json.dumps(plain(known), indent=1) + "\n"
     if kind == "csv":
         text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(_FACTS)
+        writer = csv.DictWriter(text, _FACTS)
+        writer.writeheader()
         for row in map(_facts, ledger.history()):
-            writer.writerow([json.dumps(row[name]) if name == "statement" else row[name] for name in _FACTS])
+            writer.writerow({**row, "statement": json.dumps(row["statement"])})
         return text.getvalue()
     raise ValueError(f"kind must be 'json' or 'csv', got {kind!r}.")
 
 
 def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
-    """A report in Markdown: what was promised, every charge with its facts, what is left.
+    """A report in Markdown: the guarantee, every charge with its facts, and what is left.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def ledger_sections(ledger: PrivacyLedger) -> list[Section]:
 
 
 def spending(ledger: PrivacyLedger) -> list[tuple[LedgerEntry, float, float]]:
-    """After each entry, oldest first: epsilon spent so far, and the total as it was then."""
+    """Each entry, oldest first, with the epsilon spent and the total after it."""
     terms, course = ledger._terms, []
     account = Account(terms, terms.epsilon, terms.caps(terms.epsilon))
     for entry in ledger.history():
@@ -103,11 +103,24 @@ def spending(ledger: PrivacyLedger) -> list[tuple[LedgerEntry, float, float]]:
 
 def ledger_facts(ledger: PrivacyLedger) -> dict[str, Any]:
     """The terms of a ledger, and what is left, by name."""
-    return {**_terms(ledger), **_state(ledger)}
+    return {
+        "name": ledger.name,
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "ceiling": ledger.ceiling,
+        "accountant": str(ledger.accountant),
+        "neighbors": str(ledger.neighbors),
+        **{f"cap_{name}": value for name, value in _amounts(ledger.caps).items()},
+        "allow_seeded": ledger.allow_seeded,
+        **{f"charged_{name}": value for name, value in _amounts(ledger.charged).items()},
+        "spent": ledger.spent,
+        "remaining": ledger.remaining,
+        "seal": getattr(ledger, "seal", None),
+    }
 
 
 def promise(ledger: PrivacyLedger) -> str:
-    """What a ledger guarantees, in words."""
+    """The guarantee of a ledger as a sentence."""
     text = (
         f"Everything that was charged here is together ({ledger.epsilon:g}, {ledger.delta:g})-differentially "
         f"private: data sets that {ledger.neighbors.words} are hard to tell apart."
@@ -118,28 +131,6 @@ def promise(ledger: PrivacyLedger) -> str:
             "the guarantee of adaptive use is this ceiling."
         )
     return text
-
-
-def _terms(ledger: PrivacyLedger) -> dict[str, Any]:
-    return {
-        "name": ledger.name,
-        "epsilon": ledger.epsilon,
-        "delta": ledger.delta,
-        "ceiling": ledger.ceiling,
-        "accountant": str(ledger.accountant),
-        "neighbors": str(ledger.neighbors),
-        **{f"cap_{name}": value for name, value in _amounts(ledger.caps).items()},
-        "allow_seeded": ledger.allow_seeded,
-    }
-
-
-def _state(ledger: PrivacyLedger) -> dict[str, Any]:
-    return {
-        **{f"charged_{name}": value for name, value in _amounts(ledger.charged).items()},
-        "spent": ledger.spent,
-        "remaining": ledger.remaining,
-        "seal": getattr(ledger, "seal", None),
-    }
 
 
 def _amounts(cost: Cost) -> dict[str, float]:

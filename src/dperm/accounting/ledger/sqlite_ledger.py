@@ -1,4 +1,4 @@
-"""A ledger in a file: it survives crashes and is shared by any number of processes."""
+"""A ledger in an SQLite file, which survives crashes and can be shared by any number of processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INSERT = (
 
 
 class FurtherTerms(TypedDict, total=False):
-    """Terms of a ledger beside its budget; `Ledger` documents each."""
+    """Terms of a ledger besides its budget; `Ledger` documents them."""
 
     neighbors: str
     slack: float
@@ -67,11 +67,11 @@ def open_ledger(
         The budget, both or neither. Needed to create the ledger. If it exists, they must be what it was
         created with.
     accountant : {"gdp", "zcdp"}, optional
-        What adds up, see `PrivacyLedger`; "gdp" when a ledger is created without it.
+        What is added up, see `Ledger`; "gdp" when a ledger is created without it.
     timeout : float, default=30.0
         How long to wait for other processes that are charging, seconds.
     neighbors, slack, pure, ceiling, allow_seeded : optional
-        Further terms, as of `Ledger`. If the ledger exists, they must be those it was created with.
+        Further terms, see `Ledger`. If the ledger exists, they must be those it was created with.
 
     Returns
     -------
@@ -80,8 +80,8 @@ def open_ledger(
     Raises
     ------
     LedgerError
-        If there is no such ledger and no budget is given, if the budget is another one than the
-        ledger's, or if the file cannot be used. A file or a ledger that exists is never replaced.
+        If there is no such ledger and no budget is given, if the budget differs from the ledger's, or if the
+        file cannot be used. An existing file or ledger is never replaced.
     ValueError, TypeError
         If an argument is outside its range.
 
@@ -158,20 +158,19 @@ class SqliteLedger(PrivacyLedger):
 
     Notes
     -----
-    A charge is on disk (fsync) before `charge` returns, and checked and stored in one transaction that
-    excludes all others: no number of threads and processes can together pass the total, and a
-    crash at any instant can lose only a charge for which nothing was released yet. When `charge` raises,
-    nothing may be released.
+    A charge is checked and stored in one exclusive transaction, and on disk (fsync) before `charge` returns:
+    no number of threads and processes can together exceed the total, and a crash at any instant can lose only
+    a charge for which nothing was released yet. When `charge` raises, nothing may be released.
 
     Charges are append-only and chained by hashes; the chain is verified up to the last charge whenever the
-    ledger is used. An object of this class remembers the last charge it saw, so that it notices when the
-    file is replaced by an older copy. None of this stops somebody who may write the file from
-    forging it: keep `seal` elsewhere to detect that.
+    ledger is used. An object of this class remembers the last charge that it saw, so it notices when the file
+    is replaced by an older copy. Somebody with permission to write the file can still forge it: keep `seal`
+    elsewhere to detect that.
 
-    An entry's time is the clock's, or that of the entry before it if the clock went back: order and costs
-    do not depend on clocks.
+    The time of an entry is never before that of the previous one, even if the clock went back: order and
+    costs do not depend on clocks.
 
-    Objects can be pickled, copied and carried into forked processes: all of them are the same budget.
+    Objects can be pickled, copied and inherited by forked processes: all of them are the same budget.
     To copy the file, stop the processes that use it, or use SQLite's ``.backup``: recent charges
     may still be in ``<path>-wal``.
 
@@ -204,7 +203,7 @@ class SqliteLedger(PrivacyLedger):
 
     @property
     def seal(self) -> str:
-        """Hash of the budget and all charges; kept elsewhere, it proves later that none was changed."""
+        """Hash of the budget and all charges; a copy kept elsewhere proves later that none was changed."""
         return self._refresh().seal
 
     @property
@@ -250,7 +249,7 @@ class SqliteLedger(PrivacyLedger):
             return self._link
 
     def _follow(self, kept: Kept, *, whole: bool = False) -> list[LedgerEntry]:
-        """Read and verify what this object has not seen; all charges if `whole` or on a new connection."""
+        """Read and verify new charges; all of them if `whole`, or on a new connection."""
         entries, connection = [], kept.connection
         with self._verification():
             row = _budget_row(connection, self.name)
@@ -272,7 +271,7 @@ class SqliteLedger(PrivacyLedger):
                 entry, link = chain.follow(link, charge)
                 entries.append(entry)
             if row[-2:] != (link.sequence, link.seal):
-                raise chain.ChainError(f"{row[-2]} charges were made and {link.sequence} are there")
+                raise chain.ChainError(f"{row[-2]} charges were made, but {link.sequence} are stored")
             if not link.account.total().within(link.account.caps):
                 raise chain.ChainError("more was charged than the budget allows")
         kept.verified.add(self._key)
@@ -316,7 +315,7 @@ def _check_name(name: str) -> None:
 
 
 def _budget_row(connection: sqlite3.Connection, name: str) -> tuple[Any, ...] | None:
-    """Key, the values of `BUDGET_COLUMNS`, number of charges and last seal; None if there is no such row."""
+    """Key, the values of `BUDGET_COLUMNS`, number of charges and last seal; None if there is none."""
     rows = connection.execute(f"SELECT id, {_BUDGET}, entries, seal FROM ledger WHERE name = ?", (name,))
     found: tuple[Any, ...] | None = rows.fetchone()
     return found
@@ -342,7 +341,7 @@ def _create_missing(file: LedgerFile, terms: LedgerTerms) -> None:
         secrets.token_hex(16),
     )
     with file.transaction(write=True) as kept:
-        if _budget_row(kept.connection, terms.name) is None:  # nobody was faster
+        if _budget_row(kept.connection, terms.name) is None:  # no other process created it meanwhile
             kept.connection.execute(
                 f"INSERT INTO ledger ({_BUDGET}, seal, entries) "
                 f"VALUES ({', '.join('?' * len(budget))}, ?, 0)",

@@ -1,16 +1,15 @@
-"""The file of a durable ledger: creation, connections and transactions that are on disk when they end.
+"""The file of a durable ledger: creation, connections, and transactions that are on disk when they end.
 
-On a file system known to be local the file is in write-ahead mode with ``synchronous=EXTRA``: a commit is
-one fsync of the log. Elsewhere (network file systems, where processes on several machines share no memory;
-systems whose mounts cannot be listed) a rollback journal is used, slower by the three further fsyncs.
+On a file system known to be local the file is in write-ahead mode with ``synchronous=EXTRA``: a commit is one
+fsync of the log. Elsewhere (network file systems, where processes on several machines share no memory;
+systems whose mounts cannot be listed) a rollback journal is used, which takes three more fsyncs.
 
-A file ``<path>-count`` holds how many charges were stored. It is written after each commit without
-fsync, so it is never ahead of what was on disk; a database that holds fewer charges has lost some (its log
-was deleted or damaged, or an older copy was put in its place).
+A file ``<path>-count`` holds the number of charges. It is written after each commit, without fsync, so it is
+never ahead of the database; a database with fewer charges has lost some (its log was deleted or damaged, or
+it was replaced by an older copy).
 
-SQLite must not be carried across a fork: the child would believe that it holds the parent's locks. A process
-has one connection to a file. All are closed before a fork and opened again when they are needed, on both
-sides.
+SQLite connections must not be used across a fork: the child would believe that it holds the parent's locks. A
+process has one connection to a file. All are closed before a fork, and both sides open new ones when needed.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ from dperm.errors import (
 #: Held during every transaction, and by the process that forks.
 LOCK = threading.RLock()
 
-#: A log older than this is copied into the database at the next charge, seconds.
+#: Seconds after which the log is copied into the database at the next charge.
 TIDY_AFTER = 1.0
 
-# File systems of one machine, on which its processes share memory.
+# Local file systems, on which processes share memory.
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs", "overlay"})
 
 _EARLIER = (
@@ -74,7 +73,7 @@ class LedgerFile:
         return os.path.lexists(self.path)
 
     def create(self) -> None:
-        """Write an empty ledger file; leave alone what another process created in the meantime.
+        """Write an empty ledger file, unless another process has created one in the meantime.
 
         The file appears at its path complete, or not at all.
         """
@@ -98,7 +97,7 @@ class LedgerFile:
                     os.remove(name)
 
     def check(self) -> None:
-        """Raise if the file is damaged or no ledger file. Reads all of it."""
+        """Raise if the file is damaged or not a ledger file. Reads all of it."""
         with LOCK, translated(self.path):
             kept = self._connection()
             kept.checked = False
@@ -108,15 +107,15 @@ class LedgerFile:
 
     @contextlib.contextmanager
     def transaction(self, *, write: bool) -> Iterator[Kept]:
-        """A transaction; a writing one is on disk when the block is left without an exception.
+        """A transaction; if it writes, it is on disk when the block ends without an exception.
 
         The first one on a connection checks the whole file. Inside another transaction of the same thread,
-        it is a part of that one.
+        it becomes part of that one.
 
         Raises
         ------
         LedgerError
-            For everything that goes wrong with the file. The transaction is undone, or in doubt.
+            For any error of the file. The transaction is rolled back, or in doubt.
         """
         with LOCK, translated(self.path):
             kept = self._connection()
@@ -132,7 +131,7 @@ class LedgerFile:
                 if isinstance(error, BudgetExceededError) or primary_code(error) == sqlite3.SQLITE_BUSY:
                     _roll_back(kept.connection)
                 else:
-                    discard(self.path)  # closing it undoes the transaction
+                    discard(self.path)  # closing the connection rolls back
                 raise
             if write:
                 self._store_count(charges)
@@ -148,15 +147,15 @@ class LedgerFile:
                 "Check the path, or create the ledger: open_ledger(url, name, epsilon=..., delta=...) or "
                 "`dperm budget create`.",
             ) from None
-        if found.st_size < _SMALLEST:  # SQLite would take it for a new database
+        if found.st_size < _SMALLEST:  # SQLite would treat it as a new database
             raise LedgerCorruptError(self.path, "It is empty: its content was lost.", RESTORE)
         if found.st_nlink > 1:
             self._check_for_other_names(found)
         return connect(self.path, found)
 
     def _check_for_other_names(self, found: os.stat_result) -> None:
-        """Refuse a file with a second name: what is charged through that one is in a log of its own."""
-        for leftover in glob.glob(f"{glob.escape(self.path)}.*.new"):  # of a creation that was killed
+        """Refuse a file with a second name: charges made through that one have a log of their own."""
+        for leftover in glob.glob(f"{glob.escape(self.path)}.*.new"):  # from a creation that was killed
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(leftover), found):
                     os.remove(leftover)
@@ -218,7 +217,7 @@ class LedgerFile:
             ) from None
 
     def _store_count(self, charges: int) -> None:
-        # Without it a loss goes unnoticed, but the charge itself is safe: no reason to fail.
+        # A failure is harmless to the charge, which is on disk; only a loss may go unnoticed.
         with contextlib.suppress(OSError):
             number = os.open(self._beside("-count"), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
@@ -245,7 +244,7 @@ def _size(name: str) -> int:
 
 @dataclass
 class Kept:
-    """An open connection, the file that it is connected to, and what was verified through it."""
+    """An open connection, the file (device and inode) behind it, and what was verified through it."""
 
     connection: sqlite3.Connection
     file: tuple[int, int]
@@ -259,7 +258,7 @@ _KEPT: dict[str, Kept] = {}
 
 
 def connect(path: str, found: os.stat_result) -> Kept:
-    """The connection to the file that was `found` at `path`."""
+    """The connection to the file at `path`, whose status is `found`."""
     file = (found.st_dev, found.st_ino)
     kept = _KEPT.get(path)
     if kept is not None and kept.file == file:
@@ -272,7 +271,7 @@ def connect(path: str, found: os.stat_result) -> Kept:
             "made that are not seen here.",
             "Mount the folder that it is in.",
         )
-    connection = _configured(path, "rw")
+    connection = _configured(path)
     try:
         if _journal(connection) == "wal" and not on_local_file_system(path):
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -284,7 +283,7 @@ def connect(path: str, found: os.stat_result) -> Kept:
 
 
 def discard(path: str) -> None:
-    """Close the connection to `path`; a transaction that was not committed is undone."""
+    """Close the connection to `path`; a transaction that was not committed is rolled back."""
     kept = _KEPT.pop(path, None)
     if kept is not None:
         with contextlib.suppress(sqlite3.Error):
@@ -292,7 +291,7 @@ def discard(path: str) -> None:
 
 
 def tidy(kept: Kept) -> None:
-    """Copy the log into the database now and then, so that the file alone is nearly complete."""
+    """Copy the log into the database from time to time, so that the file alone is nearly complete."""
     now = time.monotonic()
     if now - kept.tidied > TIDY_AFTER:
         with contextlib.suppress(sqlite3.Error):  # everything is on disk already
@@ -301,29 +300,25 @@ def tidy(kept: Kept) -> None:
 
 
 def write_new(path: str, write: Callable[[sqlite3.Connection], None]) -> None:
-    """Create a database at `path`, which nobody else knows yet."""
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # for its owner alone
-    connection = _configured(path, "rw")
+    """Create a database at `path`, a name that no other process uses."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # accessible to its owner only
+    connection = _configured(path)
     try:
         write(connection)
         if on_local_file_system(path):
             connection.execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
-    number = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    _fsync(path, os.O_RDWR)
 
 
 def publish(new: str, path: str) -> None:
-    """Give the finished file its name, unless that is taken; on disk when this returns."""
+    """Give the finished file its final name, unless that exists; on disk when this returns."""
     try:
         os.link(new, path)
     except FileExistsError:
         return
-    except OSError:  # no hard links here
+    except OSError:  # no hard links on this file system
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -334,9 +329,12 @@ def publish(new: str, path: str) -> None:
 
 def sync_folder(path: str) -> None:
     """Write the folder of `path` to disk, so that a new file in it survives a power failure."""
-    if sys.platform == "win32":
-        return
-    number = os.open(os.path.dirname(path), os.O_RDONLY)
+    if sys.platform != "win32":
+        _fsync(os.path.dirname(path), os.O_RDONLY)
+
+
+def _fsync(path: str, flags: int) -> None:
+    number = os.open(path, flags)
     try:
         os.fsync(number)
     finally:
@@ -344,7 +342,7 @@ def sync_folder(path: str) -> None:
 
 
 def on_local_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
-    """Whether `path` is certainly on a file system of this machine; False where that is not known."""
+    """Whether `path` is known to be on a local file system; False if that is not certain."""
     folder = os.path.join(os.path.realpath(os.path.dirname(path)), "")
     best, kind = "", ""
     for mount_point, file_system in _mounts(mounts):
@@ -355,13 +353,13 @@ def on_local_file_system(path: str, mounts: str = "/proc/self/mountinfo") -> boo
 
 
 def is_mounted(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
-    """Whether a single file is mounted at `path`; False where mounts cannot be listed."""
+    """Whether a single file is mounted at `path`; False if mounts cannot be listed."""
     real = os.path.realpath(path)
     return any(point == real for point, _ in _mounts(mounts))
 
 
 def _mounts(listing: str) -> Iterator[tuple[str, str]]:
-    """Mount points and the types of their file systems; none where they cannot be listed."""
+    """Mount points and the types of their file systems; none if they cannot be listed."""
     try:
         lines = Path(listing).read_text().splitlines()
     except (OSError, UnicodeError):
@@ -371,13 +369,13 @@ def _mounts(listing: str) -> Iterator[tuple[str, str]]:
         yield before.split()[4].encode().decode("unicode_escape"), after.split()[0]
 
 
-def _configured(path: str, mode: str) -> sqlite3.Connection:
+def _configured(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{Path(path).as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+        f"{Path(path).as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA fullfsync = ON")  # macOS: through the disk's cache
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: flush the disk's cache, too
         connection.execute("PRAGMA checkpoint_fullfsync = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")

@@ -1,4 +1,4 @@
-"""Tables of a ledger file. What was written is never changed: triggers refuse it."""
+"""Tables of a ledger file, which triggers make append-only."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def check_kind(connection: sqlite3.Connection, path: str) -> None:
 
 
 def check_content(connection: sqlite3.Connection, path: str) -> None:
-    """Raise if a page, an index, a table or a trigger is not as it should be. Reads the whole file."""
+    """Raise if a page, an index, a table or a trigger is damaged or altered. Reads the whole file."""
     found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
     if found != ["ok"]:
         raise LedgerCorruptError(path, f"It is damaged: {'; '.join(map(str, found[:3]))}.", RESTORE)

@@ -1,4 +1,4 @@
-"""What a ledger promises: fixed when it is created."""
+"""Terms of a ledger, fixed when it is created."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dperm.accounting.ledger.cost import Cost, caps_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant
 
-# Of delta, for fits whose guarantee is that of Gaussian noise up to a slack.
+# Share of delta that is reserved for fits that are Gaussian differentially private up to a slack.
 _DEFAULT_SLACK = 0.1
 
 
 @dataclass(frozen=True)
 class LedgerTerms:
-    """Everything about a ledger that never changes, checked; `Ledger` documents each.
+    """Everything about a ledger that never changes, checked; `Ledger` documents the fields.
 
     Raises
     ------
@@ -56,26 +56,26 @@ class LedgerTerms:
         }
         for term, value in checked.items():
             object.__setattr__(self, term, value)
-        self.caps(epsilon)  # may be too small
+        self.caps(epsilon)  # raises if the budget is too small
 
     def caps(self, epsilon: float) -> Cost:
-        """The caps of a total of so much epsilon."""
+        """Caps on the costs for a total of `epsilon`."""
         return caps_of(epsilon, self.delta, self.accountant, self.slack, self.pure)
 
     def differences(self, **given: Any) -> dict[str, Any]:
-        """Those of the given terms, None for any, that are not these."""
+        """The given terms that differ from these; None matches any value."""
         return {key: value for key, value in given.items() if value not in (None, getattr(self, key))}
 
 
-def relation_of(neighbors: str | None, ledger: Promised | None) -> Neighbours:
-    """The neighbouring relation of a fit: the one that is named, else its ledger's, else add_or_remove."""
+def relation_of(neighbors: str | None, ledger: HasTerms | None) -> Neighbours:
+    """The neighbouring relation of a fit: `neighbors` if given, else its ledger's, else add_or_remove."""
     if neighbors is not None:
         return Neighbours.parse(neighbors)
     return Neighbours.ADD_OR_REMOVE if ledger is None else ledger.neighbors
 
 
-class Promised:
-    """Something with the terms of a ledger.
+class HasTerms:
+    """Base class with the terms of a ledger as properties.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Promised:
 
     @property
     def accountant(self) -> Accountant:
-        """What adds up."""
+        """What is added up under composition."""
         return self._terms.accountant
 
     @property
@@ -103,15 +103,15 @@ class Promised:
 
     @property
     def ceiling(self) -> float:
-        """The largest epsilon that the total can ever be extended to: the guarantee of adaptive use."""
+        """Largest epsilon that the total can ever be extended to: the guarantee under adaptive use."""
         return self._terms.ceiling
 
     @property
     def allow_seeded(self) -> bool:
-        """Whether fits with a random_state are charged, as tests need it."""
+        """Whether fits with a random_state are accepted, which is for tests."""
         return self._terms.allow_seeded
 
     @property
     def name(self) -> str:
-        """Name of the data set or the budget, may be empty."""
+        """Name of the data set or the budget; may be empty."""
         return self._terms.name

@@ -1,12 +1,12 @@
 """Published calibrations, for reproduction. Each computes the noise as printed and verifies it.
 
-A function raises ValueError where the claimed guarantee is not certified by the tight accounting, and warns
-(`dperm.errors.PrivacyWarning`) where it is, but outside the range that its paper proves. Functions called
-``.._schedule`` choose steps and step sizes as the theorems do, with their bounds on the risk.
+A function raises ValueError if the tight accountant does not certify the claimed guarantee, and warns
+(`dperm.errors.PrivacyWarning`) if it does, but outside the range for which the paper proves it. Functions
+called ``.._schedule`` choose steps and step sizes as the theorems do, with their bounds on the risk.
 
-Formulas were derived anew and checked by numbers. The numbers of lemmas, theorems, sections and equations
-agree with notes taken from the arXiv and proceedings versions (Zhang et al., Wang et al., DP-LSSGD, Lee and
-Kifer, Nikolov); those of older works that these build on were not compared with print.
+Formulas were derived independently and checked numerically. The numbers of lemmas, theorems, sections and
+equations agree with notes from the arXiv and proceedings versions (Zhang et al., Wang et al., DP-LSSGD, Lee
+and Kifer, Nikolov); those of older works that these build on were not checked against the publications.
 """
 
 from dperm.accounting.paper.baselines import (

@@ -1,4 +1,4 @@
-"""Published noise of concentrated-DP gradient descent and of its baselines: splits, selection, objectives."""
+"""Published noise of adaptive gradient descent under zCDP (Lee and Kifer 2018) and of its baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dperm.accounting.paper.comparison import (
     published,
     within_doubles,
 )
-from dperm.accounting.paper.full_batch import _refuse_replace_one
+from dperm.accounting.paper.full_batch import refuse_replace_one
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
 
@@ -97,7 +97,7 @@ def dp_agd(
     splits : int, default=60
         Assumed number of iterations.
     neighbors : {"add_or_remove"}
-        replace_one is refused: the Laplace scale is half of what it needs.
+        replace_one is refused, because it needs twice the Laplace scale.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def dp_agd(
     >>> round(split.gradient_sigma, 1), round(split.laplace_scale, 1)
     (1907.6, 360.0)
     """
-    _refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
+    refuse_replace_one(neighbors, "dp_agd", "C of a loss sum")
     epsilon, delta = check_claim(check_positive(epsilon, "epsilon"), delta)
     share = epsilon / (2.0 * check_steps(splits, "splits"))
     selection, gradient = share**2 / 2.0, share**2 / (4.0 * math.log(1.25 / delta))
@@ -136,18 +136,14 @@ def compare_dp_agd(epsilon: float, delta: float, *, part: str = "gradient") -> P
     published, tight = zcdp_rho_bun_steinke(epsilon, delta), zcdp_rho(epsilon, delta)
     if part not in ("gradient", "selection"):
         raise ValueError(f"part must be 'gradient' or 'selection', got {part!r}.")
-    factor = LAPLACE_OVER_GUMBEL if part == "selection" else 1.0
-    # noise is proportional to 1/sqrt(rho); bounded range makes a selection four times cheaper
-    cost = published / 4.0 if part == "selection" else published
-    return PaperComparison(
-        f"dp_agd {part}",
+    # Noise is proportional to 1/sqrt(rho); bounded range makes a selection four times cheaper.
+    factor, cost = (LAPLACE_OVER_GUMBEL, published / 4.0) if part == "selection" else (1.0, published)
+    noise, tight_noise, true = (
         factor / math.sqrt(published),
         1.0 / math.sqrt(tight),
-        epsilon,
-        delta,
-        zcdp_epsilon(cost if part == "selection" else published, delta),
-        "add_or_remove",
+        zcdp_epsilon(cost, delta),
     )
+    return PaperComparison(f"dp_agd {part}", noise, tight_noise, epsilon, delta, true, "add_or_remove")
 
 
 @published("objective_perturbation")
@@ -269,12 +265,5 @@ def compare_privgene(
     score_range = offspring_range(1.0, 1.0, neighbors)
     tight = privgene_rate(zcdp_rho(epsilon, delta), generations, score_range)
     spent = generations * (published * score_range) ** 2 / 8.0
-    return PaperComparison(
-        "privgene",
-        1.0 / published,
-        1.0 / tight,
-        epsilon,
-        delta,
-        zcdp_epsilon(spent, delta),
-        neighbors,
-    )
+    true = zcdp_epsilon(spent, delta)
+    return PaperComparison("privgene", 1.0 / published, 1.0 / tight, epsilon, delta, true, neighbors)

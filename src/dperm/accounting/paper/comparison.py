@@ -1,4 +1,4 @@
-"""What a published calibration is worth: its noise next to the tight noise, and its true epsilon."""
+"""Verification of published calibrations: their noise against the tight noise, and their true epsilon."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ Comparer = Callable[Settings, PaperComparison]
 
 
 def within_doubles(formula: Callable[Settings, Result]) -> Callable[Settings, Result]:
-    """Make a formula raise ValueError for numbers so extreme that its terms are no doubles."""
+    """Make a formula raise ValueError for numbers so extreme that its terms overflow or vanish."""
 
     @functools.wraps(formula)
     def evaluate(*args: Settings.args, **settings: Settings.kwargs) -> Result:
@@ -88,17 +88,17 @@ def within_doubles(formula: Callable[Settings, Result]) -> Callable[Settings, Re
 
 
 def compared(algorithm: str) -> Callable[[Comparer[Settings]], Comparer[Settings]]:
-    """Make a function known to `compare_with_paper` under this name."""
+    """Register a comparison with `compare_with_paper` under this name."""
 
     def register(compare: Comparer[Settings]) -> Comparer[Settings]:
-        _COMPARISONS[algorithm] = within_doubles(compare)
-        return within_doubles(compare)
+        _COMPARISONS[algorithm] = checked = within_doubles(compare)
+        return checked
 
     return register
 
 
 def published(algorithm: str) -> Callable[[Comparer[Settings]], Callable[Settings, float]]:
-    """Turn a comparison, known to `compare_with_paper`, into a function that returns the verified noise."""
+    """Register a comparison like `compared`, but return a function that gives the verified noise."""
 
     def decorate(compare: Comparer[Settings]) -> Callable[Settings, float]:
         checked = compared(algorithm)(compare)
@@ -115,7 +115,7 @@ def published(algorithm: str) -> Callable[[Comparer[Settings]], Callable[Setting
 
 
 def check_claim(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return a checked target for which published formulas and their powers are doubles."""
+    """Return a checked target for which published formulas and their powers stay within double precision."""
     expected = "a number > 0, infinite or between 1e-50 and 1e50"
     holds = lambda number: 1e-50 <= number <= 1e50 or number == math.inf  # noqa: E731
     return check_real(epsilon, "epsilon", expected, holds), check_delta(delta, least=1e-250)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting._checks import (
-    check_non_negative,
-    check_positive,
-    check_positive_epsilon,
-    check_steps,
-)
+from dperm.accounting._checks import check_non_negative, check_positive, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon
 from dperm.accounting.last_iterate import noisy_gd_sigma
 from dperm.accounting.neighbours import Neighbours
@@ -214,7 +209,7 @@ def noisy_gd(
     clip : float, default=1.0
         Norm bound C of one gradient.
     neighbors : {"add_or_remove"}
-        The published sensitivity C/n is half of what replace_one needs: refused.
+        replace_one is refused, because it has twice the published sensitivity C/n.
 
     Notes
     -----
@@ -225,7 +220,7 @@ def noisy_gd(
     >>> round(noisy_gd(0.5, 1e-6, n_samples=1000, steps=100), 4)
     0.106
     """
-    _refuse_replace_one(neighbors, "noisy_gd", "C/n, the contribution of one record")
+    refuse_replace_one(neighbors, "noisy_gd", "C/n, the contribution of one record")
     (epsilon, delta), releases = check_claim(epsilon, delta), check_steps(steps, least=2) - 1
     mean_clip = check_positive(clip, "clip") / check_steps(n_samples, "n_samples")
     noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) * mean_clip / epsilon
@@ -234,7 +229,8 @@ def noisy_gd(
     return PaperComparison("noisy_gd", noise, tight, epsilon, delta, true, neighbors, epsilon < 1.0)
 
 
-def _refuse_replace_one(neighbors: str, algorithm: str, sensitivity: str) -> None:
+def refuse_replace_one(neighbors: str, algorithm: str, sensitivity: str) -> None:
+    """Raise ValueError for replace_one, where this sensitivity is half of what is needed."""
     if Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE:
         raise ValueError(
             f"The published calibration of {algorithm!r} uses the sensitivity {sensitivity}: under "

@@ -50,7 +50,7 @@ class HolderConstants(NamedTuple):
 
 
 class BetaChoice(NamedTuple):
-    """A feasible beta, its order and the noise.
+    """A feasible beta, with its order and noise.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class HolderRun:
     alpha, holder, gradient_at_zero, loss_at_zero : float
         Constants of the loss.
     radius : float, optional
-        R of the ball that is projected on; without it the domain is unbounded.
+        R of the ball that iterates are projected onto; by default the domain is unbounded.
 
     Examples
     --------

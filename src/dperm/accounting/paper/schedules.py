@@ -1,8 +1,8 @@
-"""Steps and step sizes as the theorems choose them, with the bounds on the excess risk that they give.
+"""Steps and step sizes as the theorems choose them, with their bounds on the excess risk.
 
-Nothing here adds noise or spends budget. What theorems state up to a constant has its constants here, those
-of the proof; where a theorem hides logarithms as well, the bound is a rate, and says so. All take public
-numbers alone: a bound `distance` on the norm of the optimum, never the optimum.
+Nothing here adds noise or spends budget. Where a theorem is stated up to a constant, the constants are those
+of its proof; where it hides logarithms as well, the bound is a rate, and the docstring says so. All functions
+take public numbers only: a bound `distance` on the norm of the optimum, never the optimum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNBOUNDED_ALPHA = (math.sqrt(73.0) - 7.0) / 4.0
 
 
 class TheoremSchedule(NamedTuple):
-    """What a theorem chooses, and what it promises.
+    """Settings chosen by a theorem, and the bound that it gives.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class TheoremSchedule(NamedTuple):
     step_size : float
         eta.
     bound : float
-        On the expected excess risk, unless the function says otherwise.
+        Bound on the expected excess risk, unless the function says otherwise.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def smooth_erm_schedule(
     distance: float,
     l2: float = 0.0,
 ) -> TheoremSchedule:
-    """Gradient descent with output perturbation, as `output_perturbation` calibrates it.
+    """Gradient descent with output perturbation, calibrated by `output_perturbation`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def smooth_erm_schedule(
     -------
     TheoremSchedule
         For l2 = 0 ``eta = 1/beta`` and the T that minimises ``beta D^2/(2T) + (beta/2) E||noise||^2``. Else
-        ``eta = 1/(l2 + b)``, b = l2 + beta, and the least T with ``(b/2) D^2 (b/(l2 + b))^(2T)`` no larger
+        ``eta = 1/(l2 + b)``, b = l2 + beta, and the smallest T with ``(b/2) D^2 (b/(l2 + b))^(2T)`` no larger
         than ``(b/2) E||noise||^2``; the bound is the sum.
 
     Notes
@@ -164,7 +164,7 @@ def random_round_bound(step_sizes: ArrayLike, beta: float, *, gap: float, varian
 
     Examples
     --------
-    Steps that are too long pay for the noise, steps that are too short for the start:
+    Steps that are too long amplify the noise, steps that are too short make no progress:
 
     >>> bounds = [random_round_bound([eta] * 100, 1.0, gap=0.5, variance=0.2) for eta in (0.01, 0.1, 1.0)]
     >>> [round(bound, 3) for bound in bounds]
@@ -246,7 +246,7 @@ def sgd_gradient_schedule(
 
 
 def feasible_epsilon(n_samples: int) -> float:
-    """From which epsilon on a feasible beta is said to exist, for T = n >= 18 and delta = 1/n^2.
+    """Epsilon above which a feasible beta is claimed to exist, for T = n >= 18 and delta = 1/n^2.
 
     Returns
     -------
@@ -316,8 +316,8 @@ def projected_gd_schedule(
 ) -> TheoremSchedule:
     """Projected noisy gradient descent with the noise of `noisy_gd`: ``B^2 = C^2 + d sigma^2``.
 
-    By default T is the number at which noise and gradients weigh the same, and ``sqrt(2) R C sqrt(2 d
-    log(1.25/delta))/(n epsilon)`` the bound; more steps lower it by at most a factor sqrt(2).
+    By default T is the number of steps at which noise and gradients contribute equally, and ``sqrt(2) R C
+    sqrt(2 d log(1.25/delta))/(n epsilon)`` the bound; more steps lower it by at most a factor sqrt(2).
 
     Notes
     -----
@@ -346,9 +346,9 @@ def decaying_step_size(diameter: float, gradient_bound: float, sigma: float, dim
     Parameters
     ----------
     diameter : float
-        D, of the ball that is projected on: twice its radius.
+        D, diameter of the ball that iterates are projected onto.
     gradient_bound, sigma : float
-        Norm of a mean gradient of a batch, and noise on each of its coordinates.
+        Bound on the norm of the mean gradient of a batch, and noise on each of its coordinates.
     dimension : int
         d.
 
@@ -396,7 +396,7 @@ def dp_lssgd_schedule(
     smoothing : float, default=1.0
         s.
     smoothness : float, optional
-        Of a loss that need not be convex; without it the loss is convex.
+        Smoothness of a loss that need not be convex; if not given, the loss is convex.
 
     Returns
     -------
@@ -404,17 +404,17 @@ def dp_lssgd_schedule(
         Convex: ``T = (D_s + G^2) (n epsilon)^2/(24 gamma d G^2 log(1/delta))``, and ``(D_s + G^2)/sqrt(T)``
         bounds the excess risk of the mean iterate. Otherwise, with smoothness K, ``T = (2 gap + K G^2)
         (n epsilon)^2/(24 beta d K G^2 log(1/delta))``, and ``(2 gap + K G^2)/sqrt(T)`` bounds ``E ||A^(-1/2)
-        grad F||^2`` at a uniformly random iterate. T is rounded down: noise weighs no more than the rest.
+        grad F||^2`` at a uniformly random iterate. T is rounded down, so that noise contributes at most half.
 
     Notes
     -----
     DP-LSSGD, Theorems 2 and 3, corrected: the printed T of Theorem 2 drops gamma, that of Theorem 3 contains
     the noise, and no bound holds at the mean iterate of a loss that is not convex. With these T the noise is
-    proved for batches of at least ``(24 gamma d G^2/(5 (D_s + G^2)))^(1/2)`` records alone.
+    proved only for batches of at least ``(24 gamma d G^2/(5 (D_s + G^2)))^(1/2)`` records.
 
     Examples
     --------
-    Where the gap is the same, smoothing makes noise weigh less: more steps, and a smaller bound.
+    For the same gap, smoothing reduces the noise, so there are more steps and the bound is smaller:
 
     >>> for smoothing in (0.0, 1.0):
     ...     schedule = dp_lssgd_schedule(

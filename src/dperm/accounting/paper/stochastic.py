@@ -5,11 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting._checks import (
-    check_positive,
-    check_rate,
-    check_steps,
-)
+from dperm.accounting._checks import check_positive, check_rate, check_steps
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.paper.comparison import (
     PaperComparison,
@@ -210,7 +206,7 @@ def _compare(
     proved: bool = True,
     unit: float = 1.0,
 ) -> PaperComparison:
-    """Compare noise given in `unit` times (clip, on the sum) with what `accountant` asks for."""
+    """Compare the noise, in `unit` times the clipping norm of a sum, with what `accountant` requires."""
     tight = noise_multiplier(epsilon, delta, accountant=accountant, **settings)
     true = sgd_epsilon(noise / unit, delta, **settings)
     neighbors = settings["neighbors"]

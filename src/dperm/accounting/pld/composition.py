@@ -1,4 +1,4 @@
-"""Upper bounds on the profile of a composition; the proof stands in `dperm.accounting.pld`, 3 and 4."""
+"""Upper bounds on the profile of a composition; for the proof see `dperm.accounting.pld`, 3 and 4."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
+from dperm.accounting._roots import nudged
 from dperm.accounting.pld.discrete_loss import ROUNDING, DiscreteLoss
 from dperm.accounting.pld.profiles import Array
 
@@ -16,25 +17,25 @@ Counts = npt.NDArray[np.int64]
 Complex = npt.NDArray[np.complex128]
 
 _MAX_CELLS = 2**24
-# With more, errors of the size of the result are possible.
+# With more steps, the error bound may be as large as the result.
 _MAX_STEPS = 10**12
-# Mass beyond the last cell, as a share of delta; tilted mass before the first one, which can only add.
+# Mass beyond the last cell, as a share of delta; tilted mass below the first one, which only raises the
+# bound.
 _TAIL, _LOW_TAIL = 1e-4, 1e-5
-# Mass that a circular convolution may put into too low a cell, as a share of the mass beyond the last one.
+# Mass that circular convolution wraps to too low a cell, as a share of the mass beyond the last one.
 _ALIAS = 1e-3
-# Rates of the Chernoff bounds, in units of the inverse standard deviation of the composed loss: from, to, how
-# many.
+# Rates of the Chernoff bounds, over the standard deviation of the composed loss: smallest, largest, number.
 _RATES, _FALLING_RATES = (0.003, 300.0, 60), (0.1, 30.0, 12)
-# Range of the rates in units of the inverse of the largest loss of one step. It counts where losses are rare:
-# the standard deviation of their sum is then far below one of them.
+# Range of the rates, over the largest loss of one step. It matters where losses are rare, so that the
+# standard deviation of their sum is far below a single one.
 _RARE_EXPONENT, _LARGEST_EXPONENT = 0.1, 600.0
-# A period is so long that the tilt outweighs a copy of the distribution one period higher: e^-30.
+# The period is long enough for the tilt to reduce the next copy of the distribution to e^-30.
 _PERIOD = 30.0
 # Frequencies whose power is at most e^-75 are left out, and counted as errors.
 _NEGLIGIBLE = 75.0
-# Cells around 0 that show high frequencies to be negligible; block of a sum, and how many such sums.
+# Cells around 0 that prove high frequencies negligible; block size of a sum; limit on exponentials.
 _BULK, _BLOCK, _MAX_PHASES = 512, 64, 2**20
-# Rounding of what is computed with positive terms only: sums of up to 2^24 of them, exponentials.
+# Relative rounding error of computations with positive terms only: sums of up to 2^24 terms, exponentials.
 _UP = 1.0 + 2.0**-28
 
 
@@ -56,8 +57,8 @@ def mean_composed_deltas(loss: DiscreteLoss, counts: Counts, epsilons: Array, de
     """Upper bounds on the mean over `counts` (equally likely, >= 1) of delta at ascending `epsilons`.
 
     At most 1, or infinite where nothing can be certified. One composition serves all epsilons that its tilt
-    suits, so that many cost little more than one. `delta` sets how much of the tails may be cut; it is not a
-    promise.
+    suits, so many epsilons cost little more than one. `delta` decides how much of the tails may be cut off;
+    the result may be larger or smaller.
     """
     infinite = _infinite_mass(loss, counts)
     deltas = np.full(epsilons.size, min(1.0, infinite))
@@ -68,7 +69,7 @@ def mean_composed_deltas(loss: DiscreteLoss, counts: Counts, epsilons: Array, de
     log_deltas = chernoff.growths[rising, None] + _log_largest_gain(rates) - rates * epsilons[:stop]
     suits = log_deltas <= np.min(log_deltas, axis=0) + 1.0
     while start < stop:
-        # The strongest tilt that is not much worse than the best: its period is the shortest.
+        # The strongest tilt that is not much worse than the best one has the shortest period.
         best = int(np.flatnonzero(suits[:, start])[-1])
         end = start + int(np.argmin(np.append(suits[best, start:], False)))
         composed = _compose(loss, counts, chernoff, int(rising[best]), float(epsilons[start]), _TAIL * delta)
@@ -132,10 +133,7 @@ class _Composed(ABC):
         if excess(self._low) <= 0.0:
             return self._low
         epsilon = float(brentq(excess, self._low, self._high, xtol=1e-300, rtol=1e-9))
-        step = 1e-9
-        while excess(epsilon) > 0.0:
-            epsilon, step = epsilon * (1.0 + step), 2.0 * step
-        return epsilon
+        return nudged(epsilon, lambda epsilon: excess(epsilon) > 0.0, 1e-9)
 
 
 class _OnCells(_Composed):
@@ -213,7 +211,7 @@ class _OfFrequencies(_Composed):
 def _compose(
     loss: DiscreteLoss, counts: Counts, chernoff: _Chernoff, best: int, origin: float, tail: float
 ) -> _Composed | None:
-    """Mean composition around the loss `origin` with tilt ``chernoff.rates[best]``; None if too long."""
+    """Mean composition around the loss `origin` with tilt ``chernoff.rates[best]``; None if too large."""
     most, step = int(counts.max()), loss.step
     if most > _MAX_STEPS:
         return None
@@ -230,7 +228,7 @@ def _compose(
     if cells > _MAX_CELLS:
         return None
     masses, error = _mean_power(tilted, loss.lowest, counts, cells, log_scale)
-    # Losses that no epsilon of interest reaches have no weight; others would overflow.
+    # Lower losses are below every epsilon of interest, and their weights would overflow.
     first = max(bottom, 0, math.floor((origin - 60.0 / tilt) / step))
     window = np.arange(first, bottom + cells, dtype=np.int64)
     window = window[: max(top - first + 1, 1)]
@@ -248,16 +246,16 @@ def _reach(
     origin: float,
     tail: float,
 ) -> tuple[int, int, int]:
-    """Cells outside which little is, in steps of the grid.
+    """Range of cells that holds nearly all mass, in steps of the grid.
 
     Returns
     -------
     bottom : int
-        Of the tilted mass a share of at most 1e-5 is below.
+        A share of at most 1e-5 of the tilted mass is below.
     top : int
         The mass above is at most `tail`.
     last : int
-        What is above adds little when a circular convolution puts it ``last - bottom`` cells lower.
+        The mass above is negligible even when circular convolution wraps it ``last - bottom`` cells down.
     """
     most, step = int(counts.max()), loss.step
     rising = chernoff.rates > 0.0
@@ -285,15 +283,15 @@ def _low_frequencies(
 ) -> tuple[Complex, Array] | None:
     """Spectrum of the mean power at the angles ``2 pi k / period``, k = 0, 1, ..., and bounds on its errors.
 
-    None unless all other frequencies are proved to be at most e^-75 and those computed need at most as many
-    `phases` (exponentials) as given.
+    None unless all other frequencies are proved to be at most e^-75 and the computation needs at most
+    `phases` exponentials.
     """
     total, least = float(np.sum(masses)) * (1.0 + 128.0 * ROUNDING), float(counts.min())
     first = max(0, -lowest - _BULK // 2)
     bulk = masses[first : first + _BULK]
     pairs = np.correlate(bulk, bulk, "full")[bulk.size :]
     moments = np.cumsum(np.arange(1, bulk.size) ** 2 * pairs) / _UP
-    octaves = 0  # of angles below pi, of which all frequencies are negligible
+    octaves = 0  # below pi, in which all frequencies are negligible
     for octave in range(1, 64):
         reach = min(2 ** (octave - 1), moments.size)
         square = total * total - (4.0 / 4.0**octave * float(moments[reach - 1]) if reach else 0.0)
@@ -312,19 +310,19 @@ def _low_frequencies(
     terms = np.exp(-1j * np.outer(angles, starts))
     terms *= (blocks @ np.cos(inner) - 1j * (blocks @ np.sin(inner))).T
     spectrum = np.sum(terms, axis=1)
-    # sums of 64 products, pairwise sums of up to 2^15 blocks, complex products; the arguments of the phases
+    # Error of sums of 64 products, pairwise sums of up to 2^15 blocks, complex products, and the phases.
     largest = float(angles[-1]) * max(abs(lowest), abs(lowest + masses.size))
     off = (256.0 + 4.0 * largest) * ROUNDING * total
     return _mean_of_powers(spectrum, off, counts, log_scale)
 
 
 def _mean_of_powers(spectrum: Complex, off: float, counts: Counts, log_scale: float) -> tuple[Complex, Array]:
-    """Mean of ``e^((T - largest T) log_scale)`` times T-th powers of numbers that are off by at most `off`.
+    """Mean of ``e^((T - largest T) log_scale)`` times T-th powers of numbers with an error of at most `off`.
 
     Returns
     -------
     mean, errors : ndarray
-        With an upper bound on the error of each entry.
+        The means, and upper bounds on their errors.
     """
     most = float(counts.max())
     modulus = np.abs(spectrum)

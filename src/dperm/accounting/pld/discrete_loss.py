@@ -1,4 +1,4 @@
-"""A privacy loss on a grid that dominates a given profile; the proof stands in `dperm.accounting.pld`, 2."""
+"""A privacy loss on a grid that dominates a given profile; for the proof see `dperm.accounting.pld`, 2."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def dominating_loss(
     step : float
         As `coarse_float` returns it.
     top, bottom : int
-        At least 1. What `profile` says at the top becomes infinite loss; losses below the bottom become 0.
+        At least 1. The value of `profile` at the top becomes infinite loss; losses below the bottom become 0.
     """
     above, infinite = _masses_above_zero(profile, error, step, top)
     below, vanishing = _masses_above_zero(reverse, error, step, bottom)

@@ -59,8 +59,8 @@ def log_gaussian_profile(epsilon: Array, mu: float) -> Array:
     return np.where(a > 0.0, tail, bulk)
 
 
-def amplified_epsilon(epsilon: Array, q: float) -> Array:
-    """``log(1 + (e^epsilon - 1)/q)`` for epsilon > log(1-q), without overflow."""
+def unsampled_epsilon(epsilon: Array, q: float) -> Array:
+    """``log(1 + (e^epsilon - 1)/q)`` for epsilon > log(1-q), without overflow: amplification undone."""
     small = np.minimum(epsilon, 30.0)
     large = np.maximum(epsilon, 30.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,7 +77,7 @@ def sampled_profile(q: float, mu: float) -> Profile:
     """
 
     def profile(epsilon: Array) -> Array:
-        return q * gaussian_profile(amplified_epsilon(epsilon, q), mu)
+        return q * gaussian_profile(unsampled_epsilon(epsilon, q), mu)
 
     return profile
 
@@ -85,8 +85,8 @@ def sampled_profile(q: float, mu: float) -> Profile:
 def reversed_sampled_profile(q: float, mu: float) -> Profile:
     """Profile of ``(N(0,1), (1-q) N(0,1) + q N(mu,1))`` on epsilon >= 0.
 
-    With ``g = e^epsilon`` and ``c = 1 - g (1-q)``: ``c delta_G(log(g q/c), mu)`` where c > 0, else 0. It
-    grows with c, which is rounded up where it is a small difference.
+    With ``g = e^epsilon`` and ``c = 1 - g (1-q)``: ``c delta_G(log(g q/c), mu)`` where c > 0, else 0. This
+    increases in c, which is rounded up because it may be a small difference.
     """
 
     def profile(epsilon: Array) -> Array:
@@ -107,7 +107,7 @@ def replaced_poisson_profile(q: float, mu: float) -> Profile:
     """
 
     def profile(epsilon: Array) -> Array:
-        inner = amplified_epsilon(epsilon, q)
+        inner = unsampled_epsilon(epsilon, q)
         t = np.exp(epsilon - inner)
         return q * ((1.0 - t) * gaussian_profile(inner, mu) + t * gaussian_profile(inner, 2.0 * mu))
 
@@ -147,7 +147,7 @@ def _spread(q: float, mu: float) -> float:
 def _relative_error(mu: float) -> float:
     """Bound on the relative error of the profiles above where they exceed 1e-250.
 
-    The differences of tails lose a factor 1/mu and arguments far out one of mu; the factor in front is 8
-    times the largest one found against 60 digits.
+    Differences of tails lose a factor 1/mu in accuracy, large arguments a factor mu; the constant is 8 times
+    the largest one observed against 60 digits.
     """
     return 2.0**-40 * (1.0 + 1.0 / mu + 2.0 * mu)

@@ -16,7 +16,7 @@ from dperm.accounting.pld.profiles import Array, Profile, StepProfiles
 GRID_TOLERANCE = 1e-3
 # First grid step in units of the standard deviation of the loss of one step.
 FIRST_STEP = 0.4
-# Where losses are rare their standard deviation is far below those that decide: points of the first grid.
+# Points of the first grid where losses are rare, so that their standard deviation is too small a step.
 _FIRST_POINTS = 2**13
 _MAX_POINTS = 2**21
 _MAX_REFINEMENTS = 5
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
 
 
 def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[float, Grid]:
-    """Smallest epsilon certified by successively finer grids, and the grid on which they settled.
+    """Smallest epsilon certified by successively finer grids, and the grid on which they converged.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
         if epsilon in (0.0, math.inf) or max(fine) == math.inf:
             return epsilon, _only_worst(grid, coarse)
         if max(fine) >= max(coarse):
-            return epsilon, _only_worst(grid, coarse)  # rounding outweighs what a finer grid would bring
+            return epsilon, _only_worst(grid, coarse)  # rounding outweighs the gain of a finer grid
         change = abs(max(coarse) / max(fine) - 1.0)
         if change < GRID_TOLERANCE:
             return epsilon, _only_worst(finer, fine)
@@ -65,7 +65,7 @@ def refined_epsilon(profiles: StepProfiles, steps: int, delta: float) -> tuple[f
 
 
 def first_grid(profiles: StepProfiles, steps: int, delta: float) -> Grid:
-    """A coarse grid of all directions: `FIRST_STEP`, or as many points as are cheap."""
+    """A coarse grid for all directions, with `FIRST_STEP` or at most `_FIRST_POINTS` points."""
     cutoff = TRUNCATION * delta / steps
     finest = coarse_float(FIRST_STEP * profiles.spread)
     points = max(_last_point(profile, cutoff, finest) for profile, _ in profiles.pairs)
@@ -104,7 +104,7 @@ def mean_deltas(profiles: StepProfiles, counts: Counts, epsilons: Array, delta: 
     epsilons : ndarray
         Where delta is evaluated, ascending.
     delta : float
-        Target; it sets how much of the tails may be cut. Not a promise.
+        Target; it decides how much of the tails may be cut off. The result may be larger or smaller.
     grid : Grid
         Step of the grid in units of the spread, and the directions.
 
