@@ -166,15 +166,6 @@ static double single_loss_derivative(struct loss loss, double p, double y) {
     return derivative;
 }
 
-/* clip_factors() for one record, with the same bits. */
-ALWAYS_INLINE double single_clip(double s, double norm, double inner_clip) {
-    const double cap = inner_clip / norm;
-    double value = s > cap ? cap : s;
-    value = value < -cap ? -cap : value;
-    const double magnitude = value < 0.0 ? -value : value;
-    return magnitude <= cap && magnitude <= DBL_MAX && magnitude >= DBL_MIN ? value : 0.0;
-}
-
 ALWAYS_INLINE double sgd_scale(const struct dense_rows *rows, double norm) {
     return norm <= rows->row_norm ? 1.0 : rows->row_norm / norm;
 }
@@ -217,5 +208,5 @@ ALWAYS_INLINE double single_sgd_factor(const struct dense_rows *rows,
     const double scale = sgd_scale(rows, norm);
     double s = single_loss_derivative(settings->loss, scale * product, y) * scale;
     weigh_sgd_records(rows, &index, 1, &s);
-    return single_clip(s, norm, settings->inner_clip);
+    return clamped_f64(s, settings->inner_clip / norm);
 }

@@ -5,13 +5,13 @@
 
 enum { MAX_TERMS = 64, MAX_PLACES = (UINT16_MAX + 1) / TERM_LANES };
 
-/* Terms are added up by leaves and, within a leaf, by columns. */
+/* Terms are added in the order of leaves and, within a leaf, of columns. */
 struct term {
     int32_t leaf, column;
     uint16_t place;
 };
 
-/* What does not depend on the row. */
+/* The terms of all entries and numbers, which do not depend on the row. */
 struct term_order {
     const struct tabular_matrix *table;
     struct term *of_entries; /* n_entries */
@@ -32,7 +32,8 @@ static int open_term_order(struct term_order *order, const struct tabular_matrix
     order->of_numbers = malloc((size_t)(table->n_numeric + 1) * sizeof *order->of_numbers);
     if (!order->of_entries || !order->of_numbers)
         return 0;
-    /* The code behind the last category weighs 0: any place in the order will do. */
+    /* The code after the last category has weight 0, so that its place in the order is arbitrary.
+     */
     for (int64_t j = 0, entry = 0; j < table->n_categorical; j++)
         for (int64_t code = 0; code <= table->sizes[j]; code++, entry++)
             order->of_entries[entry] = term_of_column(
@@ -66,22 +67,20 @@ static int64_t list_terms(const struct term_order *order, int64_t row, struct te
     for (int64_t k = 0; k < table->n_numeric; k++)
         insert(terms, count++, order->of_numbers[k]);
     for (int64_t j = 0; j < table->n_categorical; j++) {
-        const int64_t at = row * table->n_categorical + j;
-        const int64_t code = table->code_bytes == 1 ? ((const uint8_t *)table->codes)[at]
-                                                    : ((const uint16_t *)table->codes)[at];
+        const int64_t code = code_at(table, row * table->n_categorical + j);
         insert(terms, count++, order->of_entries[table->first_entries[j] + code]);
     }
     return count;
 }
 
-/* Sums and terms that are still to be added up. */
+/* The stack of pending sums and terms. */
 struct open_sums {
     uint16_t place[MAX_TERMS];
-    int32_t parting[MAX_TERMS]; /* the bits in which a sum's first leaf and the one before differ */
+    int32_t parting[MAX_TERMS]; /* xor of a sum's first leaf and the leaf before it */
     int depth;
 };
 
-/* The last two become one, which stands at `place`. */
+/* Adds the last two into one sum at `place`. */
 static struct row_addition add_last_two(struct open_sums *sums, int64_t place) {
     const int right = --sums->depth, left = right - 1;
     const struct row_addition addition = {sums->place[left], sums->place[right]};
@@ -89,8 +88,8 @@ static struct row_addition add_last_two(struct open_sums *sums, int64_t place) {
     return addition;
 }
 
-/* Leaves part at the highest bit in which they differ: a sum is complete before a term that parts
- * from it higher up in the tree. */
+/* The highest bit in which two leaves differ gives the height at which they part in the tree: a sum
+ * is complete before a term that parts from it higher up. */
 static void list_additions(const struct term *terms, int64_t count, int64_t first_sum,
                            struct row_addition *additions) {
     struct open_sums sums = {.depth = 0};

@@ -1,11 +1,11 @@
-/* The additions that make each row of a table into its product with the weights, listed once for
- * the many passes that multiply rows with several models.
+/* The additions in the product of each row of a table with weights, listed once for many passes
+ * that multiply rows with several models.
  *
  * A row has a term for every number (the number times its weight) and for every category (its
- * weight). dot() and fold() of dense_rows.inc.h add the terms up in a tree whose other leaves are
- * 0; adding 0 changes no sum, so the row's terms alone, added in the order of that tree, give
- * the same bits. That takes one addition less than there are terms, where the tree has one for each
- * of its SLOTS leaves. */
+ * weight). dot() and fold() of dense_rows.inc.h add the terms in a tree whose other leaves are 0.
+ * Adding 0 changes no sum, so that the row's terms alone, added in the order of that tree, give the
+ * same bits. This takes one addition less than there are terms, instead of one for each of the
+ * SLOTS leaves of the tree. */
 #ifndef DPERM_ROW_ADDITIONS_H
 #define DPERM_ROW_ADDITIONS_H
 
@@ -13,8 +13,8 @@
 
 #include "tabular/tabular_matrix.h"
 
-/* Places are those of an array of vectors: the weights of all entries, the products of the row's
- * numbers, then the sums, each of which is written behind the one before it. */
+/* Places in an array of vectors: the weights of all entries, the products of the row's numbers,
+ * then the sums in the order in which they are computed. */
 struct row_addition {
     uint16_t left, right; /* in units of a double, TERM_LANES each */
 };
@@ -31,7 +31,7 @@ static inline int64_t n_places(const struct tabular_matrix *table) {
     return table->n_entries + 2 * table->n_numeric + table->n_categorical;
 }
 
-/* NULL when a row has too many or too few terms, the lists would need more than a quarter of the
+/* NULL if rows have too many or too few terms, the lists would take more than a quarter of the
  * memory of dense rows, or memory ran out. */
 struct row_additions *list_row_additions(const struct tabular_matrix *table, int64_t n_rows,
                                          int n_threads);

@@ -94,7 +94,7 @@ void free_tabular_plan(struct tabular_matrix *table) {
     free(table->memory);
 }
 
-/* Whether this is the second pass that counts. */
+/* Counts a pass; returns whether it is the second one. */
 static int is_second(atomic_int *passes) {
     return atomic_load(passes) < 2 && atomic_fetch_add(passes, 1) == 1;
 }

@@ -72,8 +72,8 @@ int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
 /* Call before each pass over all n_rows rows: the second pass finds the nonzero columns, and the
- * second pass of several models the additions of each row, in n_threads threads, because a table that
- * is read twice will be read often. */
+ * second pass of several models the additions of each row, in n_threads threads, because a table
+ * that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
                   int n_threads);
 

@@ -55,7 +55,7 @@ cdef class TabularSource(MatrixSource):
 
     @property
     def addition_bytes(self):
-        """Memory of the lists of additions (csrc/tabular/row_additions.h) for several models; 0 for none."""
+        """Bytes of the lists of additions (csrc/tabular/row_additions.h) for several models; 0 for none."""
         cdef const row_additions *found = row_additions_of(&self.table)
         return found.bytes if found != NULL else 0
 
