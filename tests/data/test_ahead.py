@@ -2,16 +2,16 @@
 
 import pytest
 
-from dperm.data.ahead import ThreadsBesideReader
+from dperm.data.ahead import AdaptiveThreads
 
 
 def settled(reading, working, most, items=200):
     """Threads after some items, each of which takes so long to read and, with one thread, to work on."""
-    threads = ThreadsBesideReader()
+    threads = AdaptiveThreads()
     for _ in range(items):
-        spent = working / threads.of(most)
-        threads.heed(max(reading - spent, 0.0), spent)
-    return threads.of(most)
+        spent = working / threads.count(most)
+        threads.update(max(reading - spent, 0.0), spent)
+    return threads.count(most)
 
 
 @pytest.mark.parametrize("most", [1, 2, 8, 13])
@@ -31,16 +31,16 @@ def test_no_more_than_twice_what_keeps_up(working):
 
 
 def test_they_come_down_when_the_work_gets_easier():
-    threads = ThreadsBesideReader()
+    threads = AdaptiveThreads()
     for working in [100.0] * 50 + [1.0] * 50:
-        spent = working / threads.of(16)
-        threads.heed(max(2.0 - spent, 0.0), spent)
-    assert threads.of(16) == 1
+        spent = working / threads.count(16)
+        threads.update(max(2.0 - spent, 0.0), spent)
+    assert threads.count(16) == 1
 
 
 def test_a_pass_may_be_given_fewer_than_the_last():
-    threads = ThreadsBesideReader()
+    threads = AdaptiveThreads()
     for _ in range(50):
-        threads.of(16)
-        threads.heed(0.0, 1.0)
-    assert (threads.of(16), threads.of(3)) == (16, 3)
+        threads.count(16)
+        threads.update(0.0, 1.0)
+    assert (threads.count(16), threads.count(3)) == (16, 3)

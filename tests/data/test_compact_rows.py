@@ -167,7 +167,7 @@ def test_steps_on_batches_are_no_passes():
 
 @pytest.mark.parametrize(
     ("n", "kinds"),
-    [(N, 1_000_000_000), (compact_rows._FEWEST_RECORDS - 1, 10)],
+    [(N, 1_000_000_000), (compact_rows._MIN_RECORDS - 1, 10)],
     ids=["different records", "few records"],
 )
 def test_what_is_not_merged(n, kinds):
@@ -198,7 +198,7 @@ def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
 
 
 def test_large_copies_are_not_made(monkeypatch):
-    monkeypatch.setattr(compact_rows, "_MOST_NUMBERS", 1000)
+    monkeypatch.setattr(compact_rows, "_MAX_NUMBERS", 1000)
     merged, plain = pair("float64")
     assert_same(merged, plain, sums_of(plain)["gradients"])
     assert not is_compact(merged)
