@@ -389,14 +389,16 @@ def test_partitions_are_spread_evenly(client, n_partitions):
 
 
 def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
         client.cluster.scale(0)
         while client.scheduler_info(n_workers=-1)["workers"]:
             time.sleep(0.02)
-        with pytest.raises(RuntimeError, match=r"no worker .* for 1 seconds \(it has 0 now\).*stays charged"):
+        with pytest.raises(
+            RuntimeError, match=r"for 1 seconds .* no worker .* \(it has 0 now\).*stays charged"
+        ):
             noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
         assert len(ledger.history()) == 1
         monkeypatch.undo()
@@ -410,7 +412,7 @@ def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(cli
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
     clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)

@@ -328,7 +328,7 @@ def test_arguments(tmp_path, pattern):
         scan_parquet(tmp_path, label="y")
     with pytest.raises(DataError, match="no column called 'z'"):
         scan_parquet(pattern, label="z")
-    with pytest.raises(ValueError, match="columns must be different"):
+    with pytest.raises(ValueError, match="columns must be distinct"):
         scan_parquet(pattern, label="y", columns=["x0", "x0"])
     with pytest.raises(ValueError, match="chunk_rows must be a positive integer"):
         scan_parquet(pattern, label="y", chunk_rows=0)

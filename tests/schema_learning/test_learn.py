@@ -100,7 +100,7 @@ class TestWhatItFinds:
 
     def test_no_records(self):
         ledger = Ledger(1.0, 1e-6, allow_seeded=True)
-        with pytest.raises(DataError, match="nothing of the columns stood out"):
+        with pytest.raises(DataError, match="no column stood out"):
             learn(people(10)[:0], ledger=ledger)
         assert ledger.spent > 0.0
 
@@ -314,7 +314,7 @@ class TestCharge:
         ({"neighbors": "replace_one"}, ValueError, "add_or_remove"),
         ({"frame": np.zeros((3, 2))}, TypeError, "data frame"),
         ({"frame": [1, 2]}, TypeError, "data frame"),
-        ({"frame": {"age": [1, 2], "label": np.array([1, 2])}}, DataError, "cells alone tell its type"),
+        ({"frame": {"age": [1, 2], "label": np.array([1, 2])}}, DataError, "type depends on its cells"),
         (
             {"frame": pd.DataFrame({"label": [1], "when": [pd.Timestamp(0)]})},
             ValueError,
@@ -363,7 +363,7 @@ class TestItsStatement:
     def test_says_what_was_done(self):
         schema = learn(people(), random_state=None)
         said = str(schema.privacy)
-        for words in ("noisy count is", "age", "how many different values", "2 accesses", "public"):
+        for words in ("noisy count is", "age", "how many distinct values", "2 accesses", "public"):
             assert words in " ".join(said.split())
         assert schema.privacy.random == "cryptographic"
         assert schema.privacy.steps == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
@@ -303,6 +303,12 @@ class TabularMatrix:
             known = np.flatnonzero(self.codes[:, j] < size)
             dense[known, first + self.codes[known, j].astype(np.intp)] = 1.0
         return dense
+
+
+def stacked_tables(tables: Sequence[TabularMatrix]) -> TabularMatrix:
+    """Tables of the same layout, stacked vertically."""
+    numeric = np.concatenate([table.numeric for table in tables])
+    return tables[0].with_rows(numeric, np.concatenate([table.codes for table in tables]))
 
 
 def _part(name: str, array: Any, width: int, dtypes: tuple[str, ...]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Standing at the door: audits that watch releases, tests that replace the noise."""
+"""Hooks into releases: audits watch them, tests replace the noise."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, 
 
 Release = TypeVar("Release", bound=Callable[..., Any])
 
-#: Called in place of a release with ``(releaser, method, private, *arguments)``; what it returns is what
-#: the algorithm receives. ``method(releaser, private, *arguments)`` makes the release.
+#: Called instead of a release, with ``(releaser, method, private, *arguments)``; the algorithm receives what
+#: it returns. ``method(releaser, private, *arguments)`` makes the release.
 Watcher = Callable[..., Any]
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -27,10 +27,10 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watch_releases(watcher: Watcher) -> Iterator[None]:
-    """Let ``watcher`` stand at the door: for audits and tests of mechanisms.
+    """Call ``watcher`` for every release that this thread makes inside the block, for audits and tests.
 
-    It holds for the releases that this thread makes inside the block. The watcher sees the private sums
-    as opaque as everybody else does, and a release that it does make is charged and drawn as always.
+    Private sums are as opaque to the watcher as to anyone else, and releases that it makes are charged and
+    drawn as usual.
     """
     token = _watcher.set(watcher)
     try:
@@ -41,14 +41,14 @@ def watch_releases(watcher: Watcher) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class NoiseSamplers:
-    """What the door draws with, each sampler called with the random bits first.
+    """The samplers of releases; the first argument of each is the random bits.
 
     Attributes
     ----------
     gaussian, norm_laplace : callable
         ``(bits, scale, grid_exponent, shape)``: integers, in units of the grid.
     gaussian_ahead : callable
-        The same as a `GaussianDraw`, for compiled code that draws beside a pass over the data.
+        The same as a `GaussianDraw`, for compiled code that draws during a pass over the data.
     exponential_mechanism, permute_and_flip, report_noisy_min : callable
         ``(bits, scores, rate or scale)``: the index of a candidate.
     """
@@ -67,10 +67,9 @@ _samplers_in_use: ContextVar[NoiseSamplers] = ContextVar("samplers", default=_EX
 
 @contextmanager
 def replace_noise(**samplers: Callable[..., Any]) -> Iterator[None]:
-    """Draw with other samplers, named as in `NoiseSamplers`: for tests of mechanisms.
+    """Let releases that this thread makes inside the block draw with other samplers of `NoiseSamplers`.
 
-    It holds for the releases that this thread makes inside the block. What is stated and charged does not
-    change: a result with replaced noise is as private as that noise.
+    For tests of mechanisms. Statements and charges do not change: a result is as private as its actual noise.
     """
     token = _samplers_in_use.set(replace(_samplers_in_use.get(), **samplers))
     try:
@@ -80,19 +79,19 @@ def replace_noise(**samplers: Callable[..., Any]) -> Iterator[None]:
 
 
 def samplers() -> NoiseSamplers:
-    """The samplers that a release draws with."""
+    """The samplers in use."""
     return _samplers_in_use.get()
 
 
 def draws_ahead() -> bool:
-    """Whether sums and noise may be made in compiled code: nobody watches, and its sampler is in use."""
+    """Whether compiled code may make sums and noise: no watcher is set, and its sampler is in use."""
     own = samplers()
     replaced = own.gaussian is not _EXACT.gaussian and own.gaussian_ahead is _EXACT.gaussian_ahead
     return _watcher.get() is None and not replaced
 
 
 def watched(method: Release) -> Release:
-    """A method of the releaser that lets the watcher, if there is one, make the release."""
+    """Decorate a method of the releaser: the watcher, if there is one, is called instead."""
 
     @functools.wraps(method)
     def release(self: Any, private: Any, *args: Any, **kwargs: Any) -> Any:
