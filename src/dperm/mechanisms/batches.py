@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Self
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dperm._kernels.samplers import PoissonDraw, RandomBits, uniform_words
 from dperm.accounting.subsampling import Sampling
 from dperm.errors import DataError
+from dperm.mechanisms.hooks import set_within
 from dperm.mechanisms.random_source import DerivedSource
 from dperm.mechanisms.sampling import (
     permutation,
@@ -32,14 +33,9 @@ Watcher = Callable[[SecretRows], SecretRows]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
-@contextmanager
-def watch_batches(watcher: Watcher) -> Iterator[None]:
+def watch_batches(watcher: Watcher) -> AbstractContextManager[None]:
     """Let ``watcher`` see and replace every batch that this thread draws inside the block, for audits."""
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
+    return set_within(_watcher, watcher)
 
 
 class SecretBatches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
@@ -17,6 +17,7 @@ from dperm.mechanisms.noise import gaussian_draw, gaussian_integers, norm_laplac
 from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
 
 Release = TypeVar("Release", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 #: Called instead of a release, with ``(releaser, method, private, *arguments)``; the algorithm receives what
 #: it returns. ``method(releaser, private, *arguments)`` makes the release.
@@ -26,17 +27,22 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 @contextmanager
-def watch_releases(watcher: Watcher) -> Iterator[None]:
+def set_within(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Set a context variable inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def watch_releases(watcher: Watcher) -> AbstractContextManager[None]:
     """Call ``watcher`` for every release that this thread makes inside the block, for audits and tests.
 
     Private sums are as opaque to the watcher as to anyone else, and releases that it makes are charged and
     drawn as usual.
     """
-    token = _watcher.set(watcher)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
+    return set_within(_watcher, watcher)
 
 
 @dataclass(frozen=True)
@@ -65,17 +71,12 @@ _EXACT = NoiseSamplers()
 _samplers_in_use: ContextVar[NoiseSamplers] = ContextVar("samplers", default=_EXACT)
 
 
-@contextmanager
-def replace_noise(**samplers: Callable[..., Any]) -> Iterator[None]:
+def replace_noise(**samplers: Callable[..., Any]) -> AbstractContextManager[None]:
     """Let releases that this thread makes inside the block draw with other samplers of `NoiseSamplers`.
 
     For tests of mechanisms. Statements and charges do not change: a result is as private as its actual noise.
     """
-    token = _samplers_in_use.set(replace(_samplers_in_use.get(), **samplers))
-    try:
-        yield
-    finally:
-        _samplers_in_use.reset(token)
+    return set_within(_samplers_in_use, replace(_samplers_in_use.get(), **samplers))
 
 
 def samplers() -> NoiseSamplers:

@@ -44,8 +44,8 @@ class Releaser:
     """Releases the sums of one fit within one budget.
 
     The constructor charges the fit's whole (epsilon, delta) to the ledger; each release is then charged to
-    the fit's own budget *before* its noise is drawn. A release that exceeds the budget raises and reveals
-    nothing. All releases together, even if each is chosen adaptively, are (epsilon, delta)-DP.
+    the fit's own budget *before* its noise is drawn. A release over budget raises BudgetExceededError
+    and draws nothing. All releases together, even if each is chosen adaptively, are (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -148,11 +148,6 @@ class Releaser:
         Returns
         -------
         ndarray of float64, same shape as the sum
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         """
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
@@ -198,11 +193,6 @@ class Releaser:
             Number of sums.
         linear_map : DiagonalMap, optional
             For sums as in :meth:`dperm.Objective.mapped_gradient_sum`.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         """
         if draws_ahead():
             contribution, grid = objective._batch_sum_bounds(clip, radius, linear_map)
@@ -247,8 +237,6 @@ class Releaser:
 
         Raises
         ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         ValueError
             If `epsilon` is not positive, or so small that the noise does not fit the grid. Nothing is
             charged.
@@ -278,11 +266,6 @@ class Releaser:
         Returns
         -------
         ndarray of float64
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         """
         gaussian = event.mechanism == "gaussian"
         draw = samplers().gaussian if gaussian else samplers().norm_laplace
@@ -328,11 +311,6 @@ class Releaser:
         -------
         Descended
             Last iterate and, if the plan includes it, the average.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         """
         if noise not in ("exact", "float"):
             raise ValueError(f"noise must be 'exact' or 'float', got {noise!r}")
@@ -383,11 +361,6 @@ class Releaser:
         -------
         int
             Index of the selected candidate.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         """
         scores = self._scores(private, public_scores)
         self._spend(self._selection(private, ExponentialMechanismRelease(eta), eta))
@@ -422,8 +395,6 @@ class Releaser:
 
         Raises
         ------
-        BudgetExceededError
-            If the cost exceeds the budget; nothing is drawn.
         ValueError
             If `epsilon` is not positive, or too large for exact sampling. Nothing is charged.
 
