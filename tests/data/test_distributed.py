@@ -1,4 +1,4 @@
-"""Records on a cluster: the integers of one machine, whatever happens to the workers."""
+"""Records on a Dask cluster: the same integers as on one machine, whatever happens to the workers."""
 
 import asyncio
 import copy
@@ -68,7 +68,7 @@ def small_cluster():
 
 @pytest.fixture
 def lone_worker(small_cluster):
-    """A client of a cluster of one worker, which is alive."""
+    """A client of a cluster with a single live worker."""
     clusters.wait_for_workers(small_cluster, 1)
     with small_cluster.as_current():
         yield small_cluster
@@ -81,13 +81,13 @@ def both(loss, X, y, lengths, **settings):
 
 
 def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w=None):
-    """The integers of one sum, by default of clipped gradients, here and on the cluster."""
+    """Compare the integers of a sum, by default of clipped gradients, here and on the cluster."""
     w = weights(here) if w is None else w
     assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
 
 
 def refuse_functions(*_, **__):
-    """What a scheduler answers whose configuration forbids functions of clients."""
+    """Respond like a scheduler whose configuration forbids running functions of clients."""
     raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
 
 
@@ -207,9 +207,9 @@ def test_a_sum_over_a_sample_is_that_of_its_records(client):
     assert np.array_equal(got._integers, there.clipped_gradient_sum(w, 0.3, rows=rows)._integers)
 
 
-def test_the_process_that_leads_never_sees_a_sample(client, monkeypatch):
+def test_the_driver_never_sees_a_sample(client, monkeypatch):
     def refuse(*_):
-        raise AssertionError("a sample was drawn here")
+        raise AssertionError("a sample was drawn on the driver")
 
     monkeypatch.setattr("dperm.mechanisms.batches.PartitionSamples.for_partition", refuse)
     monkeypatch.setattr("dperm.private_values.secret_rows.SecretRows._among", refuse)
@@ -313,13 +313,13 @@ def test_a_worker_that_dies_between_passes(client):
         time.sleep(pause)
         start = time.monotonic()
         assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
-        assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
+        assert time.monotonic() - start < 25.0  # less than the timeout of a connection to a dead worker
 
 
 @pytest.mark.parametrize("when", ["between passes", "in a pass"])
-def test_records_that_cannot_be_made_again_are_missed(client, when):
+def test_records_that_cannot_be_recomputed_are_an_error(client, when):
     X, y = random_records(300, D)
-    # Under keys of their own: keys made of the contents are the run before's, released only later.
+    # Under unique keys: keys derived from the contents are those of the previous run, released only later.
     blocks = client.scatter([X[:150], X[150:]], broadcast=False, hash=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
@@ -370,7 +370,7 @@ def test_predictions_outlive_the_workers(lone_worker):
         ("abab", {"a": 1, "b": 1}, "abab"),
         ("bbab", {"a": 1, "b": 1}, "bbaa"),
         ("aaaaaa", {"a": 1, "b": 2}, "aabbbb"),
-        ("aab", {"b": 1}, "bbb"),  # one has left
+        ("aab", {"b": 1}, "bbb"),  # worker a has left
         ("ab", {}, "ab"),
         ("", {"a": 1}, ""),
     ],
@@ -388,7 +388,7 @@ def test_partitions_are_spread_evenly(client, n_partitions):
     assert max(map(held.count, held)) == -(-n_partitions // 2)
 
 
-def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
+def test_a_cluster_without_workers_is_an_error_until_some_come(monkeypatch):
     monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with clusters.cluster_of_processes(n_workers=1) as client:
@@ -407,7 +407,7 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
 
 
 def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
-    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask knows equal ones by one name
+    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask gives equal arrays equal names
     victim = sorted(clusters.process_ids(client))[0]
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
@@ -485,8 +485,8 @@ def test_checksums_tell_records_apart():
 # -- what travels ----------------------------------------------------------------------------------------
 
 
-def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
-    """The records are made on the workers: 16 MB; the fit reads them there, and sends sums."""
+def test_no_block_is_sent_to_the_driver(client, monkeypatch):
+    """The records (16 MB) are made and read on the workers, which send only sums."""
     n, d = 20_000, 100
     X = dask.array.random.default_rng(0).uniform(-0.1, 0.1, (n, d), chunks=(2500, d))
     y = dask.array.where(X[:, 0] > 0, 1.0, -1.0)
@@ -498,7 +498,7 @@ def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
         return read(frames, *args, **kwargs)
 
     def refuse(*_, **__):
-        raise AssertionError("a partition was made here")
+        raise AssertionError("a partition was made on the driver")
 
     monkeypatch.setattr(tcp, "from_frames", counted)
     monkeypatch.setattr(Partition, "__init__", refuse)
@@ -508,7 +508,7 @@ def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
     there.clipped_gradient_sum(result.coef, 0.3, rows=next(batches))
     assert result.coef.shape == (d + 1,)
     assert 0 < sum(received) < 2e6
-    assert max(received) < n * 8  # not even a number per record
+    assert max(received) < n * 8  # less than a number per record
 
 
 def test_partitions_travel_between_workers_as_matrix_and_targets():
@@ -536,7 +536,7 @@ def test_a_worker_that_retires_hands_its_partitions_on():
     ("status", "open_pool", "absent"),
     [
         (Status.running, True, False),
-        (Status.closing_gracefully, True, False),  # it retires, but still holds its partitions
+        (Status.closing_gracefully, True, False),  # retiring, but still holding its partitions
         (Status.closing, False, True),
         (Status.closed, False, True),
     ],
@@ -607,7 +607,7 @@ def test_frames_that_the_workers_encode(client):
         Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
 
 
-def test_whole_rows_are_put_together_and_targets_cut_like_them(client):
+def test_column_chunks_are_joined_and_targets_rechunked(client):
     X, y = random_records(1000, 6)
     there = Objective(
         "logistic", dask.array.from_array(X, chunks=(300, 4)), dask.array.from_array(y, chunks=700)
@@ -653,7 +653,7 @@ def test_blocks_that_are_sparse(client, kind):
     assert_same(there, here)
 
 
-def test_blocks_of_other_kinds_are_named(client):
+def test_blocks_of_other_types_are_named(client):
     lazy_X, lazy_y = partitioned(*random_records(1000, 6), (400, 600))
     strange = lazy_X.map_blocks(clusters.StrangeBlock, dtype=np.float64, meta=np.ones((0, 0)))
     with pytest.raises(DataError, match=r"blocks of X must be arrays, .*got .*StrangeBlock"):
@@ -665,7 +665,7 @@ def bad(place, value, target=False):
     if target:
         y[place] = value
     else:
-        X[place, 2:4] = value  # two finite ones may have a norm that is not
+        X[place, 2:4] = value  # the norm of two finite entries may overflow
     return X, y
 
 

@@ -1,4 +1,4 @@
-"""One-hot columns found in a matrix: the table is that matrix, and no sum notices."""
+"""One-hot columns detected in a matrix: the table equals the matrix, and no sum changes."""
 
 import numpy as np
 import pytest
@@ -48,13 +48,13 @@ def test_any_table_that_is_found_is_the_matrix(columns, seed):
     assert table is None or np.array_equal(table.to_dense(), dense)
 
 
-def test_there_are_as_many_columns_of_codes_as_there_were():
+def test_as_many_code_columns_as_before():
     dense = np.concatenate([np.eye(size)[np.arange(5000) % size] for size in (7, 11, 13)], axis=1)
     assert as_table(dense).layout.sizes == (7, 11, 13)
 
 
-def test_a_row_that_comes_late_counts():
-    """The first look is at a part; a row after it has two ones, another a number among the codes."""
+def test_a_late_row_counts():
+    """After the sampled rows, one row has two ones, and another a number among the codes."""
     dense = np.eye(20)[np.arange(40_000) % 20]
     dense[-1, 10], dense[-1, 19], dense[-2, 3] = 1.0, 1.0, 0.5
     table = as_table(dense)

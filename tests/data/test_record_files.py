@@ -1,4 +1,4 @@
-"""Records in Parquet and CSV files: the integers of memory whatever the chunks, files that change, memory."""
+"""Records in Parquet and CSV files: the same integers as in memory, whatever the chunks; malformed files."""
 
 import gzip
 import multiprocessing
@@ -193,7 +193,7 @@ def test_words_for_missing_numbers_are_texts_among_texts(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("block_bytes", [1, 7, 64, 500, 10_000])
 def test_blocks_of_a_csv_file(tmp_path, end, block_bytes):
-    """Whatever the ends of lines, empty ones among them, and blocks shorter than a line."""
+    """With any line endings, empty lines, and blocks shorter than a line."""
     x = np.arange(40.0)
     lines = ["\ufeffa,y", *(f"{each},{each % 2 * 2 - 1}" for each in x)]
     lines.insert(20, "")
@@ -293,7 +293,7 @@ OTHER_KINDS = {
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
-@pytest.mark.filterwarnings("error")  # that includes errors that cannot be raised
+@pytest.mark.filterwarnings("error")  # including those about unraisable exceptions
 def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, kind):
     (tmp_path / "t.dat").write_bytes(OTHER_KINDS[kind])
     for scan in (scan_csv, scan_parquet):
@@ -305,7 +305,7 @@ def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, 
         (tmp_path / "t.csv").write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=r"t\.csv is text, not Parquet: .*scan_csv"):
             scan_parquet(tmp_path / "t.csv", label="y")
-    # the kind may be learned only when a pass comes to a file
+    # the format may be detected only when a pass reaches a file
     (tmp_path / "9.parquet").write_text("a,y\n1,1\n")
     with pytest.raises(DataError, match=r"9\.parquet is text, not Parquet"):
         Objective("logistic", scan_parquet(pattern, label="y"))
@@ -461,7 +461,7 @@ def test_a_schema_encodes_every_chunk(tmp_path):
 
 
 def test_blocks_of_text_are_in_memory_of_arrow():
-    """Whose threads may let go of them when Python has begun to exit."""
+    """Arrow's threads may release blocks while Python exits."""
     text = bytes(range(256)) * 4
     references = sys.getrefcount(text)
     own = arrow_tables._in_memory_of_arrow(pa.py_buffer(text))

@@ -1,4 +1,4 @@
-"""Schemas: records become rows by themselves, in known bounds, alike from every library's data frames."""
+"""Schemas encode records one by one, within known bounds, and alike from data frames of all libraries."""
 
 import math
 import pickle
@@ -55,7 +55,7 @@ def schemas(draw):
 
 
 def cells_for(draw, column, n):
-    """Values that the column takes, now and then missing, unknown or out of bounds."""
+    """Values for the column, occasionally missing, unknown or out of bounds."""
     if isinstance(column, Numeric):
         values = st.one_of(ANY_FLOAT, st.floats(float(column.low), float(column.high)))
     else:
@@ -86,7 +86,7 @@ def arrays(table):
 
 
 def expected_row(schema, record):
-    """Plain Python on one record: what the description says, entry by entry."""
+    """The encoding of one record in plain Python, entry by entry."""
     row = []
     for column, cell in zip(schema.columns, record, strict=True):
         if isinstance(column, Categorical):
@@ -396,7 +396,7 @@ class TestTableErrors:
         with pytest.raises(DataError, match="column 'b' has 1 cells, column 'a' has 2"):
             Schema([Numeric("a", 0, 1), Numeric("b", 0, 1)]).encode({"a": [0, 1], "b": [0]})
 
-    def test_no_table(self):
+    def test_not_a_table(self):
         schema = Schema([Numeric("a", 0, 1)])
         with pytest.raises(TypeError, match=r"expected a data frame .*, got list$"):
             schema.encode([[1.0]])
@@ -599,9 +599,7 @@ class TestTemplate:
         schema.to_toml(tmp_path / "draft.toml")
         text = (tmp_path / "draft.toml").read_text()
         assert text.startswith("# DRAFT, read from the data: NOT private until it was checked.")
-        assert (
-            Schema.from_toml(tmp_path / "draft.toml").to_text() == text
-        )  # until somebody deletes those lines
+        assert Schema.from_toml(tmp_path / "draft.toml").to_text() == text  # until those lines are deleted
         checked = Schema.from_text("".join(line for line in text.splitlines(True) if line[0] != "#"))
         assert checked == schema
         assert checked.digest == schema.digest

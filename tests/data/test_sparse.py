@@ -1,4 +1,4 @@
-"""Sparse matrices of scipy as data: the same private sums and trainings as from the dense matrix."""
+"""Sparse matrices of scipy as data: the same private sums and fits as from the dense matrix."""
 
 import warnings
 
@@ -128,7 +128,7 @@ def put(array, place, value):
     return array
 
 
-# One of the three arrays, and what becomes of it.
+# One of the three arrays, and how it is corrupted.
 FAULTS = {
     "negative index": ("indices", lambda a: put(a, 7, -1)),
     "index out of range": ("indices", lambda a: put(a, 7, N_ROWS)),
@@ -242,7 +242,7 @@ WIDE = 1_000_000
 
 
 def wide_problem(n_rows=3000, used=None, dtype=np.float64):
-    """Twenty entries a row among the first `used` columns of a million."""
+    """Twenty entries per row among the first `used` of a million columns."""
     rng = np.random.default_rng(1)
     columns = np.sort(rng.integers(0, used or WIDE, (n_rows, 20)), axis=1)
     values, starts = np.full(n_rows * 20, 0.2, dtype), np.arange(0, n_rows * 20 + 1, 20)
@@ -252,14 +252,14 @@ def wide_problem(n_rows=3000, used=None, dtype=np.float64):
 
 
 def test_columns_that_no_record_touches_get_the_same_noise():
-    """Sparsity must not leak: the weights of unused columns are noise of the law of all others."""
+    """Sparsity must not leak: the weights of unused columns are noise distributed like the others."""
     used = 1000
     matrix, y = wide_problem(used=used)
     coef = noisy_gd(objective(matrix, y, row_norm=1.0), 1.0, 1e-5, steps=2, random_state=1).coef
     touched, untouched = coef[:used], coef[used:WIDE]
     assert np.count_nonzero(untouched) > 0.99 * untouched.size
     spread = np.std(untouched)
-    # The noise swamps 3000 records. The spread of m numbers is off by one in sqrt(2 m): six times that.
+    # Noise dominates 3000 records. The relative error of the spread of m numbers is 1 / sqrt(2 m): six times.
     assert abs(np.std(touched) / spread - 1.0) < 6 / np.sqrt(2 * used)
     assert abs(np.mean(untouched)) < 6 * spread / np.sqrt(untouched.size)
     halves = np.std(untouched[::2]), np.std(untouched[1::2])

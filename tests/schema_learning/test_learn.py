@@ -175,7 +175,7 @@ def with_records(*names, n=400):
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_a_record_moves_no_release_by_more_than_its_sensitivity(representation, relation, tmp_path):
-    """Recorded on one table and replayed on its neighbours: whatever the record, and both ways."""
+    """Recorded on one table and replayed on its neighbours, for any record and in both directions."""
     largest = 0.0
     for i, name in enumerate(RECORDS):
         other = list(RECORDS)[i - 1]
@@ -192,7 +192,7 @@ def test_a_record_moves_no_release_by_more_than_its_sensitivity(representation, 
 
 
 def released_noise(factor):
-    """The noise of what is released, over its stated scale: bins, and values that show."""
+    """The noise of released bins and values, divided by its stated scale."""
     found = []
 
     def watch(releaser, method, private, *args):
@@ -209,7 +209,7 @@ def released_noise(factor):
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 def test_an_audit_of_the_noise_catches_half_of_it(factor):
     noise = released_noise(factor)
-    # Chi-square with so many degrees of freedom, five standard deviations: a false alarm in 6e-7 of the runs.
+    # Chi-square with that many degrees of freedom, five standard deviations: false alarm 6e-7.
     spread = abs(np.mean(noise**2) - 1.0) * math.sqrt(len(noise) / 2.0)
     assert len(noise) > 390
     assert (spread < 5.0) == (factor == 1.0)
@@ -343,7 +343,7 @@ def test_a_budget_is_needed():
 
 
 def test_rare_values_show_nowhere():
-    """Neither in what is learned nor in words about it, nor where something fails."""
+    """Neither in the results nor in texts about them, nor in errors."""
     frame = people(6000).assign(secret=["Atlantis" if i == 17 else "plain" for i in range(6000)])
     frame.loc[40, "pay"] = 123456789.5
     ledger = Ledger(1.0, 1e-6)
