@@ -29,14 +29,18 @@ def records(kind, n=N, kinds=KINDS):
     return x[rows], y
 
 
-def pair(kind, loss="logistic", **settings):
-    """The same objective twice: one that merges its records at once, and one that reads all of them."""
+def compact_and_plain(loss, X, y, **settings):
+    """The same objective twice: one that makes its records compact at once, and one that reads all of them."""
+    compact, plain = (Objective(loss, X, y, **settings) for _ in range(2))
+    compact._expect_passes(1000)
+    plain._rows.compact = None
+    return compact, plain
+
+
+def pair(kind, loss="logistic"):
     X, y = records(kind)
     y = np.abs(y) if isinstance(loss, Softmax) else y
-    merged, plain = (Objective(loss, X, y, row_norm=2.0, fit_intercept=True, **settings) for _ in range(2))
-    merged._expect_passes(1000)
-    plain._rows.compact = None
-    return merged, plain
+    return compact_and_plain(loss, X, y, row_norm=2.0, fit_intercept=True)
 
 
 def is_compact(objective):

@@ -95,6 +95,11 @@ def weights(objective, seed=1):
     return np.random.default_rng(seed).normal(size=objective.shape)
 
 
+def partition_of(X, y, number=0):
+    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
+    return Partition(number, X, y, settings, X.dtype, False)
+
+
 D = 13
 
 
@@ -513,8 +518,7 @@ def test_no_block_is_sent_to_the_driver(client, monkeypatch):
 
 def test_partitions_travel_between_workers_as_matrix_and_targets():
     X, y = random_records(200, D, np.float32)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(4, X, y, settings, np.dtype(np.float32), False)
+    partition = partition_of(X, y, 4)
     assert np.shares_memory(partition.rows.x, X)  # read in place
     assert X.nbytes < partition.__sizeof__() < 2 * X.nbytes + 24 * 200
     other = pickle.loads(pickle.dumps(partition))
@@ -542,9 +546,7 @@ def test_a_worker_that_retires_hands_its_partitions_on():
     ],
 )
 def test_a_worker_that_closes_answers_that_its_partitions_are_elsewhere(status, open_pool, absent):
-    X, y = random_records(200, D)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
+    partition = partition_of(*random_records(200, D))
     with ThreadPoolExecutor(1) as pool:
         worker = SimpleNamespace(
             address="tcp://there",
@@ -571,11 +573,9 @@ def test_rows_on_a_cluster_are_not_copied(client):
 
 def test_threads_are_the_workers_own():
     X, y = random_records(10_000, D)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
+    partition = partition_of(X, y)
     assert [WorkerThreads(most).over(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
-    small = Partition(0, X[:10], y[:10], settings, np.dtype(np.float64), False)
-    assert WorkerThreads(None).over(small, 4) == 1
+    assert WorkerThreads(None).over(partition_of(X[:10], y[:10]), 4) == 1
 
 
 # -- collections -----------------------------------------------------------------------------------------

@@ -77,13 +77,18 @@ READ = """
 POOL = "print(pyarrow.default_memory_pool().max_memory())"  # its peak in bytes
 
 
+def in_small_pages(folder, n, width, dtype):
+    """Path of a Parquet file of random numbers; the reader keeps a page of each column."""
+    path = str(folder / "t.parquet")
+    written = table(np.random.default_rng(0).standard_normal((n, width), dtype=dtype), np.ones(n))
+    parquet.write_table(written, path, use_dictionary=False, data_page_size=1 << 16)
+    return path
+
+
 @needs_proc
 def test_files_are_not_read_into_memory(tmp_path):
-    n, width, chunk_rows = 400_000, 50, 5_000  # 80 MB, chunks of 1 MB
-    written = table(np.random.default_rng(0).standard_normal((n, width), dtype=np.float32), np.ones(n))
-    # The reader keeps a page of each column.
-    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
-    path = str(tmp_path / "t.parquet")
+    width, chunk_rows = 50, 5_000  # 80 MB, chunks of 1 MB
+    path = in_small_pages(tmp_path, 400_000, width, np.float32)
     prepare = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows=1000), {width})"  # libraries, buffers
     work = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows={chunk_rows}), {width}, 3)"
     growth, tables = numbers_of(READ, prepare, WATCH, work, GROWTH, POOL)
@@ -94,10 +99,8 @@ def test_files_are_not_read_into_memory(tmp_path):
 
 @needs_proc
 def test_a_schema_is_learned_chunk_by_chunk(tmp_path):
-    n, width = 400_000, 25  # 80 MB, chunks of 1 MB
-    written = table(np.random.default_rng(0).standard_normal((n, width)), np.ones(n))
-    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
-    path = str(tmp_path / "t.parquet")
+    width = 25  # 80 MB, chunks of 1 MB
+    path = in_small_pages(tmp_path, 400_000, width, np.float64)
     prepare = f"""
         import dperm
         from dperm.data import scan_parquet

@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.test_compact_rows import N, assert_same, is_compact, sums_of
+from data.test_compact_rows import N, assert_same, compact_and_plain, is_compact, sums_of
 from dperm import Objective
 from dperm.data import one_hot
 from dperm.data.one_hot import as_table
@@ -94,11 +94,8 @@ def test_large_tables_are_not_made(monkeypatch):
 @FORMATS
 def test_every_sum_is_the_same(form):
     rng = np.random.default_rng(0)
-    X = one_hot_matrix(N, [0, 3, 5, 40])
-    y = rng.choice([-1.0, 1.0], N)
-    compact, plain = (Objective("logistic", form(X), y, row_norm=1.5, fit_intercept=True) for _ in range(2))
-    compact._expect_passes(1000)
-    plain._rows.compact = None
+    X, y = form(one_hot_matrix(N, [0, 3, 5, 40])), rng.choice([-1.0, 1.0], N)
+    compact, plain = compact_and_plain("logistic", X, y, row_norm=1.5, fit_intercept=True)
     for name, sums in sums_of(plain).items():
         assert_same(compact, plain, sums)
         assert is_compact(compact), name
@@ -122,8 +119,6 @@ def test_records_that_do_not_count_still_do_not():
     X[::7, 0] = np.nan
     X[3::11] = np.inf
     y = np.where(np.arange(N) % 5 == 0, np.nan, 1.0)
-    compact, plain = (Objective("huber", X, y, row_norm=1.5, non_finite="zero") for _ in range(2))
-    compact._expect_passes(1000)
-    plain._rows.compact = None
+    compact, plain = compact_and_plain("huber", X, y, row_norm=1.5, non_finite="zero")
     for sums in (lambda o: o.clipped_gradient_sum(np.ones(o.shape), 0.5), lambda o: o.gram_sum()):
         assert_same(compact, plain, sums)

@@ -17,29 +17,15 @@ PLAIN, SLOPE, CURVATURE, THIRD = range(4)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImagePass(RowsCountedOnce):
-    """Common fields of these passes.
-
-    Attributes
-    ----------
-    inner_bound, grid : float
-        Norm bound and grid of the rows before the multiplication.
-    matrix : ndarray
-        Integers, as for `ImageNorms`.
-    n_images : int
-        Number of columns of the matrix without padding.
-    image_unit : float
-        One unit of the integer products, in units of the grid of the sums.
-    clip : float
-        Norm above which images are weighted down, in the same units.
-    """
+    """Common fields of these passes."""
 
     makes_rows_dense = "rows mapped by a matrix"
-    inner_bound: float
-    grid: float
-    matrix: Array
-    n_images: int
-    image_unit: float
-    clip: float
+    inner_bound: float  # norm bound of the rows before the multiplication
+    grid: float  # of the rows before the multiplication
+    matrix: Array  # integers, as for `ImageNorms`
+    n_images: int  # number of columns of the matrix without padding
+    image_unit: float  # one unit of the integer products, in units of the grid of the sums
+    clip: float  # norm above which images are weighted down, in the same units
 
 
 @dataclass(frozen=True, repr=False, eq=False)

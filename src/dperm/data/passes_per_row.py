@@ -57,32 +57,18 @@ class Predictions(PerRow):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageNorms(PerRow):
-    """Upper bounds on ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private.
-
-    Attributes
-    ----------
-    row_norm, grid : float
-        Rows are scaled onto ``row_norm`` and rounded to ``grid``.
-    matrix : ndarray
-        ``A`` in integers, laid out for ``norms_through`` of ``kernel_table.h``.
-    unit : float
-        One unit of the integer products, with a margin for the rounding error of their norm.
-    displacement : float
-        Bound on how far rounding a row moves its image.
-    largest, smallest : float
-        Singular values of ``A``.
-    """
+    """Upper bounds on ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private."""
 
     kernel = "norms_through"
     makes_rows_dense = "gradients mapped by a square matrix"
     stays_with_records = True
-    row_norm: float
-    grid: float
-    matrix: Array
-    unit: float
-    displacement: float
-    largest: float
-    smallest: float
+    row_norm: float  # rows are scaled onto it,
+    grid: float  # and rounded to it
+    matrix: Array  # ``A`` in integers, laid out for ``norms_through`` of ``kernel_table.h``
+    unit: float  # one unit of the integer products, with a margin for the rounding error of their norm
+    displacement: float  # bound on how far rounding a row moves its image
+    largest: float  # singular value of ``A``
+    smallest: float  # singular value of ``A``
     multiplies_rows = True
 
     @classmethod
@@ -105,22 +91,14 @@ class ImageNorms(PerRow):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScaledNorms(PerRow):
-    """Upper bounds on ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private.
-
-    Attributes
-    ----------
-    column_scales : ndarray
-        ``s``, positive.
-    row_norm : float
-    for_batches : bool
-        Whether they are for passes over batches, which need a norm for each of several identical records.
-    """
+    """Upper bounds on ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private."""
 
     kernel = "norms_scaled"
     makes_rows_dense = "gradients in scaled coordinates"
     stays_with_records = True
-    column_scales: Array
+    column_scales: Array  # ``s``, positive
     row_norm: float
+    #: Whether they are for passes over batches, which need a norm for each of several identical records.
     for_batches: bool
 
     @property

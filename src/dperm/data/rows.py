@@ -22,34 +22,18 @@ NON_FINITE_POLICIES = ("raise", "zero")
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How an objective sees its records; public.
+    """How an objective sees its records; public."""
 
-    Attributes
-    ----------
-    fit_intercept : bool
-        Append an implicit column of ones.
-    row_norm : float
-        Rows with a larger norm are scaled down to it.
-    non_finite : {"raise", "zero"}
-    n_threads : int or None
-    targets : Targets
-    multiplicity : Multiplicity or None
-        How many records each row represents; None: one. Not public. `rows_of` drops rows of multiplicity 0
-        before a representation sees them.
-    first_row : int
-        Number of the first record, for messages: these rows may be part of a data set.
-    weights : Weights or None
-        Factors of the records' losses; None: 1.
-    """
-
-    fit_intercept: bool
-    row_norm: float
-    non_finite: str
+    fit_intercept: bool  # append an implicit column of ones
+    row_norm: float  # rows with a larger norm are scaled down to it
+    non_finite: str  # "raise" or "zero"
     n_threads: int | None
     targets: Targets
+    #: How many records each row represents; None: one. Not public. `rows_of` drops rows of multiplicity 0
+    #: before a representation sees them.
     multiplicity: Multiplicity | None = None
-    first_row: int = 0
-    weights: Weights | None = None
+    first_row: int = 0  # number of the first record, for messages: these rows may be part of a data set
+    weights: Weights | None = None  # factors of the records' losses; None: 1
 
     def __post_init__(self) -> None:
         if self.non_finite not in NON_FINITE_POLICIES:

@@ -14,21 +14,11 @@ from dperm.errors import DataError
 
 @dataclass(frozen=True)
 class Targets:
-    """What is publicly known about the targets.
+    """What is publicly known about the targets."""
 
-    Attributes
-    ----------
-    bound : float
-        Real targets are clamped to ``[-bound, bound]``; may be infinite.
-    labels : bool
-        Whether they are -1 or +1.
-    n_classes : int or None
-        For softmax: targets are codes ``0 .. n_classes - 1``.
-    """
-
-    bound: float = math.inf
-    labels: bool = False
-    n_classes: int | None = None
+    bound: float = math.inf  # real targets are clamped to ``[-bound, bound]``; may be infinite
+    labels: bool = False  # whether they are -1 or +1
+    n_classes: int | None = None  # for softmax: targets are codes ``0 .. n_classes - 1``
 
     def array(self, y: ArrayLike, dtype: Any) -> NDArray[Any]:
         """``y`` in the matrix's dtype, clamped to the bound; NaN and infinite targets stay as they are."""

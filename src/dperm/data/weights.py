@@ -16,21 +16,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Factors of the records' losses, applied before clipping.
+    """Factors of the records' losses, applied before clipping."""
 
-    Attributes
-    ----------
-    bound : float
-        Public bound: weights of single records are in ``[0, bound]``.
-    each : ndarray or None
-        Weights of the rows, private like them.
-    of_classes : mapping of number to float
-        Public weights by target; 1 for targets that are not in it.
-    """
-
-    bound: float
-    each: Array | None
-    of_classes: Mapping[float, float]
+    bound: float  # public bound: weights of single records are in ``[0, bound]``
+    each: Array | None  # weights of the rows, private like them
+    of_classes: Mapping[float, float]  # public weights by target; 1 for targets that are not in it
 
     @classmethod
     def given(cls, weights: ArrayLike | None, bound: float, of_classes: Mapping[float, float]) -> Self:

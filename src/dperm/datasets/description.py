@@ -18,30 +18,16 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One published file of a data set.
+    """One published file of a data set."""
 
-    Parameters
-    ----------
-    path : str
-        Path below the data folder, including ``.gz``; the file may also be there decompressed.
-    sha256_stored : str
-        Of the file as it was published, possibly compressed.
-    sha256 : str, optional
-        Of the decompressed bytes. If given, this one is checked, so that it does not matter how a mirror
-        compressed the file; otherwise `sha256_stored` is.
-    format : {"csv", "idx"}
-    delimiter : str
-        Separates the cells of a CSV file.
-    skip_lines : int
-        Lines before the data: a header or a comment.
-    """
-
-    path: str
-    sha256_stored: str
+    path: str  # path below the data folder, including ``.gz``; the file may also be there decompressed
+    sha256_stored: str  # of the file as it was published, possibly compressed
+    #: Of the decompressed bytes. If given, this one is checked, so that it does not matter how a mirror
+    #: compressed the file; otherwise `sha256_stored` is.
     sha256: str | None = None
-    format: str = "csv"
-    delimiter: str = ","
-    skip_lines: int = 0
+    format: str = "csv"  # or "idx"
+    delimiter: str = ","  # separates the cells of a CSV file
+    skip_lines: int = 0  # lines before the data: a header or a comment
 
     def __post_init__(self) -> None:
         if self.format not in FILE_FORMATS:
@@ -53,26 +39,14 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class FetchRecipe:
-    """How scikit-learn obtains a data set.
-
-    Parameters
-    ----------
-    function : {"fetch_openml", "fetch_kddcup99", "load_breast_cancer"}
-    data_id : int, optional
-        Number of the data set at OpenML.
-    missing : str, optional
-        Category that means a missing value.
-    label_values : mapping of str to str
-        Published label for each label of scikit-learn that differs from it.
-    percent10 : bool
-        For ``fetch_kddcup99``: the 10 % file.
-    """
+    """How scikit-learn obtains a data set."""
 
     function: str
-    data_id: int | None = None
-    missing: str | None = None
+    data_id: int | None = None  # number of the data set at OpenML
+    missing: str | None = None  # category that means a missing value
+    #: Published label for each label of scikit-learn that differs from it.
     label_values: Mapping[str, str] | None = None
-    percent10: bool = True
+    percent10: bool = True  # for ``fetch_kddcup99``: the 10 % file
 
     def __post_init__(self) -> None:
         if self.function not in FETCH_FUNCTIONS:

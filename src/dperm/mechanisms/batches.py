@@ -113,16 +113,9 @@ class PartitionSamples:
 
     A sample is a function of the key, the step and the partition, so work that is repeated, even on another
     worker, uses the same sample. No two steps or partitions share random bits.
-
-    Attributes
-    ----------
-    key : bytes
-        Of the run: 32 uniform bytes, as secret as the samples.
-    step : int
-    rate : float
     """
 
-    key: bytes
+    key: bytes  # of the run: 32 uniform bytes, as secret as the samples
     step: int
     rate: float
 

@@ -47,21 +47,14 @@ def watch_releases(watcher: Watcher) -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class NoiseSamplers:
-    """The samplers of releases; the first argument of each is the random bits.
+    """The samplers of releases; the first argument of each is the random bits."""
 
-    Attributes
-    ----------
-    gaussian, norm_laplace : callable
-        ``(bits, scale, grid_exponent, shape)``: integers, in units of the grid.
-    gaussian_ahead : callable
-        The same as a `GaussianDraw`, for compiled code that draws during a pass over the data.
-    exponential_mechanism, permute_and_flip, report_noisy_min : callable
-        ``(bits, scores, rate or scale)``: the index of a candidate.
-    """
-
+    # (bits, scale, grid_exponent, shape) -> integers, in units of the grid
     gaussian: Callable[..., NDArray[np.int64]] = gaussian_integers
-    gaussian_ahead: Callable[..., GaussianDraw] = gaussian_draw
     norm_laplace: Callable[..., NDArray[np.int64]] = norm_laplace_integers
+    # the same as `gaussian`, deferred, for compiled code that draws during a pass over the data
+    gaussian_ahead: Callable[..., GaussianDraw] = gaussian_draw
+    # (bits, scores, rate or scale) -> index of a candidate
     exponential_mechanism: Callable[..., int] = exponential_mechanism
     permute_and_flip: Callable[..., int] = permute_and_flip
     report_noisy_min: Callable[..., int] = report_noisy_min

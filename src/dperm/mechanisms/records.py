@@ -16,31 +16,17 @@ Array = NDArray[np.float64]
 
 @dataclass(slots=True)
 class ReleaseRecord:
-    """A release, or several identical ones in a row; public.
+    """A release, or several identical ones in a row; public."""
 
-    Attributes
-    ----------
-    event : PrivacyEvent
-        What each of them was charged.
-    sensitivity : float
-        Largest change between neighbours: the norm for a vector, the range of the changes for scores.
-    scale : float
-        Standard deviation of Gaussian noise, scale of norm-Laplace noise; for a selection, the sensitivity
-        over the bounded range or epsilon.
-    grid : float
-        Grid of the exact sum.
-    noise : {"exact", "float"}
-    selection : bool
-        Whether a candidate was chosen.
-    count : int
-    """
-
-    event: PrivacyEvent
+    event: PrivacyEvent  # what each of them was charged
+    #: Largest change between neighbours: the norm for a vector, the range of the changes for scores.
     sensitivity: float
+    #: Standard deviation of Gaussian noise, scale of norm-Laplace noise; for a selection, the sensitivity
+    #: over the bounded range or epsilon.
     scale: float
-    grid: float
-    noise: str = "exact"
-    selection: bool = False
+    grid: float  # grid of the exact sum
+    noise: str = "exact"  # or "float"
+    selection: bool = False  # whether a candidate was chosen
     count: int = 1
 
     def repeats(self, other: ReleaseRecord) -> bool:
@@ -50,19 +36,10 @@ class ReleaseRecord:
 
 @dataclass(frozen=True)
 class PerturbedMinimum:
-    """An objective to be minimised with a random linear term.
+    """An objective to be minimised with a random linear term."""
 
-    Attributes
-    ----------
-    minimise : callable
-        ``minimise(linear, rounding) -> Bounded``: the computed minimiser, with twice the bound on its
-        distance from the exact minimiser (for the linear term before rounding) as its sensitivity.
-    shape : tuple of int
-        Shape of the weights.
-    sensitivity : float
-        Sensitivity of the sum of gradients that the linear term masks.
-    """
-
+    #: ``minimise(linear, rounding) -> Bounded``: the computed minimiser, with twice the bound on its
+    #: distance from the exact minimiser (for the linear term before rounding) as its sensitivity.
     minimise: Callable[[Array, float], Bounded]
-    shape: tuple[int, ...]
-    sensitivity: float
+    shape: tuple[int, ...]  # shape of the weights
+    sensitivity: float  # sensitivity of the sum of gradients that the linear term masks

@@ -22,20 +22,11 @@ _SPREAD = 8.0  # a logarithmic scale is used if half of the numbers are below th
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """A released histogram.
-
-    Attributes
-    ----------
-    counts : ndarray
-    sigma : float
-        Standard deviation of the noise of a count.
-    n_bins : int
-        Number of bins released together.
-    """
+    """A released histogram."""
 
     counts: Numbers
-    sigma: float
-    n_bins: int
+    sigma: float  # standard deviation of the noise of a count
+    n_bins: int  # number of bins released together
 
     def detected(self) -> Numbers:
         """The significant counts, and 0 for the others."""
@@ -49,34 +40,17 @@ class NoisyCounts:
 
 @dataclass(frozen=True)
 class LearnedBounds:
-    """What was learned about a numeric column.
-
-    Attributes
-    ----------
-    low, high : float
-    log : bool
-        Whether most numbers are far below the bound.
-    constant : bool
-        Whether only one number has a significant count.
-    missing : bool
-        Whether the count of missing values is significant.
-    mass : float
-        Noisy number of records.
-    below, above : float
-        Noisy counts of the records that are clipped.
-    noise : float
-        Standard deviation of the noisier of the two.
-    """
+    """What was learned about a numeric column."""
 
     low: float
     high: float
-    log: bool
-    constant: bool
-    missing: bool
-    mass: float
-    below: float
-    above: float
-    noise: float
+    log: bool  # whether most numbers are far below the bound
+    constant: bool  # whether only one number has a significant count
+    missing: bool  # whether the count of missing values is significant
+    mass: float  # noisy number of records
+    below: float  # noisy count of the records that are clipped from below
+    above: float  # and from above
+    noise: float  # standard deviation of the noisier of the two
 
     def column(self, name: str) -> Numeric:
         """The description of the column."""

@@ -17,18 +17,10 @@ _BLOCK_ROWS = 32_768  # doubles that stay in the cache while they are counted
 
 @dataclass(frozen=True, repr=False)
 class Tally:
-    """Exact counts of some records, NOT private.
+    """Exact counts of some records, NOT private."""
 
-    Attributes
-    ----------
-    bins : ndarray of int64
-        The concatenated histograms.
-    values : tuple of Counter
-        For each categorical column, the counts of its values.
-    """
-
-    bins: Integers
-    values: tuple[Counter[Category], ...]
+    bins: Integers  # the concatenated histograms
+    values: tuple[Counter[Category], ...]  # for each categorical column, the counts of its values
 
     def __add__(self, other: Tally) -> Tally:
         """The counts of both sets of records together."""
@@ -41,18 +33,11 @@ class Counting:
     """What to count; public, and sent to the workers of a cluster.
 
     A record counts at most once in each column, in a bin or for a value that depends on its cell alone.
-
-    Attributes
-    ----------
-    numeric : mapping of str to Histogram
-    categorical : mapping of str to type
-    names : tuple of str
-        All columns that a table may have.
     """
 
     numeric: Mapping[str, Histogram]
     categorical: Mapping[str, type[Category]]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # all columns that a table may have
 
     def zero(self) -> Tally:
         """The counts of no records."""

@@ -22,25 +22,14 @@ _CHOICES: dict[str, tuple[tuple[str, ...], type[Category]]] = {
 
 @dataclass(frozen=True)
 class Kinds:
-    """What is publicly known about the columns of a table before anything is counted.
-
-    Attributes
-    ----------
-    numeric : tuple of str
-    categorical : mapping of str to type
-        Categorical columns, and the type of their categories: str, int or bool.
-    ignored : tuple of str
-    label : str or None
-        The column to predict.
-    names : tuple of str
-        All columns, in the order of the table.
-    """
+    """What is publicly known about the columns of a table before anything is counted."""
 
     numeric: tuple[str, ...]
+    #: Categorical columns, and the type of their categories: str, int or bool.
     categorical: Mapping[str, type[Category]]
     ignored: tuple[str, ...]
-    label: str | None
-    names: tuple[str, ...]
+    label: str | None  # the column to predict
+    names: tuple[str, ...]  # all columns, in the order of the table
 
     @property
     def counted(self) -> tuple[str, ...]:

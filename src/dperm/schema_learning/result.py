@@ -22,23 +22,13 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 @dataclass(frozen=True)
 class Learned:
-    """What was released about the columns.
-
-    Attributes
-    ----------
-    kinds : Kinds
-    bounds : mapping of str to LearnedBounds
-        Of the numeric columns with significant counts.
-    categories : mapping of str to dict
-        Of the categorical columns: published values and their noisy counts.
-    sigma : float
-        Standard deviation of the noise of such a count.
-    """
+    """What was released about the columns."""
 
     kinds: Kinds
-    bounds: Mapping[str, LearnedBounds]
+    bounds: Mapping[str, LearnedBounds]  # of the numeric columns with significant counts
+    #: Of the categorical columns: published values and their noisy counts.
     categories: Mapping[str, Mapping[Category, int]]
-    sigma: float
+    sigma: float  # standard deviation of the noise of such a count
 
     def schema(self, statement: PrivacyStatement) -> Schema:
         """The learned schema.

@@ -23,24 +23,12 @@ _MIN_EPSILON = 1e-9  # in statements
 
 @dataclass(frozen=True)
 class Terms:
-    """The guarantee to give, checked.
+    """The guarantee to give, checked."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        Guarantee of all releases together.
-    units : int or math.inf
-        Their mu^2.
-    slack : float
-        The part of delta for values that only one record has.
-    neighbors : Neighbours
-    ledger : PrivacyLedger or None
-    """
-
-    epsilon: float
+    epsilon: float  # of all releases together
     delta: float
-    units: Units
-    slack: float
+    units: Units  # their mu^2
+    slack: float  # the part of delta for values that only one record has
     neighbors: Neighbours
     ledger: PrivacyLedger | None
 

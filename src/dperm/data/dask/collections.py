@@ -18,24 +18,14 @@ def is_dask_collection(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Corresponding blocks of a matrix and of its targets, as delayed objects.
+    """Corresponding blocks of a matrix and of its targets, as delayed objects."""
 
-    Attributes
-    ----------
-    X, y : list of dask.delayed.Delayed
-    dtype : dtype or None
-        float32 or float64, in which the blocks of the matrix are read; None if `encode` determines it.
-    held : list of distributed.Future
-        Blocks of the matrix that workers hold already.
-    encode : callable or None
-        From a block to a matrix.
-    """
-
-    X: list[Any]
+    X: list[Any]  # of dask.delayed.Delayed, like y
     y: list[Any]
+    #: float32 or float64, in which the blocks of the matrix are read; None if `encode` determines it.
     dtype: Any
-    held: list[Any]
-    encode: Callable[[Any], Any] | None = None
+    held: list[Any]  # futures of blocks of the matrix that workers hold already
+    encode: Callable[[Any], Any] | None = None  # from a block to a matrix
 
     @property
     def placed(self) -> bool:

@@ -237,17 +237,10 @@ class PerPartition(ABC):
 
 @dataclass(frozen=True, eq=False)
 class KeptResult(PerPartition):
-    """A result per row that the workers store under a name; only the name is sent.
-
-    Attributes
-    ----------
-    name : str
-    pass_ : Pass or None
-        The pass that makes it, on the driver only.
-    """
+    """A result per row that the workers store under a name; only the name is sent."""
 
     name: str
-    pass_: Pass | None = None
+    pass_: Pass | None = None  # the pass that makes it, on the driver only
 
     def value(self, partition: Partition) -> NDArray[np.float64]:
         """The result for the partition's rows."""
@@ -292,22 +285,13 @@ class WorkerThreads:
 
 @dataclass(frozen=True, repr=False)
 class Call:
-    """A call of a method of `Partition` on every partition. Without a repr, as a pass may be secret.
-
-    Attributes
-    ----------
-    method : str
-    arguments : tuple
-    threads : WorkerThreads or None
-        Determines the last argument, the number of threads; None for methods without it.
-    added : bool
-        Whether a worker adds up the results of its partitions.
-    """
+    """A call of a method of `Partition` on every partition. Without a repr, as a pass may be secret."""
 
     method: str
     arguments: tuple[Any, ...] = ()
+    #: Determines the last argument, the number of threads; None for methods without it.
     threads: WorkerThreads | None = None
-    added: bool = False
+    added: bool = False  # whether a worker adds up the results of its partitions
 
     def over(self, partitions: Sequence[Partition], n_threads: int) -> Any:
         """Sum of the results, or a list of them."""
@@ -321,17 +305,10 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class Reply:
-    """What a worker answers: a result, or why there is none.
-
-    Attributes
-    ----------
-    result : object
-    absent : bool
-        Whether it does not hold all requested partitions, or is closing: they have to be located again.
-    error : Exception or None
-    """
+    """What a worker answers: a result, or why there is none."""
 
     result: Any = None
+    #: Whether it does not hold all requested partitions, or is closing: they have to be located again.
     absent: bool = False
     error: Exception | None = None
 

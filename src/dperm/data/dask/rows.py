@@ -62,17 +62,10 @@ _MAX_TRIES = 20
 
 @dataclass(frozen=True)
 class EncodedCollection:
-    """A Dask data frame whose partitions are encoded by the workers, for instance with a schema.
-
-    Attributes
-    ----------
-    X : dask data frame
-    encode : callable
-        From a data frame to a matrix, record by record; sent to the workers.
-    """
+    """A Dask data frame whose partitions are encoded by the workers, for instance with a schema."""
 
     X: Any
-    encode: Callable[[Any], Any]
+    encode: Callable[[Any], Any]  # from a data frame to a matrix, record by record; sent to the workers
 
     def rows(self, y: Any, settings: RowSettings) -> DistributedRows:
         """Rows of the records with targets `y`, on the workers."""

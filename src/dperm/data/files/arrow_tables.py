@@ -68,20 +68,11 @@ def files_of(paths: Paths) -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class ParquetTables:
-    """Parquet files.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-    names : tuple of str
-        Columns that are read.
-    chunk_rows : int
-        Records in a batch.
-    """
+    """Parquet files."""
 
     paths: tuple[Path, ...]
-    names: tuple[str, ...]
-    chunk_rows: int
+    names: tuple[str, ...]  # columns that are read
+    chunk_rows: int  # records in a batch
 
     def types(self) -> dict[str, Any]:
         """Arrow types of the columns in the first file."""
@@ -136,28 +127,14 @@ def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class CsvTables:
-    """CSV files with a header.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-    column_types : mapping
-        Arrow type of every column that is read.
-    block_bytes : int
-        Bytes of text in a batch.
-    delimiter : str
-    trim : bool
-        Whether to strip whitespace around text.
-    decimal : str
-        Decimal separator.
-    """
+    """CSV files with a header."""
 
     paths: tuple[Path, ...]
-    column_types: Mapping[str, Any]
-    block_bytes: int
+    column_types: Mapping[str, Any]  # arrow type of every column that is read
+    block_bytes: int  # bytes of text in a batch
     delimiter: str = ","
-    trim: bool = False
-    decimal: str = "."
+    trim: bool = False  # whether to strip whitespace around text
+    decimal: str = "."  # decimal separator
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -239,17 +216,10 @@ class CsvTables:
 
 @dataclass(frozen=True, eq=False)
 class KeptTables:
-    """A subset of the records of files.
-
-    Attributes
-    ----------
-    whole : ParquetTables or CsvTables
-    kept : ndarray of bool
-        One for each record of the files, in order.
-    """
+    """A subset of the records of files."""
 
     whole: ParquetTables | CsvTables
-    kept: NDArray[np.bool_]
+    kept: NDArray[np.bool_]  # one for each record of the files, in order
 
     @property
     def paths(self) -> tuple[Path, ...]:

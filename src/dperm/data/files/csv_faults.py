@@ -19,16 +19,9 @@ _FAULT = re.compile(
 
 @dataclass(frozen=True)
 class CsvFault:
-    """A cell that does not fit the type of its column, or a line with too many or too few cells.
+    """A cell that does not fit the type of its column, or a line with too many or too few cells."""
 
-    Attributes
-    ----------
-    row : int or None
-        Counted from 0 below the header; None if pyarrow read with several threads.
-    problem : str
-    """
-
-    row: int | None
+    row: int | None  # counted from 0 below the header; None if pyarrow read with several threads
     problem: str
 
     def place(self, path: Path) -> str:
