@@ -30,7 +30,7 @@ def records(kind, n=N, kinds=KINDS):
 
 
 def compact_and_plain(loss, X, y, **settings):
-    """The same objective twice: one that makes its records compact at once, and one that reads all of them."""
+    """The same objective twice: one with compact records from the start, and one that reads all of them."""
     compact, plain = (Objective(loss, X, y, **settings) for _ in range(2))
     compact._expect_passes(1000)
     plain._rows.compact = None

@@ -84,11 +84,8 @@ class SoftmaxMatrixRows(DenseMatrixRows, SoftmaxRows):
 def dense_rows(X: ArrayLike, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
     """Records of a dense matrix for the kernels; row norms are computed once.
 
-    Raises
-    ------
-    DataError
-        If shapes do not match, targets do not suit the loss or, with ``non_finite="raise"``, a value is NaN
-        or infinite. Nothing is drawn or charged before this check.
+    Raises DataError if shapes do not match, targets do not suit the loss or, with ``non_finite="raise"``, a
+    value is NaN or infinite. Nothing is drawn or charged before this check.
     """
     matrix = as_matrix(X)
     rows = matrix_rows(matrix, y, settings, matrix.__getitem__)

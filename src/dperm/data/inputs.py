@@ -15,10 +15,7 @@ from dperm.data.sources import rows_of
 def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings) -> Rows:
     """Rows of the records ``(X, y)``: a Dask collection stays on its workers, see `rows_of` for the rest.
 
-    Raises
-    ------
-    DataError
-        For invalid data. Nothing is drawn or charged before this check.
+    Raises DataError for invalid data. Nothing is drawn or charged before this check.
     """
     check_readable(X=X, y=y)
     if is_dask_collection(X):

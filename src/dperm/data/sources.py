@@ -19,10 +19,7 @@ from dperm.errors import DataError
 def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings) -> Rows:
     """Records ``(X, y)`` as the kernels read them.
 
-    Raises
-    ------
-    DataError
-        For invalid data. Nothing is drawn or charged before this check.
+    Raises DataError for invalid data. Nothing is drawn or charged before this check.
     """
     counts = settings.multiplicity
     if counts is not None and is_streamed(X):

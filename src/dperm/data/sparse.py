@@ -68,11 +68,8 @@ def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatr
     A float32 or float64 matrix in canonical CSR form (ascending indices without duplicates in each row) is
     read in place. Anything else is copied once, with a `CopyWarning`; the caller's matrix is never changed.
 
-    Raises
-    ------
-    DataError
-        As :func:`dperm.data.dense.dense_rows`, and for arrays that do not form a valid sparse matrix. Nothing
-        is drawn or charged before this check.
+    Raises DataError as `dense_rows` does, and for arrays that do not form a valid sparse matrix. Nothing is
+    drawn or charged before this check.
     """
     matrix = as_csr(X)
     n_entries = matrix.indptr[-1]

@@ -194,10 +194,7 @@ def described_names() -> tuple[str, ...]:
 def read_description(name: str) -> Description:
     """Return the shipped description called `name`.
 
-    Raises
-    ------
-    ValueError
-        If there is none of that name; the message lists those that exist.
+    Raises ValueError if there is none of that name; the message lists those that exist.
     """
     return Description.from_text(_shipped_text(name))
 

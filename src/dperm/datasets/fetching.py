@@ -19,10 +19,8 @@ logger = logging.getLogger(__name__)
 def fetch(description: Description) -> Records:
     """Return the records from scikit-learn, with the published values of every column.
 
-    Raises
-    ------
-    FileNotFoundError
-        If scikit-learn cannot obtain the data; the message names the other way to provide them.
+    Raises FileNotFoundError if scikit-learn cannot obtain the data; the message names the other way to
+    provide them.
     """
     # Importing scikit-learn takes longer than reading most data sets.
     from sklearn import datasets

@@ -131,11 +131,8 @@ def gaussian_scale(sigma: float, grid: float) -> tuple[int, int]:
     ``sigma / grid >= 2^-10``. Otherwise rounded up, by a factor of at most ``1 + 2^-61`` for
     ``sigma / grid >= 2^-2``, which grows to ``1 + 2^-22`` at ``2^-40``. ``(0, 1)`` for ``sigma = 0``.
 
-    Raises
-    ------
-    ValueError
-        If `sigma` is not finite and nonnegative, `grid` is not finite and positive, or
-        ``sigma / grid > 2^56``.
+    Raises ValueError if `sigma` is not finite and nonnegative, `grid` is not finite and positive, or
+    ``sigma / grid > 2^56``.
     """
     return _dyadic_scale(sigma, grid, "sigma")
 

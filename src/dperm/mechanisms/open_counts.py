@@ -43,7 +43,7 @@ def release_open_counts(
     Raises
     ------
     BudgetExceededError
-        If the cost does not fit; nothing is drawn.
+        If the cost exceeds the budget; nothing is drawn.
     """
     sensitivity = private.sensitivity(release.neighbors)
     sigma, columns, threshold = noise_multiplier * sensitivity, len(private._values), 0

@@ -32,10 +32,7 @@ def poisson_rate(q: float | Fraction) -> Fraction:
     Use this number for accounting. A float means itself or the decimal number that it prints as, whichever is
     smaller: 0.01 becomes 184467440737095516 / 2^64.
 
-    Raises
-    ------
-    ValueError
-        If `q` is not a number from 0 to 1.
+    Raises ValueError if `q` is not a number from 0 to 1.
     """
     return Fraction(_threshold(q), _WORDS)
 

@@ -119,10 +119,7 @@ def dyadic_rate(rate: float | Fraction) -> tuple[int, int]:
     Equal for every float of at least 2^-74. Otherwise rounded down, by a factor of at least ``1 - 2^-62``
     for ``rate >= 2^-64`` and of at least ``1 - 2^-30`` for ``rate >= 2^-96``.
 
-    Raises
-    ------
-    ValueError
-        If `rate` is not finite, negative, or 2^64 or more.
+    Raises ValueError if `rate` is not finite, negative, or 2^64 or more.
     """
     if not (math.isfinite(rate) and 0 <= rate < 1 << _NUMERATOR_BITS):
         raise ValueError(f"rate must be a number from 0 to below 2^64, got {rate}")
@@ -139,10 +136,7 @@ def dyadic_rate(rate: float | Fraction) -> tuple[int, int]:
 def laplace_rate(scale: float | Fraction) -> tuple[int, int]:
     """Return ``(numerator, shift)`` with ``numerator / 2^shift <= 1 / scale``, so never too little noise.
 
-    Raises
-    ------
-    ValueError
-        If `scale` is not above 2^-64 and at most 2^60.
+    Raises ValueError if `scale` is not above 2^-64 and at most 2^60.
     """
     if not 2.0**-64 < scale <= 2.0**60:
         raise ValueError(f"scale must be above 2^-64 and at most 2^60 steps, got {scale}")

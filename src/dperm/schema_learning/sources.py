@@ -35,10 +35,7 @@ class Source(Protocol):
 def source_of(frame: Any, kinds: Mapping[str, str] | None) -> Source:
     """The source for a table of any sort.
 
-    Raises
-    ------
-    TypeError, DataError
-        If it is not a table whose columns have names and types.
+    Raises TypeError or DataError if it is not a table whose columns have names and types.
     """
     if isinstance(frame, RecordFiles):
         return FileSource(frame.tables, frame.label, kinds or {})

@@ -60,10 +60,7 @@ def terms_of(
 ) -> Terms:
     """Checked terms; those not given are a share of what the ledger has.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For terms out of range, or if there is no ledger to take a share of.
+    Raises ValueError or TypeError for terms out of range, or if there is no ledger to take a share of.
     """
     if ledger is not None:
         check_ledger(ledger)

@@ -33,10 +33,7 @@ class ArrayColumn:
     def numbers(self) -> NDArray[Any]:
         """The cells as numbers, NaN where missing; without conversion if possible.
 
-        Raises
-        ------
-        DataError
-            If a cell is not a number.
+        Raises DataError if a cell is not a number.
         """
         kind = self._cells.dtype.kind
         if kind in "fiub":

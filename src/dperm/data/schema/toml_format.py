@@ -34,10 +34,7 @@ def table_of(text: str) -> dict[str, Any]:
 def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
     """Columns of a TOML document's array ``columns``, see `Schema.from_toml`.
 
-    Raises
-    ------
-    ValueError
-        If an entry is missing or unknown, or a value is invalid.
+    Raises ValueError if an entry is missing or unknown, or a value is invalid.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f"schema {schema_name!r} must have an array of tables [[columns]]")
