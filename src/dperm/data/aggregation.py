@@ -51,7 +51,7 @@ def aggregate(
     -------
     X : same type as `X`
         The distinct rows in order of first occurrence; rows of a table are reordered so that those with the
-        same categories and the same nonzero numbers are neighbours, which makes passes fastest.
+        same categories and zeros in the same columns are neighbours, which makes passes fastest.
     y : ndarray
         Their targets.
     counts : ndarray of int64

@@ -33,7 +33,7 @@ class SparseMatrixRows(DenseMatrixRows):
     its value and is made only if it is at most 1 GiB. The integers are the same.
     """
 
-    several_models_at_once = False  # a row has too few entries to share between models
+    several_models_at_once = False  # rows are short: access to weights and sums dominates, and is not shared
 
     @property
     def reads_whole_rows(self) -> bool:  # type: ignore[override]

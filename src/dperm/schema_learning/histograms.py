@@ -20,7 +20,7 @@ class Magnitudes:
     """Bins by sign and magnitude, ``2^(e-1) < |x| <= 2^e``; one for 0; one for missing values.
 
     They are in ascending order, missing values last. Magnitudes below the smallest bin count as 0, those
-    above the largest as in it.
+    above the largest bin count in that.
     """
 
     n_bins = 2 * _MAGNITUDES + 2
