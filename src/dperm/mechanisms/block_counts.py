@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-#: Rates up to this threshold / 2^64 = 1/32 are drawn block by block; above, bits for every record are cheaper.
+#: Rates up to this threshold / 2^64 = 1/32 are drawn block by block; above, bits for each record are cheaper.
 MAX_THRESHOLD = 1 << 59
 
 _DIGITS = 32  # of 32 bits each: LAZY_UNIFORM_DIGITS of the samplers
