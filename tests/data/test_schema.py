@@ -551,7 +551,7 @@ PEOPLE = {
 class TestTemplate:
     @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
     def test_bounds_are_wider_than_the_data(self, library):
-        with pytest.warns(PrivacyWarning, match="is a draft that was read from the data"):
+        with pytest.warns(PrivacyWarning, match="read from the data and is a draft"):
             schema = Schema.template(library(PEOPLE), name="draft")
         assert schema.columns[0] == Numeric("age", 10, 90)
         assert schema.columns[1] == Numeric("share", 0.1, 0.5, missing="column")

@@ -39,7 +39,7 @@ def draft_columns(parts: Iterable[Any]) -> tuple[list[SchemaColumn], list[str]]:
             f"and columns of at most {MAX_CATEGORIES} distinct texts or truth values"
         )
     warn_caller(
-        "this schema is a draft that was read from the data: its bounds and categories reveal information "
+        "this schema was read from the data and is a draft: its bounds and categories reveal information "
         "about the records, so a guarantee that rests on them is void. Before using it, replace every entry "
         "by what is publicly known about the column."
         + (f" No description fits {', '.join(map(repr, left_out))}: ignored." if left_out else ""),
