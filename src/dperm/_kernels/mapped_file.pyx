@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Files mapped into memory for reading, without dying of a file that shrinks: see csrc/mapped_file.h."""
+"""Read-only file mappings that survive truncation of the file: see csrc/memory/mapped_file.h."""
 
 import os
 
@@ -18,7 +18,7 @@ cdef extern from "memory/mapped_file.h" nogil:
 
 
 cdef class MappedFile:
-    """Bytes of an open file, as a read-only buffer. They are mapped for as long as an array views them."""
+    """Bytes of an open file as a read-only buffer, mapped for as long as an array views them."""
 
     cdef mapped_file file
     cdef int64_t length
@@ -40,7 +40,7 @@ cdef class MappedFile:
 
     @property
     def lost(self):
-        """Whether bytes that the file no longer has, or that could not be read, were read as zeros."""
+        """Whether missing or unreadable bytes of the file have been read as zeros."""
         return self.mapped and bool(mapped_file_lost(&self.file))
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):

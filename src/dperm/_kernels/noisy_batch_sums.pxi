@@ -1,14 +1,14 @@
 # Sums over secret batches in compiled code: a part of row_kernels.pyx.
 
 cdef class NoisyBatchSums:
-    """Clipped gradient sums over one secret batch after the other, with noise: ``noisy_sum(w)``, `steps` times.
+    """Noisy clipped gradient sums over successive secret batches: ``noisy_sum(w)``, at most `steps` times.
 
-    What the pass ``clipped_gradient_sum`` gives over the batch, plus the noise, in units of the grid; as float64.
-    Whoever makes it has paid for all of them. The noise, and the next batch where it is a draw, are drawn by
-    the threads of the pass.
+    Each is the result of the pass ``clipped_gradient_sum`` over the batch plus the noise, times the grid, as
+    float64. All of them must have been charged when it is constructed. The threads of the pass also draw the
+    noise and, if it is a draw, the next batch.
 
-    sums: an object with the attributes of dperm.data.passes.NoisyBatches. samples: two `PoissonDraw` that take turns, or an iterator of
-    ascending indices. Indices of rows that are not there, at the end, are left out.
+    sums: an object with the attributes of dperm.data.passes.NoisyBatches. samples: two `PoissonDraw` that
+    alternate, or an iterator of ascending indices. Trailing indices of rows that do not exist are dropped.
     """
 
     cdef DenseRows rows
@@ -98,14 +98,14 @@ cdef class NoisyBatchSums:
         return 0
 
     cdef int64_t rows_in(self, PoissonDraw sample) noexcept:
-        """Number of the indices that are of rows which are there."""
+        """Number of indices of existing rows."""
         cdef int64_t n_rows = sample.count()
         while n_rows > 0 and sample.work.out[n_rows - 1] >= self.rows.rows.n_rows:
             n_rows -= 1
         return n_rows
 
     cdef int add_up(self, dense_rows *rows, const double *w) except -1:
-        """The pass, and draws on its side."""
+        """Make the pass, with draws as side tasks."""
         cdef side_task side_tasks[2]
         cdef list begun = []
         cdef int status

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Bindings of the kernels for equal records: arrays in, arrays out, the GIL released. No arithmetic.
+"""Bindings of the kernels for equal records: arrays in, arrays out, without the GIL. No arithmetic.
 
 Callers (``dperm.data``) have checked types, shapes and values.
 """
@@ -15,11 +15,11 @@ cdef enum:
 
 
 def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
-    """First record of each kind and number of equal ones, in runs of ascending first records.
+    """First record and multiplicity of each distinct record, in runs of ascending first records.
 
-    parts: ``(items, starts)``: a C-ordered array of items along its first axis and None, when record i
-    is item i, or int64 (n_records + 1,), when it is the items from ``starts[i]`` to below ``starts[i + 1]``.
-    The key of the hash is random and new in each call; for tests ``key`` is repeated in its place.
+    parts: pairs ``(items, starts)`` of a C-ordered array of items along its first axis, and either None, if
+    record i is item i, or int64 (n_records + 1,), if it is items ``starts[i]`` to ``starts[i + 1] - 1``.
+    The hash is keyed randomly in each call; for tests the repeated ``key`` is used instead.
     """
     cdef record_part c_parts[MOST_PARTS]
     cdef records data
@@ -60,13 +60,13 @@ def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
 
 
 cdef class RecordIndex:
-    """Which row a record belongs to, where row r stands for ``counts[r]`` records, one after the other."""
+    """Finds the row of a record, where row r represents ``counts[r]`` consecutive records."""
 
     cdef record_index index
     cdef object ends, guide
 
     def __init__(self, const int64_t[::1] ends):
-        """ends: cumulative sum of the counts, at least one row and one record."""
+        """ends: cumulative sum of the counts; at least one row and one record."""
         cdef int64_t[::1] guide
         self.ends = np.asarray(ends)
         self.index.ends = &ends[0]
@@ -79,7 +79,7 @@ cdef class RecordIndex:
             record_guide_fill(&self.index)
 
     def rows(self, const int64_t[::1] records):
-        """Rows of records, in the order given; the number of rows for a record that is not there."""
+        """The row of each record; the number of rows for a record that does not exist."""
         result = np.empty(records.shape[0], dtype=np.int64)
         cdef int64_t[::1] rows_out = result
         if records.shape[0]:

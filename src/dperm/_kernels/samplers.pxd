@@ -121,8 +121,8 @@ cdef extern from "random/uniform_integers.h" nogil:
 
 
 cdef class RandomBits:
-    """For samplers: `begin` with the GIL, use `&stream` without it, and hand the status to `end` before any
-    output is used."""
+    """For samplers: call `begin` with the GIL, use `&stream` without it, and pass the status to `end` before
+    using any output."""
 
     cdef random_bits stream
     cdef readonly object source
@@ -140,12 +140,12 @@ cdef class RandomBits:
 
 
 cdef class Draw:
-    """For other compiled modules: call `begin` with the GIL; if true, `side_task` may be run once, in any thread,
-    without the GIL, and `end` must be called after that."""
+    """For other compiled modules: call `begin` with the GIL; if it returns true, `side_task` may run once,
+    in any thread and without the GIL, and then `end` must be called."""
 
     cdef side_task side_task
     cdef RandomBits bits
-    cdef object out  # what has been drawn; None after a failure
+    cdef object out  # the drawn numbers; None after a failure
     cdef object held  # the lock of the bits, between begin and end
     cdef uint64_t process
 
@@ -183,7 +183,7 @@ cdef struct sample_work:
 
 cdef class PoissonDraw(Draw):
     cdef sample_work work
-    cdef object digits  # what work.law points into
+    cdef object digits  # that work.law points into
 
     cdef block_counts checked_law(self, const uint32_t[:, ::1] digits, unsigned log2_block) except *
     cdef size_t least_room(self) noexcept

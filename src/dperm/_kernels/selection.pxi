@@ -24,7 +24,7 @@ cdef enum selection:
 
 
 cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bint two_sided=False) except *:
-    """Index of the candidate that is chosen. scores: int64, one dimension, not empty."""
+    """Index of the selected candidate. scores: int64, one-dimensional, not empty."""
     cdef const int64_t[::1] flat = scores
     cdef size_t count = flat.shape[0], chosen = 0
     cdef int status
@@ -46,7 +46,7 @@ cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bin
 def exponential_mechanism(RandomBits bits not None, scores, numerator, log2_denominator):
     """Index j, drawn with probability proportional to exp(-rate * scores[j]), exactly.
 
-    scores: int64, one dimension, not empty. rate = numerator / 2^log2_denominator,
+    scores: int64, one-dimensional, not empty. rate = numerator / 2^log2_denominator,
     0 <= numerator < 2^64, 0 <= log2_denominator <= 127.
     """
     return choose(bits, EXPONENTIAL_MECHANISM, scores, checked_rate(numerator, log2_denominator))
@@ -88,7 +88,7 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
 
 
 def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominator):
-    """Index j: the first in random order that succeeds with probability exp(-rate * (score - smallest)).
+    """Index j: the first in random order that is accepted, with probability exp(-rate * (score - smallest)).
 
     Arguments as for exponential_mechanism.
     """
@@ -96,5 +96,5 @@ def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominat
 
 
 def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominator, bint two_sided):
-    """Index of the smallest scores[j] - noise, noise as in discrete_laplace with the same arguments."""
+    """Index of the smallest scores[j] - noise, with noise as in discrete_laplace."""
     return choose(bits, NOISY_MIN, scores, checked_laplace_rate(numerator, log2_denominator), two_sided)
