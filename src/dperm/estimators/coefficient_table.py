@@ -28,17 +28,17 @@ class WithCoefficients:
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            A row for each weight, the intercept last: "column" of the table, "category" of it (a level, or
-            the interval of a bin; None for a number), and "coefficient", or one column of numbers for each
-            class. Numbers of a schema are scaled to [0, 1] by their public bounds: a weight is of the whole
-            range.
+            A row for each weight, the intercept last: "column" of the table, "category" (a level, or the
+            interval of a bin; None for a number), and "coefficient", or one column of numbers for each class.
+            With a schema, numbers are scaled to [0, 1] by their public bounds: a weight is the effect of the
+            whole range.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ImportError
-            Where neither pandas nor polars is installed.
+            If neither pandas nor polars is installed.
 
         Examples
         --------
@@ -57,7 +57,7 @@ class WithCoefficients:
         return data_frame(self.coefficient_values())
 
     def coefficient_values(self) -> dict[str, list[Any]]:
-        """The columns of `coefficients` as lists, by name: they need no library of data frames.
+        """The columns of `coefficients` as a dict of lists, without a data frame library.
 
         Examples
         --------
@@ -82,16 +82,16 @@ def coefficient_values(
     names: Schema | Sequence[str] | None,
     classes: Sequence[Any],
 ) -> dict[str, list[Any]]:
-    """Column, category and numbers of each weight, the intercept last.
+    """Column, category and values of each weight, the intercept last.
 
     Parameters
     ----------
     weights : (n_features, K) ndarray
     intercept : (K,) ndarray or None
     names : Schema, sequence of str or None
-        Of the weights; a schema knows column and category of each.
+        Names of the features; a schema also knows the column and category of each.
     classes : sequence
-        Names of the K columns of numbers, if there are several; else it is "coefficient".
+        Labels of the K columns of weights; a single one is called "coefficient".
     """
     columns, categories = _columns_and_categories(names, len(weights))
     if intercept is not None:
@@ -104,7 +104,7 @@ def coefficient_values(
 
 
 def _head(label: Any) -> str:
-    """Name of the column of a class, which the first two columns must not have."""
+    """Column name of a class, distinct from those of the first two columns."""
     return f"class {label}" if str(label) in ("column", "category") else str(label)
 
 
@@ -125,12 +125,12 @@ def _columns_and_categories(
 
 
 def data_frame(values: dict[str, list[Any]]) -> Any:
-    """A data frame of pandas or polars, whichever is installed, in this order.
+    """A pandas data frame, or a polars one where pandas is not installed.
 
     Raises
     ------
     ImportError
-        Where neither is.
+        If neither is installed.
     """
     try:
         import pandas

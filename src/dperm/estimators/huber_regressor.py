@@ -26,13 +26,12 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
     ----------
     $budget
     threshold : float, default=1.0
-        Residuals up to it, in the unit of the targets, count as half their square; longer ones linearly.
-        Infinite for the squared error: ridge regression. Its slope has no limit, so that solvers clip
-        gradients, or say what they need; ``solver="sufficient_statistics"`` is for it alone.
+        The loss is quadratic, half the squared residual, up to this threshold in the unit of the targets, and
+        linear beyond. Infinite for the squared error: ridge regression, whose unbounded slope makes solvers
+        clip gradients or refuse. ``solver="sufficient_statistics"`` is for the squared error only.
     loss : Loss, optional
         A regression loss of :mod:`dperm.losses` in place of Huber's, such as ``Welsch()``, ``Tukey()``,
-        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``, with `target_bound` as its own; `threshold` then says
-        nothing.
+        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``. It gets this `target_bound`; `threshold` is ignored.
     $model
     $target_bound
     $run
@@ -43,15 +42,15 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
     intercept_ : float
     $fitted
     inference_ : InferenceResult or None
-        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
+        Result of ``solver="noisy_newton"``, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----
     $guarantee
 
-    The mean loss plus ``l2/2 ||w||^2`` is minimised. scikit-learn's estimator of that name fits a scale
-    as well; given its ``scale_``, the weights are those of ``threshold = epsilon * scale_`` and
-    ``l2 = 2 alpha * scale_ / n``...
+    The objective is the mean loss plus ``l2/2 ||w||^2``. scikit-learn's estimator of that name fits a scale
+    as well: given its ``scale_``, its weights are those of ``threshold = epsilon * scale_`` and
+    ``l2 = alpha * scale_ / n``.
 
     Examples
     --------
@@ -72,7 +71,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
         return Huber(self.threshold, target_bound=target_bound)
 
     def _public_target_bound(self) -> float:
-        """The estimator's, or that of a loss that comes with one."""
+        """The estimator's, or that of the loss if it has one."""
         loss = self.loss
         if loss is None:
             return super()._public_target_bound()
@@ -82,7 +81,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
             return super()._public_target_bound()
         if self.target_bound not in (None, loss.target_bound):
             raise ValueError(
-                f"target_bound={self.target_bound!r} is not that of the loss, {loss.target_bound!r}: "
+                f"target_bound={self.target_bound!r} differs from that of the loss, {loss.target_bound!r}: "
                 "give one of them"
             )
         return loss.target_bound

@@ -31,8 +31,7 @@ class LinearSVC(PrivateLinearClassifier, _Parameters):
         :mod:`dperm.losses`, such as ``SoftMargin(1.2)`` or ``huberized_hinge(0.5)``.
     $model
     classes : sequence of two labels, optional
-        The public labels, negative first. When not given they are read from the data, with a
-        PrivacyWarning.
+        The public labels, negative first. By default they are read from the data, with a PrivacyWarning.
     $class_weight
     $run
 
@@ -47,8 +46,8 @@ class LinearSVC(PrivateLinearClassifier, _Parameters):
     -----
     $guarantee
 
-    The mean loss plus ``l2/2 ||w||^2`` is minimised. scikit-learn's ``C`` is ``1 / (l2 * n)`` with "hinge",
-    and ``1 / (2 l2 n)`` with "squared_hinge", which it does not halve.
+    The objective is the mean loss plus ``l2/2 ||w||^2``. scikit-learn's ``C`` is ``1 / (l2 n)`` with "hinge",
+    and ``1 / (2 l2 n)`` with "squared_hinge", which scikit-learn does not halve.
 
     Examples
     --------

@@ -17,15 +17,15 @@ from dperm.losses import Loss, Softmax, get_loss
 class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     """Logistic regression with a differential privacy guarantee that holds for the program.
 
-    With more than two classes it is multinomial: the softmax loss, one column of weights per class, which
-    fewer solvers serve.
+    With more than two classes it is multinomial: the softmax loss with one weight vector per class, which
+    fewer solvers support.
 
     Parameters
     ----------
     $budget
     $model
     classes : sequence of two or more labels, optional
-        The public labels; of two, the negative first. When not given they are read from the data, with a
+        The public labels; of two, the negative first. By default they are read from the data, with a
         PrivacyWarning.
     $class_weight
     $run
@@ -33,12 +33,12 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     Attributes
     ----------
     coef_ : (1, n_features) or (n_classes, n_features) ndarray
-        One row for two classes, or else one per class.
+        One row for two classes, otherwise one per class.
     intercept_ : (1,) or (n_classes,) ndarray
     classes_ : (n_classes,) ndarray
     $fitted
     inference_ : InferenceResult or None
-        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
+        Result of ``solver="noisy_newton"``, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----
@@ -77,7 +77,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
 
     @by_blocks
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of `predict_proba`, without underflow.
+        """Logarithm of `predict_proba`, computed without underflow.
 
         Examples
         --------

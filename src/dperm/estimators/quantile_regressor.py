@@ -27,9 +27,8 @@ class QuantileRegressor(PrivateLinearRegressor, _Parameters):
     quantile : float, default=0.5
         The share of targets below the prediction, strictly between 0 and 1.
     curvature : float, default=inf
-        Infinite for the pinball loss itself; a finite one, in units of one over the targets', replaces its
-        kink by a ramp, for solvers that need a smooth loss. It raises the loss by at most
-        ``1 / (8 curvature)``.
+        Infinite for the pinball loss itself. A finite curvature, in the inverse unit of the targets, smooths
+        the kink, for solvers that need a smooth loss; it raises the loss by at most ``1 / (8 curvature)``.
     $model
     $target_bound
     $run
@@ -44,8 +43,8 @@ class QuantileRegressor(PrivateLinearRegressor, _Parameters):
     -----
     $guarantee
 
-    The mean loss plus ``l2/2 ||w||^2`` is minimised; scikit-learn's estimator of that name penalises the
-    absolute values of the weights instead, so that the two agree where neither penalises.
+    The objective is the mean loss plus ``l2/2 ||w||^2``; scikit-learn's estimator of that name has an L1
+    penalty instead, so the two agree without a penalty.
 
     Examples
     --------
