@@ -127,6 +127,12 @@ class TestWhatComesOut:
         with pytest.raises(ValueError, match="NaN"):
             search().fit(X, y)
 
+    def test_an_empty_sparse_row_counts_whatever_the_next_one_holds(self):
+        X = sp.csr_array([[0.0, 0.0], [0.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
+        held = HeldOut(Records(X, np.ones(4, dtype=int)), scoring_of(None, model()), model(non_finite="zero"))
+        constant = SimpleNamespace(predict=lambda X: np.full(X.shape[0], -1))
+        assert release_without_privacy(held.score(constant)) == [3.0]
+
 
 class TestScikitLearn:
     def test_parameters_and_clones(self):

@@ -183,6 +183,16 @@ def sound_matrix(X: Any) -> Any:
     return as_csr(X) if is_sparse(X) else X
 
 
+def finite_rows(X: Any) -> NDArray[np.bool_]:
+    """Whether each row of a dense or sparse matrix is finite."""
+    if not is_sparse(X):
+        return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
+    rows = X.tocsr()
+    finite = np.ones(rows.shape[0], dtype=np.bool_)
+    finite[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[~np.isfinite(rows.data)]] = False
+    return finite
+
+
 def row_scales(X: Any, row_norm: float, fit_intercept: bool) -> NDArray[np.float64]:
     """``min(1, row_norm / norm)`` of each row, as in training; the norm includes the intercept's 1."""
     if is_sparse(X):

@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
 from dperm.data.weights import Weights
+from dperm.estimators.input_checks import finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
 from dperm.private_values.bounded import Bounded
 from dperm.search.records import Records
@@ -146,7 +147,7 @@ class HeldOut:
         if schema is not None and not encoded and len(targets):
             X = schema.encode(X)
         if getattr(model, "non_finite", "raise") == "zero" and not encoded and schema is None:
-            finite = np.flatnonzero(_finite_rows(X))
+            finite = np.flatnonzero(finite_rows(X))
             if len(finite) < len(targets):
                 X = X.iloc[finite] if hasattr(X, "iloc") else X[finite]
                 targets, each, weights = targets[finite], each[finite], weights[finite]
@@ -167,15 +168,3 @@ class HeldOut:
         if not len(self._targets):
             return 0
         return int(self._counts @ self.scoring.integers(model.predict(self._X), self._targets, self._weights))
-
-
-def _finite_rows(X: Any) -> NDArray[np.bool_]:
-    if hasattr(X, "tocsr"):
-        rows = X.tocsr()
-        bad = (
-            np.add.reduceat(~np.isfinite(rows.data), rows.indptr[:-1])
-            if rows.nnz
-            else np.zeros(rows.shape[0])
-        )
-        return np.asarray(bad == 0)
-    return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
