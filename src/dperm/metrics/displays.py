@@ -1,4 +1,4 @@
-"""Pictures of an evaluation, as displays in scikit-learn's manner: made of numbers, drawn by `plot`."""
+"""Plots of an evaluation, as displays in the style of scikit-learn: they hold numbers that `plot` draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dperm.metrics.intervals import TOO_NOISY, Estimate
 from dperm.metrics.plan import REGRESSION
 
-_SIDE = 4.4  # inches of a picture
+_SIDE = 4.4  # inches
 
 
 class _Look(NamedTuple):
@@ -56,20 +56,20 @@ _AREAS = {"roc_auc": "AUC", "average_precision": "average precision", "brier": "
 
 @dataclass
 class CurveDisplay:
-    """A curve with its band of 95 %: ROC, precision and recall, or calibration.
+    """A curve with its 95 % band: ROC, precision and recall, or calibration.
 
     Parameters
     ----------
     name : {"roc_curve", "precision_recall_curve", "calibration"}
     estimate : Estimate
-        Of that metric.
+        The curve.
     area : Estimate, optional
-        Of the number that goes with it, for the legend.
+        The corresponding number, shown in the legend.
 
     Attributes
     ----------
     figure_, ax_, line_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     name: str
@@ -77,7 +77,7 @@ class CurveDisplay:
     area: Estimate | None = None
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw it, in new axes by default."""
+        """Draw the curve, in new axes by default."""
         look = _CURVES[self.name]
         self.figure_, self.ax_ = new_axes(ax)
         if look.diagonal:
@@ -121,13 +121,13 @@ class IntervalsDisplay:
     Attributes
     ----------
     figure_, ax_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     estimates: Mapping[str, Estimate]
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw them, in new axes by default."""
+        """Draw the intervals, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax)
         for row, each in enumerate(self.estimates.values()):
             lengths = np.nan_to_num(np.clip([[each.value - each.low], [each.high - each.value]], 0.0, None))
@@ -140,7 +140,7 @@ class IntervalsDisplay:
 
 @dataclass
 class EvaluationDisplay:
-    """All pictures of an evaluation, side by side.
+    """All plots of an evaluation, side by side.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ class EvaluationDisplay:
     Attributes
     ----------
     displays_ : list
-        What was drawn, each with its `ax_`.
+        The displays drawn, each with its `ax_`.
     figure_, axes_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     metrics: Mapping[str, Estimate]
@@ -162,7 +162,7 @@ class EvaluationDisplay:
     title: str = ""
 
     def plot(self, columns: int | None = None) -> Self:
-        """Draw them, in a new figure, so many in a row; by default all."""
+        """Draw the plots in a new figure with this many columns; by default all in one row."""
         pictures = self._pictures()
         columns = min(columns or len(pictures), len(pictures))
         rows = math.ceil(len(pictures) / columns)
@@ -193,7 +193,7 @@ class EvaluationDisplay:
 
 @dataclass
 class _ConfusionMatrix:
-    """scikit-learn's display, with counts that are whole."""
+    """scikit-learn's display, with rounded counts."""
 
     counts: Any
     classes: Any
@@ -208,14 +208,14 @@ class _ConfusionMatrix:
 
 
 def new_axes(ax: Any, size: tuple[float, float] = (_SIDE, _SIDE)) -> tuple[Any, Any]:
-    """Figure and axes: those given, or new ones of a size in inches."""
+    """Figure and axes: the given ones, or new ones of that size in inches."""
     if ax is None:
         _, ax = pyplot().subplots(figsize=size, layout="constrained")
     return ax.figure, ax
 
 
 def pyplot() -> Any:
-    """matplotlib's, or an error that says how to install it."""
+    """``matplotlib.pyplot``; without matplotlib, an error that says how to install it."""
     try:
         import matplotlib.pyplot
     except ModuleNotFoundError as error:

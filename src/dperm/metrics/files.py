@@ -1,4 +1,4 @@
-"""Evaluations as JSON files: nothing in a file runs, and a file that is not as written here is an error."""
+"""Evaluations as JSON files. Files are untrusted: reading runs no code, and any deviation is an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dperm.metrics.plan import CLASSIFICATION, REGRESSION
 from dperm.statement.privacy_statement import PrivacyStatement
 
 FORMAT = {"format": "dperm evaluation", "version": 1}
-#: Names of the coordinates of curves; their intervals are of the last but for calibration.
+#: Coordinates of the curves. Intervals are those of the last one, for calibration of "observed".
 COORDINATES = {
     "roc_curve": ("fpr", "tpr"),
     "precision_recall_curve": ("recall", "precision"),
@@ -29,7 +29,7 @@ _PARTS = {*FORMAT, "metrics", "n_records", "classes", "privacy"}
 def to_text(
     metrics: Mapping[str, Estimate], privacy: PrivacyStatement, n_records: float, classes: Any
 ) -> str:
-    """All that an evaluation holds."""
+    """The text of an evaluation file."""
     found = {name: {**jsonable(each), "note": each.note} for name, each in metrics.items()}
     labels = None if classes is None else classes.tolist()
     parts = {"metrics": found, "n_records": n_records, "classes": labels, "privacy": privacy.to_dict()}
@@ -48,11 +48,11 @@ def read(path: str | Path) -> dict[str, Any]:
     ------
     FileNotFoundError
     DataError
-        For a file that is none of an evaluation, or was altered into something that cannot be one.
+        For a file that is not a valid evaluation.
     """
     file = Path(path)
     if not file.stat().st_size <= _MAX_BYTES or not file.is_file():
-        raise DataError(f"{file} is no file, or too large for an evaluation")
+        raise DataError(f"{file} is no file, or is too large for an evaluation")
     try:
         return _arguments(json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_constant))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
