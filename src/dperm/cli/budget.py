@@ -167,18 +167,8 @@ def _facts(ledger: SqliteLedger) -> dict[str, Any]:
 
 
 def _overview(ledgers: list[SqliteLedger]) -> Table:
-    table = _table(
-        "Privacy budgets",
-        "name",
-        "epsilon",
-        "ceiling",
-        "delta",
-        "by",
-        "charges",
-        "spent",
-        "remaining",
-        "last",
-    )
+    heads = ["name", "epsilon", "ceiling", "delta", "by", "charges", "spent", "remaining", "last"]
+    table = _table("Privacy budgets", *heads)
     for ledger in ledgers:
         charges = sum(entry.kind == "charge" for entry in ledger.history())
         table.add_row(

@@ -12,6 +12,7 @@ from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.schema.columns import Categorical, Numeric
 from dperm.data.schema.schema import Schema
+from dperm.estimators.coefficient_table import INTERCEPT
 from dperm.estimators.design import FittedDesign
 
 
@@ -108,7 +109,7 @@ class WithStandardErrors:
             names = [str(name) for name in self.feature_names_in_]
         else:
             return None
-        return names + ["(intercept)"] * self._design.fit_intercept
+        return names + [INTERCEPT] * self._design.fit_intercept
 
     def _options_of_solver(self) -> Any:
         """The given options, with the reference levels of a schema as the default of `omit`."""

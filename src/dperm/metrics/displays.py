@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dperm.metrics.files import COORDINATES
 from dperm.metrics.intervals import TOO_NOISY, Estimate
 from dperm.metrics.plan import REGRESSION
 
@@ -16,42 +17,26 @@ _SIDE = 4.4  # inches
 
 
 class _Look(NamedTuple):
-    x: str
-    y: str
-    x_label: str
-    y_label: str
     title: str
-    area: str
-    diagonal: bool
+    axes: tuple[str, str]
+    area: tuple[str, str]  # metric for the legend, and its label there
     legend: str
+    diagonal: bool
 
 
 _CURVES = {
     "roc_curve": _Look(
-        "fpr", "tpr", "false positive rate", "true positive rate", "ROC", "roc_auc", True, "lower right"
+        "ROC", ("false positive rate", "true positive rate"), ("roc_auc", "AUC"), "lower right", True
     ),
     "precision_recall_curve": _Look(
-        "recall",
-        "precision",
-        "recall",
-        "precision",
-        "Precision and recall",
-        "average_precision",
-        False,
-        "lower left",
+        "Precision and recall", ("recall", "precision"), ("average_precision", "average precision"),
+        "lower left", False,
     ),
     "calibration": _Look(
-        "predicted",
-        "observed",
-        "predicted probability",
-        "share of positives",
-        "Calibration",
-        "brier",
-        True,
-        "upper left",
+        "Calibration", ("predicted probability", "share of positives"), ("brier", "Brier score"),
+        "upper left", True,
     ),
-}
-_AREAS = {"roc_auc": "AUC", "average_precision": "average precision", "brier": "Brier score"}
+}  # fmt: skip
 
 
 @dataclass
@@ -82,13 +67,13 @@ class CurveDisplay:
         self.figure_, self.ax_ = new_axes(ax)
         if look.diagonal:
             self.ax_.plot([0, 1], [0, 1], linestyle=":", color="0.5", zorder=1)
-        x, y = self.estimate.value[look.x], self.estimate.value[look.y]
+        x, y = (self.estimate.value[axis] for axis in COORDINATES[self.name][:2])
         if self.estimate.note or not len(x):
             self.ax_.text(0.5, 0.5, self.estimate.note or TOO_NOISY, ha="center", fontsize="small")
         else:
             self._draw(x, y)
             self.ax_.legend(loc=look.legend, frameon=False)
-        self.ax_.set(xlabel=look.x_label, ylabel=look.y_label, title=look.title, aspect="equal")
+        self.ax_.set(xlabel=look.axes[0], ylabel=look.axes[1], title=look.title, aspect="equal")
         self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         return self
 
@@ -103,10 +88,9 @@ class CurveDisplay:
         self.ax_.errorbar(x, y, lengths, fmt="o", markersize=3, linewidth=1, color="C0", label="bins, 95 %")
 
     def _label(self) -> str:
-        area = _CURVES[self.name].area
         if self.area is None or math.isnan(self.area.value):
             return "isotonic fit"
-        text = f"{_AREAS[area]} {self.area.value:.3f}"
+        text = f"{_CURVES[self.name].area[1]} {self.area.value:.3f}"
         return text if math.isnan(self.area.low) else f"{text} ({self.area.low:.3f} to {self.area.high:.3f})"
 
 
@@ -177,7 +161,7 @@ class EvaluationDisplay:
 
     def _pictures(self) -> list[Any]:
         found: list[Any] = [
-            CurveDisplay(name, self.metrics[name], self.metrics.get(look.area))
+            CurveDisplay(name, self.metrics[name], self.metrics.get(look.area[0]))
             for name, look in _CURVES.items()
             if name in self.metrics
         ]

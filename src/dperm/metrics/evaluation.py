@@ -20,7 +20,7 @@ from dperm.statement.privacy_statement import PrivacyStatement
 if TYPE_CHECKING:
     from dperm.metrics.displays import EvaluationDisplay
 
-CURVES = ("roc_curve", "precision_recall_curve", "calibration")
+CURVES = tuple(files.COORDINATES)
 _DIGITS = 4
 _MATRIX = "Confusion matrix (rows: true class, columns: predicted)"
 

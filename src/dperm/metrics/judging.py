@@ -192,16 +192,8 @@ class Judged:
     def _usable_rows(self) -> NDArray[np.bool_] | None:
         """Rows of finite numbers, for a model that ignores others; None if all are usable."""
         X = self._block.X
-        if (
-            self.judge.non_finite == "raise"
-            or isinstance(X, TabularMatrix)
-            or _is_described(self.judge.model)
-        ):
+        has_schema = getattr(_last_step(self.judge.model), "schema", None) is not None
+        if self.judge.non_finite == "raise" or isinstance(X, TabularMatrix) or has_schema:
             return None
         usable = finite_rows(X)
         return None if usable.all() else usable
-
-
-def _is_described(model: Any) -> bool:
-    """Whether the model has a schema, which says what missing cells mean."""
-    return getattr(_last_step(model), "schema", None) is not None

@@ -31,8 +31,7 @@ def guarantee(statement: PrivacyStatement) -> list[Section]:
     words = dict(statement.sections())
     blocks: list[Block] = [Text(words["What is protected"])]
     if statement.private:
-        blocks += [Text(words["How strongly"]), _formula(statement), _formula_words(statement)]
-        blocks.append(_beliefs(statement))
+        blocks += [Text(words["How strongly"]), *_formula(statement), _beliefs(statement)]
     numbers = {name: getattr(statement, name) for name in _NUMBERS}
     known = {name: value for name, value in numbers.items() if value is not None}
     parts = ("How", "Randomness", "Conditions")
@@ -41,18 +40,14 @@ def guarantee(statement: PrivacyStatement) -> list[Section]:
     return [Section("What is guaranteed", blocks), Section("How it was computed", how)]
 
 
-def _formula(statement: PrivacyStatement) -> Text:
-    tail = " + δ" if statement.delta else ""
-    return Text(f"Pr[M(D) ∈ S] ≤ exp(ε) · Pr[M(D') ∈ S]{tail}", "formula")
-
-
-def _formula_words(statement: PrivacyStatement) -> Text:
+def _formula(statement: PrivacyStatement) -> list[Text]:
     relation = Neighbours.parse(statement.neighbors).words
-    delta = f" and δ = {statement.delta:g}" if statement.delta else ""
-    return Text(
+    tail, delta = (" + δ", f" and δ = {statement.delta:g}") if statement.delta else ("", "")
+    words = (
         f"with ε = {statement.epsilon:g}{delta}, for all sets S of results and all data sets D and D' that "
-        f"{relation}; M is what was run."
+        f"{relation}; M is the algorithm."
     )
+    return [Text(f"Pr[M(D) ∈ S] ≤ exp(ε) · Pr[M(D') ∈ S]{tail}", "formula"), Text(words)]
 
 
 def _beliefs(statement: PrivacyStatement) -> Table:
@@ -62,7 +57,7 @@ def _beliefs(statement: PrivacyStatement) -> Table:
         [f"{100 * prior:g} %", f"{100 * prior * odds / (1 - prior + prior * odds):.3g} %"]
         for prior in _PRIORS
     ]
-    but = f", apart from a failure probability of delta = {statement.delta:g}" if statement.delta else ""
+    but = f", except with probability delta = {statement.delta:g}" if statement.delta else ""
     of = "whether a given record was used"
     if statement.neighbors == Neighbours.REPLACE_ONE:
         of = "what a given record contains"
@@ -191,8 +186,8 @@ def questioned(answers: Answers) -> list[Section]:
     """The questions of the guidelines."""
     intro = Text("Its topics as questions, level by level of its pyramid:", link=SOURCE)
     first = Section("What NIST SP 800-226 asks about", [intro])
-    return [first, *(Section(level, [_answered(each)], 3) for level, each in answers.items())]
-
-
-def _answered(answers: dict[str, str]) -> Table:
-    return Table(["question", "answer"], list(answers.items()))
+    heads = ["question", "answer"]
+    return [
+        first,
+        *(Section(level, [Table(heads, list(each.items()))], 3) for level, each in answers.items()),
+    ]
