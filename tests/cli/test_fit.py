@@ -7,19 +7,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from dperm import Categorical, LogisticRegression, Numeric, Schema, load
-from dperm.accounting import open_ledger
-from dperm.cli.commands import app
 from dperm.cli.models import read
+
+from .conftest import BUDGET, history
 
 pytest.importorskip("pyarrow")
 
 SCHEMA = Schema(
     [Numeric("age", 0, 100, missing="column"), Categorical("job", ["farmer", "nurse", "?"])], name="people"
 )
-BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
 
 def people(n=2000, seed=0):
@@ -30,20 +28,17 @@ def people(n=2000, seed=0):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DPERM_BUDGET", raising=False)
+def run(command):
     SCHEMA.to_toml("people.toml")
     people().to_csv("people.csv", index=False)
     people().to_parquet("people.parquet", index=False)
     people(500, seed=1).to_csv("test.csv", index=False)
+    return command
 
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, list(map(str, arguments)))
-        assert result.exit_code == code, result.output
-        return result
 
-    return invoke
+@pytest.fixture
+def budget(run):
+    run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
 
 
 def fit(run, data="people.csv", *arguments, **keywords):
@@ -117,16 +112,13 @@ class TestFit:
             models.append(read_model())
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
-    def test_the_ledger_is_charged(self, run):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
-        assert "charged to the ledger 'people'" in " ".join(
-            fit(run, "people.csv", "--ledger", "people").stdout.split()
-        )
-        ledger = open_ledger("sqlite:///dperm-budget.db", "people")
-        assert [entry.epsilon for entry in ledger.history()] == [1.0]
+    def test_the_ledger_is_charged(self, run, budget):
+        shown = fit(run, "people.csv", "--ledger", "people").stdout
+        assert "charged to the ledger 'people'" in " ".join(shown.split())
+        assert [entry.epsilon for entry in history()] == [1.0]
         shown = fit(run, "people.csv", "--ledger", "people", "--epsilon", "1.99", code=3)
         assert "Privacy budget exceeded" in shown.stderr
-        assert len(ledger.history()) == 1
+        assert len(history()) == 1
 
     def test_the_relation_is_the_ledgers(self, run):
         run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5", "--neighbors", "replace_one")
@@ -193,9 +185,7 @@ class TestFit:
         run("predict", "model.json", "people.csv")
 
     @pytest.mark.parametrize("charged", [False, True])
-    def test_ctrl_c_says_what_was_charged(self, run, monkeypatch, charged):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
-
+    def test_ctrl_c_says_what_was_charged(self, run, budget, monkeypatch, charged):
         def stopped(self, X, y, **weights):
             if charged:
                 self.ledger.charge(epsilon=1.0, delta=1e-6, description="noisy_gd")
@@ -211,10 +201,9 @@ class TestFit:
 
 class TestErrors:
     @pytest.fixture(autouse=True)
-    def budget(self, run):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
+    def uncharged(self, budget):
         yield
-        assert not open_ledger("sqlite:///dperm-budget.db", "people").history()
+        assert not history()
 
     def fails(self, run, data, *arguments):
         shown = fit(run, data, "--ledger", "people", *arguments, code=1).stderr

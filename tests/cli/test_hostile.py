@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dperm.accounting import open_ledger
-
-from .conftest import BUDGET
+from .conftest import BUDGET, history
 
 GOOD = b"job,age,income\ncook,3,>50K\nnurse,50,<=50K\n"
 FIT = ["--label", "income", *BUDGET, "--ledger", "people", "-o", "model.json", "--quiet"]
@@ -155,7 +153,7 @@ def refused(shell):
         assert lines[0].startswith("dperm: "), lines
         assert len(lines) == 1, lines
         assert 15 < len(lines[0]) < 1500, lines
-        assert not open_ledger("sqlite:///dperm-budget.db", "people").history()
+        assert not history()
         assert not Path("model.json").exists()
         return lines[0]
 

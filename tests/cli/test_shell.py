@@ -12,21 +12,16 @@ import pyarrow.parquet
 import pytest
 
 from dperm import HuberRegressor, LinearSVC, Numeric, QuantileRegressor, Schema, __version__
-from dperm.accounting import open_ledger
 from dperm.cli.models import read
 from dperm.estimators import LogisticRegression
 
-from .conftest import BUDGET, FIT, people
+from .conftest import BUDGET, FIT, history, people
 
 EXACT = ["--schema", "all.toml", "--label", "income", "--epsilon", "inf", "--delta", "1e-6"]
 
 
 def model(name="model.json"):
     return read(Path(name))[0]
-
-
-def history(name="people"):
-    return open_ledger("sqlite:///dperm-budget.db", name).history()
 
 
 def read_by_arrow(path):
