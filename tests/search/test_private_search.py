@@ -5,6 +5,7 @@ import logging
 import math
 import pickle
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -174,6 +175,21 @@ class TestScikitLearn:
         assert {name.strip() for name in documented} >= {*found.get_params(deep=False), *fitted}
 
 
+@contextmanager
+def recorded_charges():
+    """The charges to the internal ledger of a search."""
+    charges, append = [], run_module.Allotment._append
+
+    def recorded(self, entry, check):
+        stored = append(self, entry, check)
+        charges.extend([] if stored is None or stored.kind != "charge" else [stored])
+        return stored
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module.Allotment, "_append", recorded)
+        yield charges
+
+
 class TestCosts:
     @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
     @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
@@ -193,22 +209,12 @@ class TestCosts:
 
     def test_fits_and_choice_stay_within_what_was_paid(self):
         """The internal ledger is charged for every fit: together they take what was paid, and no more."""
-        charges = []
-        own = run_module.Allotment._append
-
-        def recorded(self, entry, check):
-            stored = own(self, entry, check)
-            if stored is not None and stored.kind == "charge":
-                charges.append((self, stored))
-            return stored
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module.Allotment, "_append", recorded)
+        with recorded_charges() as charges:
             search(refit=True, refit_share=0.25).fit(*records())
         total = budget_units(1.0, DELTA)
-        train = sum(entry.cost_units for _, entry in charges if entry.part)
-        last = sum(entry.cost_units for _, entry in charges if not entry.part)
-        assert [entry.part for _, entry in charges] == ["split/train"] * 3 + [""]
+        train = sum(entry.cost_units for entry in charges if entry.part)
+        last = sum(entry.cost_units for entry in charges if not entry.part)
+        assert [entry.part for entry in charges] == ["split/train"] * 3 + [""]
         assert 0.7499 * total < train <= 0.75 * total
         assert 0.2499 * total < last <= 0.25 * total
 
@@ -358,17 +364,9 @@ class TestSecretBatches:
     @pytest.mark.parametrize("refit", [False, True])
     def test_costs_stay_within_what_was_paid(self, refit):
         """Of a ledger, and inside: the sums of mu^2 and of slacks, of candidates with and without."""
-        charges, ledger = [], Ledger(4.0, 1e-5, slack=2e-6, allow_seeded=True)
-        own = run_module.Allotment._append
-
-        def recorded(self, entry, check):
-            stored = own(self, entry, check)
-            charges.extend([] if stored is None or stored.kind != "charge" else [stored])
-            return stored
-
+        ledger = Ledger(4.0, 1e-5, slack=2e-6, allow_seeded=True)
         grid = {"solver": ["dp_sgd", "noisy_gd"], "solver_options": [{"steps": 20}]}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module.Allotment, "_append", recorded)
+        with recorded_charges() as charges:
             found = search(grid, refit=refit, ledger=ledger, method="auto").fit(*records())
         (paid,) = ledger.history()
         assert found.method_ == "all_candidates"
