@@ -1,4 +1,4 @@
-"""``dperm budget``: what data owners type."""
+"""``dperm budget``: the commands of data owners."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""``dperm fit`` and ``dperm schema``: from a file to a model, and what people read when it fails."""
+"""``dperm fit`` and ``dperm schema``: from a file to a model, and the messages when it fails."""
 
 import json
 import sys
@@ -166,7 +166,7 @@ class TestFit:
 
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_a_column_of_weights(self, run, kind):
-        """Private, no feature whatever the schema says, missing ones 0, and not needed in other files."""
+        """Private, never a feature even if in the schema, 0 where missing, and not needed in other files."""
         frame = people()
         given = np.random.default_rng(2).uniform(0, 4, len(frame))
         given[:5] = np.nan

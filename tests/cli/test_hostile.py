@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Tables, schemas and configurations that are wrong in every way: one sentence, code 1, nothing charged."""
+"""Invalid tables and schemas of all kinds: one sentence, exit code 1, nothing charged."""
 
 from pathlib import Path
 

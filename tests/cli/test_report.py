@@ -1,4 +1,4 @@
-"""``dperm report``: from the files that other commands and the library write."""
+"""``dperm report``, from files that other commands and the library write."""
 
 import json
 
@@ -12,7 +12,7 @@ from dperm.metrics import evaluate
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """With a model, its evaluation, and the ledger of both."""
+    """A folder with a model, its evaluation, and the ledger of both."""
     folder = tmp_path_factory.mktemp("reports")
     ledger = open_ledger(folder / "dperm-budget.db", "adult", 3.0, 1e-6)
     X = np.random.default_rng(0).uniform(size=(3000, 2))

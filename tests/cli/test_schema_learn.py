@@ -1,4 +1,4 @@
-"""``dperm schema learn``: from a file to a schema, what it costs, and what it refuses."""
+"""``dperm schema learn``: from a file to a schema, its cost, and its refusals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From a raw table to a scored one in a shell: what each command reads, writes, charges and says."""
+"""From a raw table to a scored one in a shell: what each command reads, writes, charges and prints."""
 
 import gzip
 import json
@@ -52,7 +52,7 @@ def test_six_commands(shell):
 
 
 class TestInputs:
-    """Every way to hand over the same records gives the same model."""
+    """Every way to pass the same records gives the same model."""
 
     @pytest.fixture
     def expected(self, shell):

@@ -1,4 +1,4 @@
-"""The estimator: scikit-learn's conventions, the boundary, the ledger, and what it publishes."""
+"""Logistic regression: labels, optima, the ledger, and options."""
 
 import math
 

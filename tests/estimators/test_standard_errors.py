@@ -1,4 +1,4 @@
-"""Intervals and tables of the estimators: the solver's, in the order and under the names of their weights."""
+"""Intervals and tables of the estimators: the solver's, in the order and with the names of the weights."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a search does, what it costs, what it refuses, and what it keeps to itself."""
+"""What a search finds, what it costs, what it refuses, and what it keeps secret."""
 
 import gc
 import logging
@@ -208,7 +208,7 @@ class TestCosts:
         assert ledger.spent <= 1.6
 
     def test_fits_and_choice_stay_within_what_was_paid(self):
-        """The internal ledger is charged for every fit: together they take what was paid, and no more."""
+        """The internal ledger is charged for every fit: together they cost what was paid, and no more."""
         with recorded_charges() as charges:
             search(refit=True, refit_share=0.25).fit(*records())
         total = budget_units(1.0, DELTA)
@@ -296,7 +296,7 @@ def test_bad_arguments_leave_no_charge(settings, message):
 @pytest.mark.parametrize("method", METHODS)
 def test_data_that_cannot_be_used_leave_no_charge(method):
     ledger = Ledger(9.0, 1e-4, pure=4.0, allow_seeded=True)
-    for place in range(0, 400, 40):  # in whatever part the record is
+    for place in range(0, 400, 40):  # whichever part the record is in
         X, y = records()
         for bad_X, bad_y in [
             (np.where(np.arange(400)[:, None] == place, np.nan, X), y),
@@ -320,7 +320,7 @@ def test_a_search_is_refused_whole():
 
 @pytest.fixture
 def files(tmp_path):
-    """The same records in memory and in files, which have one row more."""
+    """The same records in memory and in files."""
     X, y = records(1000)
     frame = pd.DataFrame(X, columns=list("abc")).assign(label=y)
     frame.to_csv(tmp_path / "records.csv", index=False, float_format="%.17g")
@@ -363,7 +363,7 @@ class TestSecretBatches:
 
     @pytest.mark.parametrize("refit", [False, True])
     def test_costs_stay_within_what_was_paid(self, refit):
-        """Of a ledger, and inside: the sums of mu^2 and of slacks, of candidates with and without."""
+        """Sums of mu^2 and of slacks in the ledger and inside, for candidates with and without slack."""
         ledger = Ledger(4.0, 1e-5, slack=2e-6, allow_seeded=True)
         grid = {"solver": ["dp_sgd", "noisy_gd"], "solver_options": [{"steps": 20}]}
         with recorded_charges() as charges:
@@ -399,7 +399,7 @@ class TestSecretBatches:
 
 class TestWeights:
     def test_weighted_records_decide(self):
-        """Half of the records, of weight 0, say the opposite."""
+        """Half of the records have weight 0 and the opposite labels."""
         X, y = records(2000)
         weights = np.repeat([1.0, 0.0], 1000)
         y[1000:] *= -1
@@ -424,7 +424,7 @@ class TestWeights:
         assert release_without_privacy(held.score(constant)) == pytest.approx(expected, rel=1e-5)
 
     def test_class_weights_decide_between_models(self):
-        """Errors at a rare label cost more than those at the other."""
+        """Errors on a rare label cost more than on the other."""
         X, _ = records(3000)
         noise = np.random.default_rng(0).normal(size=3000)
         y = np.where(X[:, 0] + 0.3 * noise > 0.4, 1, -1)
@@ -459,7 +459,7 @@ def test_labels_are_read_once_with_a_warning():
 
 
 class TestNothingLeaks:
-    """The number of trials, and all models but the winner."""
+    """The number of trials, and all models but the winner, stay secret."""
 
     @staticmethod
     def with_trials(count, **settings):
@@ -514,7 +514,7 @@ class TestNothingLeaks:
 
 
 def test_lockstep_gives_what_each_fit_gives_alone():
-    """Bit for bit, as separate fits with the same noise."""
+    """Bit for bit the results of separate fits with the same noise."""
     from dperm.estimators.shared_records import SharedRecords
 
     X, y = records()
