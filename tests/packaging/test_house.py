@@ -30,7 +30,6 @@ MANY_ARGUMENTS = {
         "every argument is an option of the command line",
     ),
     "dperm.metrics.evaluate": "public: what is asked of a model, and its budget, in keywords",
-    "dperm.search.PrivateSearch.__init__": "scikit-learn reads the parameters off this signature",
     "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
 }
 
