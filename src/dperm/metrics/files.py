@@ -76,11 +76,13 @@ def _arguments(found: Any) -> dict[str, Any]:
 
 
 def _estimate(name: str, found: Any, classes: Any) -> Estimate:
-    _check(isinstance(found, dict) and set(found) == {"value", "low", "high", "note"}, f"{name} is not whole")
-    _check(isinstance(found["note"], str), f"the note of {name} is no text")
+    _check(
+        isinstance(found, dict) and set(found) == {"value", "low", "high", "note"}, f"{name} is incomplete"
+    )
+    _check(isinstance(found["note"], str), f"the note of {name} is not a string")
     value, low, high = found["value"], found["low"], found["high"]
     if name in COORDINATES:
-        _check(isinstance(value, dict) and set(value) == set(COORDINATES[name]), f"{name} is no curve")
+        _check(isinstance(value, dict) and set(value) == set(COORDINATES[name]), f"{name} is not a curve")
         value = {key: _array(value[key]) for key in COORDINATES[name]}
         low, high = _array(low), _array(high)
         shapes = {each.shape for each in (*value.values(), low, high)}
@@ -97,14 +99,14 @@ def _estimate(name: str, found: Any, classes: Any) -> Estimate:
 def _classes(found: Any) -> Any:
     _check(isinstance(found, list) and len(found) > 1, "classes must be a list")
     kinds = {type(each) for each in found}
-    _check(len(kinds) == 1 and kinds <= {str, int, float, bool}, "classes must be all texts or all numbers")
-    _check(len(set(found)) == len(found), "a class is named twice")
+    _check(len(kinds) == 1 and kinds <= {str, int, float, bool}, "classes must be all strings or all numbers")
+    _check(len(set(found)) == len(found), "a class occurs twice")
     return np.array(found)
 
 
 def _number(found: Any) -> float:
     """A number; NaN for None."""
-    _check(found is None or type(found) in (int, float), f"{found!r} is no number")
+    _check(found is None or type(found) in (int, float), f"{found!r} is not a number")
     return math.nan if found is None else float(found)
 
 
@@ -129,4 +131,4 @@ def _check(holds: bool, problem: str) -> None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise DataError(f"{name} is no JSON")
+    raise DataError(f"{name} is not valid JSON")

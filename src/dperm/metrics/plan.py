@@ -148,7 +148,7 @@ def _check_scores(judge: Judge, names: tuple[str, ...]) -> None:
         if name in OF_SCORES and name not in (*BY_CLASS, "brier") and len(judge.classes) != 2:
             raise ValueError(f"{name} is for two classes, and the model has {len(judge.classes)}")
         if name in OF_PROBABILITIES and not judge.has_probabilities:
-            raise ValueError(f"{name} needs a model with predict_proba: its scores are no probabilities")
+            raise ValueError(f"{name} needs a model with predict_proba: its scores are not probabilities")
         if name in OF_SCORES and not judge.has_scores:
             raise ValueError(f"{name} needs a model with decision_function or predict_proba")
 

@@ -49,7 +49,7 @@ def _parameters(statement: Facts, ledger: PrivacyLedger | None) -> dict[str, str
             "delta and unit, smaller is strictly stronger."
         ),
         "What is delta?": _delta(statement),
-        "Which variant of differential privacy, with which parameters of its own?": _variant(statement),
+        "Which variant of differential privacy, with which parameters?": _variant(statement),
         "How do the guarantees of several releases add up?": _composition(ledger),
         "Which other releases use the same data?": (
             f"{_HOLDER}which are there? This guarantee does not make other releases from the same records "

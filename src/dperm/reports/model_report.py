@@ -146,7 +146,7 @@ def report(
     check_is_fitted(model)
     statement = getattr(model, "privacy_", None)
     if not isinstance(statement, PrivacyStatement):
-        raise TypeError(f"{type(model).__name__} has no privacy_: it is no model of dperm")
+        raise TypeError(f"{type(model).__name__} has no privacy_: it is not a model of dperm")
     if evaluation is not None and not isinstance(evaluation, Evaluation):
         raise TypeError(f"evaluation must be what dperm.metrics.evaluate returns, got {evaluation!r}")
     ledger = getattr(model, "ledger", None) if ledger is None else check_ledger(ledger)

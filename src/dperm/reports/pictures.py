@@ -50,7 +50,7 @@ class EpsilonScale:
         ax.plot([each.epsilon for each in known], rows, "o", color="C0")
         names = [f"{each.who}: {each.what}" for each in known]
         ax.set_yticks(rows, names, fontsize="small")
-        ax.set(xscale="log", xlabel="epsilon, each of its own unit and delta", ylim=(len(known) - 0.5, -0.5))
+        ax.set(xscale="log", xlabel="epsilon (units and deltas differ)", ylim=(len(known) - 0.5, -0.5))
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()

@@ -103,7 +103,7 @@ def _text(path: Path, max_bytes: int) -> str:
             raise ValueError(f"{path} is not a model that dperm can read: it is not a file")
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
-        raise ValueError(f"{path} has more than {max_bytes:,} bytes: pass max_bytes= to read it all the same")
+        raise ValueError(f"{path} has more than {max_bytes:,} bytes: pass max_bytes= to read it anyway")
     try:
         text = content.decode("utf-8")
         if "\\u" in text:  # an escaped lone surrogate cannot be printed
@@ -118,7 +118,7 @@ def _text(path: Path, max_bytes: int) -> str:
 def _different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("it has a key twice")
+        raise ValueError("it has a duplicate key")
     return found
 
 
@@ -130,7 +130,7 @@ def _integer(digits: str) -> int:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _model(entries: Mapping[str, Any]) -> PrivateLinearModel:
@@ -236,8 +236,8 @@ def _inference(entries: Mapping[str, Any] | None, model: Any) -> InferenceResult
     known: dict[str, Any] = {name: _reals(entries[name], (len(coef),) * 2, name)
              for name in ("covariance", "sampling_covariance", "cautious_covariance")}  # fmt: skip
     facts = model.privacy_.public
-    told = facts.get("covariance") in ("model", "robust") and type(facts.get("n")) is int
-    if not told or type(facts.get("fit_intercept")) is not bool or np.size(model.intercept_) > 1:
+    stated = facts.get("covariance") in ("model", "robust") and type(facts.get("n")) is int
+    if not stated or type(facts.get("fit_intercept")) is not bool or np.size(model.intercept_) > 1:
         raise ValueError("privacy does not say what inference rests on: covariance, n and fit_intercept")
     effects = entries["effects"]
     if effects is not None:
