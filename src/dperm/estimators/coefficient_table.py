@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -57,9 +56,14 @@ class WithCoefficients:
         3  (intercept)      NaN
         """
         values = self.coefficient_values()
-        for library in ("pandas", "polars"):
-            with suppress(ImportError):
-                return importlib.import_module(library).DataFrame(values)
+        with suppress(ImportError):
+            import pandas
+
+            return pandas.DataFrame(values)
+        with suppress(ImportError):
+            import polars
+
+            return polars.DataFrame(values)
         raise ImportError("coefficients() makes a data frame: pip install pandas, or polars")
 
     def coefficient_values(self) -> dict[str, list[Any]]:
