@@ -312,8 +312,7 @@ def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
     """What does not go with samples."""
     if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or given.accountant is not None:
         raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
-    if given.batch_size > fit.n:
-        raise ValueError(f"batch_size must be at most n_public = {fit.n}, got {given.batch_size!r}")
+    fit.check_batch_size(given.batch_size)
     fit.objective._part(np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
 
 

@@ -272,6 +272,11 @@ class Fit:
         contribution, grid = self.objective._batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 
+    def check_batch_size(self, batch_size: float) -> None:
+        """Raise ValueError for batches larger than the data set."""
+        if batch_size > self.n:
+            raise ValueError(f"batch_size must be at most n_public = {self.n}, got {batch_size!r}")
+
     def check_growth(self, sizes: Array, momentum: float, clip: float) -> None:
         """Raise ValueError for steps under which the ridge term drives the weights beyond every double.
 

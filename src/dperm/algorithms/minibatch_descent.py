@@ -169,10 +169,7 @@ class MinibatchRun:
             For batches larger than the data set.
         """
         schedule = self.schedule_for(self.problem)
-        if schedule.batch_size > self.fit.n:
-            raise ValueError(
-                f"batch_size must be at most n_public = {self.fit.n}, got {schedule.batch_size!r}"
-            )
+        self.fit.check_batch_size(schedule.batch_size)
         return schedule
 
     def schedule_for(self, problem: PublicProblem) -> MinibatchArguments:

@@ -1,4 +1,4 @@
-"""From a released gradient to the next step: rules that see nothing private, and so cost nothing."""
+"""Update rules from released gradients to steps: post-processing, free of privacy cost."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dperm.objective.objective import Array
 
 
 def project(w: Array, radius: float) -> Array:
-    """The point of the ball ``||w|| <= radius`` that is closest to `w`; infinite for all of space."""
+    """Projection of `w` onto the ball ``||w|| <= radius``, which may be infinite."""
     length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
 
 
 @dataclass
 class HeavyBall:
-    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); plain descent for momentum 0.
+    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); plain gradient descent for momentum 0.
 
     Attributes
     ----------
