@@ -1,4 +1,4 @@
-"""Estimates with standard errors: intervals, linear contrasts, and the table that people know."""
+"""Estimates with standard errors: intervals, linear contrasts, and a summary table."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dperm.algorithms.settings import share
 
 Array = NDArray[np.float64]
 
-#: A standard error that could be so many times larger, for all that is known, is as large as it may be.
+#: A standard error that could be this many times larger is reported as that large.
 UNCERTAIN = 1.5
-#: An interval is refused if it could be so many times wider.
+#: An interval that could be this many times wider is refused.
 MOST_UNCERTAIN = 2.0
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Numbers with standard errors; released, so that all that is made of them is private, too.
+    """Released estimates with standard errors; anything computed from them stays private.
 
     Attributes
     ----------
     value : ndarray
     standard_error : ndarray
-        Of sampling and noise together; where the noise leaves it uncertain by half, as large as it may be;
-        NaN where it is refused, since noise does not let it be known.
+        Of sampling and noise together. If noise leaves it uncertain by half, the largest possible value; NaN
+        if it is refused as too uncertain.
     noise_share : ndarray
-        The part of an interval's width that is due to noise; NaN where that is refused.
+        The part of an interval's width that is due to noise; NaN if the interval is refused.
 
     Examples
     --------
@@ -53,29 +53,29 @@ class Estimates:
 
     @classmethod
     def judged(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
-        """With the standard errors that can be told.
+        """Estimates whose uncertain standard errors are enlarged or refused.
 
         Parameters
         ----------
         value, variance : ndarray
         cautious : ndarray
-            Variances if all curvature were as small as the noise on it allows.
+            Variances if all curvature were as small as its noise allows.
         sampling : ndarray
             The part of the variance that is not noise.
         """
         known = cautious < MOST_UNCERTAIN**2 * variance
-        told = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
+        reported = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
         with np.errstate(divide="ignore", invalid="ignore"):
-            added = 1.0 - np.sqrt(np.minimum(sampling / told, 1.0))
-        return cls(value, np.where(known, np.sqrt(told), math.nan), np.where(known, added, math.nan))
+            noise = 1.0 - np.sqrt(np.minimum(sampling / reported, 1.0))
+        return cls(value, np.where(known, np.sqrt(reported), math.nan), np.where(known, noise, math.nan))
 
     def conf_int(self, level: float = 0.95) -> Array:
-        """Confidence intervals by the normal distribution, shape ``(len(value), 2)``; NaN where refused."""
+        """Normal confidence intervals, shape ``(len(value), 2)``; NaN where refused."""
         reach = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
         return np.column_stack([self.value - reach, self.value + reach])
 
     def rows(self, names: Sequence[str], level: float) -> list[str]:
-        """A line of a table for each."""
+        """A line of a table for each estimate."""
         return [
             self._row(name, k, *interval)
             for k, (name, interval) in enumerate(zip(names, self.conf_int(level), strict=True))
@@ -101,16 +101,16 @@ class InferenceResult(FitResult):
     coef : ndarray
         Weights; the intercept is last when the objective has one.
     covariance : (D, D) ndarray
-        Of the weights: sampling and noise.
+        Covariance of the weights, from sampling and noise.
     sampling_covariance : (D, D) ndarray
         The part of it that is not noise.
     cautious_covariance : (D, D) ndarray
-        What it would be if the Hessian were as small as the noise on it allows. An interval that this makes
-        1.5 times as wide is as wide as that, and one that it makes twice as wide is refused.
+        The covariance if the Hessian were as small as its noise allows. An interval that would be 1.5 times
+        as wide is reported as that wide; one that would be twice as wide is refused.
     effects : Estimates or None
-        Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, where they were asked for.
+        Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, if they were requested.
     down_weighted : float
-        Released share of the records whose rows weigh less than 1.
+        Released share of the records with a weight below 1.
     privacy : PrivacyStatement
         The guarantee.
     n_iter : int
@@ -143,10 +143,10 @@ class InferenceResult(FitResult):
         return self.contrasts(np.eye(len(self.coef)))
 
     def contrasts(self, matrix: ArrayLike) -> Estimates:
-        """Estimates of linear combinations of the weights: one for each row of a ``(k, D)`` matrix.
+        """Estimates of linear combinations of the weights, one for each row of a ``(k, D)`` matrix.
 
-        Differences between categories can be known where their levels are not: with a column for every
-        category and an intercept only differences are.
+        Differences between categories can be determined even if their levels are not, as with a column for
+        every category and an intercept.
         """
         rows = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != len(self.coef) or not np.isfinite(rows).all():
@@ -175,11 +175,11 @@ class InferenceResult(FitResult):
         Parameters
         ----------
         names : sequence of str, optional
-            Of the weights; by default x1, x2, ... and the intercept.
+            Names of the weights; by default x1, x2, ... and the intercept.
         contrasts : mapping of str to (D,) array_like, optional
             Further rows, for linear combinations of the weights.
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         """
         names = self._names() if names is None else list(names)
         if len(names) != len(self.coef):

@@ -1,4 +1,4 @@
-"""The constant classifier: the class that most records are in."""
+"""The constant classifier: predicts the most frequent class."""
 
 from __future__ import annotations
 
@@ -28,23 +28,22 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     Parameters
     ----------
     objective : Objective
-        A classification objective with an intercept, which carries the answer.
+        A classification objective with an intercept, the only weight that is fitted.
     epsilon : float
-        Infinite (the default) takes the exact count: nothing is protected and the result says so.
+        Infinite (the default) takes the exact count: nothing is protected, and the result says so.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``.
 
     Returns
     -------
     FitResult
-        All weights 0 but the intercept: the log-odds of the noisy share of positive labels, or, with more
-        than one weight per column, the logarithm of each class's noisy share.
+        All weights are 0 except the intercept: the log-odds of the noisy share of positive labels, or for
+        softmax the logarithm of each class's noisy share.
 
     Notes
     -----
-    The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours, the vector of
-    the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
-    the analytic scale.
+    The sum of the labels has sensitivity 1 (add_or_remove) or 2 (replace_one), the vector of class counts 1
+    or sqrt(2). It is released once, with exactly sampled Gaussian noise of the analytic scale.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     return fit.result(coef, f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)", n_iter=1)
 
 
-# Shares are kept half a record away from 0 and 1: post-processing.
+# As post-processing, shares are kept half a record away from 0 and 1.
 
 
 def _log_odds(noisy_sum: float, objective: Objective) -> float:

@@ -1,12 +1,12 @@
-"""Newton's method on noisy sums, with a covariance that counts sampling and noise.
+"""Newton's method on noisy sums, with a covariance that accounts for sampling and noise.
 
-Two ideas make private intervals nearly as narrow as those of the exact data. Rows are seen in coordinates
-that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There
-each *row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel,
-Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient:
-the estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy
-gradient is as good as the minimiser up to terms that are known: the noise of both is public, and so is what
-it does to the estimate.
+Two ideas make private intervals nearly as narrow as those of the exact data. Rows are whitened by a private
+Gram matrix, so that the cost of noise depends on the dimension and not on the condition number. In these
+coordinates long *rows* are down-weighted, as in the bounded-influence estimators of Mallows (Hampel,
+Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), instead of clipping gradients: the
+estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy gradient
+is as good as the minimiser up to known terms: the distribution of the noise is public, and so is its effect
+on the estimate.
 """
 
 from __future__ import annotations
@@ -37,21 +37,14 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
 
 
-def _leverage(name: str, value: object) -> float:
-    number = check.real(name, value, "from 0.5 to 100")
-    if not 0.5 <= number <= 100.0:
-        raise ValueError(f"{name} must be from 0.5 to 100, got {value!r}")
-    return number
-
-
 def _columns(name: str, value: object) -> list[int]:
-    expected = f"{name} must be a list of different numbers of columns, got {value!r}"
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
-        raise ValueError(expected)
-    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value):
-        raise ValueError(expected)
-    if len(set(value)) < len(value):
-        raise ValueError(expected)
+    if (
+        not isinstance(value, Sequence | np.ndarray)
+        or isinstance(value, str)
+        or not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value)
+        or len(set(value)) < len(value)
+    ):
+        raise ValueError(f"{name} must be a list of distinct column numbers, got {value!r}")
     return sorted(int(each) for each in value)
 
 
@@ -61,24 +54,25 @@ class NoisyNewtonSchedule(Schedule):
     Attributes
     ----------
     covariance : {"auto", "model", "robust"}
-        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not
-        depend on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the
-        logistic loss, the second for Huber's.
+        "model": standard errors that are valid if the loss is the likelihood (logistic), or residuals are
+        independent of the rows (Huber). "robust": the sandwich estimator, which assumes neither. "auto":
+        "model" for the logistic loss, "robust" for Huber's.
     leverage : float
-        A row of the whitened squared length ``leverage * dimension`` or less weighs 1, a longer one less, in
-        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are
-        those of the weighted records: by default 1.5 with standard errors by the model, 3 with robust ones.
+        Rows of whitened squared norm up to ``leverage * dimension`` have weight 1, longer ones less, in
+        inverse proportion; from 0.5 to 100. Noise grows with it. If the model is misspecified, estimates are
+        those for the weighted records. By default 1.5 with model-based standard errors, 3 with robust ones.
     steps : int
-        Gradient steps to where Newton's method starts.
+        Number of gradient steps before Newton's method starts.
     omit : sequence of int
-        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept. Those of
-        the others are differences to it. With all levels nothing but differences is determined.
+        Public numbers of columns whose weights stay 0: the reference level of each factor, if there is an
+        intercept. The weights of other levels are differences to it. Without a reference level only
+        differences are determined.
     effects : bool
-        Whether average marginal effects are released, too; logistic loss only.
+        Whether to release average marginal effects as well; logistic loss only.
     """
 
     covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
-    leverage: Setting[float] = Setting(_leverage)
+    leverage: Setting[float] = Setting(check.within("from 0.5 to 100", lambda x: 0.5 <= x <= 100.0))
     steps: Setting[int] = Setting(check.step_count)
     omit: Setting[Sequence[int]] = Setting(_columns)
     effects: Setting[bool] = Setting(check.boolean, False)
@@ -89,8 +83,8 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
 
     Notes
     -----
-    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of
-    the targets.
+    A gradient step of Huber's loss moves predictions by its threshold at most: there are enough steps to
+    reach the target bound.
     """
     loss = problem.loss
     if covariance == "auto":
@@ -119,8 +113,8 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     Parameters
     ----------
     objective : Objective
-        With the logistic or Huber's loss, and without a ridge term, which would bias what is estimated. Least
-        squares: Huber's loss with a public threshold of one to two standard deviations of the residuals.
+        With the logistic or Huber's loss, and without a ridge term, which would bias the estimates. For least
+        squares take Huber's loss with a public threshold of one to two standard deviations of the residuals.
     delta : float
         Strictly between 0 and 1.
     callback : callable, optional
@@ -135,18 +129,18 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     Warns
     -----
     InferenceWarning
-        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not
-        hold, estimates are those of the weighted records.
+        If more than 3 % of the records, by a released count, have a weight below 1: if the model is
+        misspecified, estimates are those for the weighted records.
 
     Notes
     -----
-    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
-    earlier ones (Dong, Roth and Su 2022, Corollary 3.3).
+    All releases are Gaussian, and the squares of their ``mu`` add up exactly, even if each depends on earlier
+    ones (Dong, Roth and Su 2022, Corollary 3.3).
 
-    Where the standard error would be 1.5 times as large if the Hessian were as small as the noise on it
-    allows, it is given so large; where it would be twice as large, the interval is refused (NaN): as a rule
-    that of a rare level, and of no other weight. With a column for each category and an intercept, levels are
-    not determined but differences are: see :meth:`InferenceResult.contrasts`.
+    A standard error that could be 1.5 times as large, if the Hessian were as small as its noise allows, is
+    reported as that large. If it could be twice as large, the interval is refused (NaN); usually this
+    concerns rare levels only. With a column for each category and an intercept, levels are not determined but
+    differences are: see :meth:`InferenceResult.contrasts`.
 
     Examples
     --------
@@ -168,13 +162,13 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     fit.warn_if_slow("noisy_newton", "noisy_gd, which has no intervals,")
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
-    # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
+    # 1. whitened coordinates, and weights of the rows in them
     first = {"norms": noise.norms, "gram": noise.gram, "table": noise.table}
     images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
     sums = _Sums(fit, release, images)
     smoothness = objective.loss.smoothness(1.0)
 
-    # 2. gradient steps, the later half of which is averaged, and a rough Newton step
+    # 2. gradient steps, averaged over the later half, and a rough Newton step
     theta = np.zeros(images.dimension)
     path = []
     for _ in range(schedule.steps):
@@ -184,14 +178,14 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     rough = sums.hessian(theta, noise.rough)
     pilot = theta - rough.solve(sums.gradient(theta, noise.rough), floor=1.0)
 
-    # 3. Newton steps with one Hessian and two gradients, the second where the first one leads
+    # 3. two Newton steps with the same Hessian
     hessian = sums.hessian(pilot, noise.hessian)
     once = pilot - hessian.solve(sums.gradient(pilot, noise.first))
     twice = once - hessian.solve(sums.gradient(once, noise.second))
     theta = noise.final[0] * once + noise.final[1] * twice
     evaluated = noise.final[0] * pilot + noise.final[1] * once
 
-    # 4. what sampling adds to it, and what noise does
+    # 4. covariance from sampling and from noise
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
     longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
     of_gradients = noise.of_last_gradients * longest / n
@@ -202,14 +196,14 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     result = fit.result(
         images.matrix.T @ theta,
         "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
-        "and of gradients, of rows that weigh less the longer they are in coordinates that these whiten",
+        "and of gradients, with long rows down-weighted in whitened coordinates",
         n_iter=schedule.steps + 3,
     )
     if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
         warn_caller(
-            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: where the "
+            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: if the "
             "model does not hold for all records alike, estimates are those of the weighted records. A "
-            f"larger leverage (here {schedule.leverage:g}) gives more of them full weight, for more noise",
+            f"larger leverage (here {schedule.leverage:g}) gives more records full weight, but adds noise",
             InferenceWarning,
         )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
@@ -229,7 +223,7 @@ _MANY_ROWS = 0.03
 
 
 def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
-    """Completed; ValueError for what this algorithm is not for."""
+    """The completed schedule; ValueError for unsupported settings."""
     objective = fit.objective
     if fit.delta == 0.0:
         raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
@@ -245,7 +239,7 @@ def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
 
 
 def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
-    """Of the budget, in mu^2, before they are divided by their sum."""
+    """Shares of the budget, in mu^2, to be divided by their sum."""
     robust = schedule.covariance == "robust"
     return {
         "norms": 0.01,
@@ -264,12 +258,12 @@ def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Noise:
-    """Noise multipliers that use up the budget; 0 for what is not released.
+    """Noise multipliers that use up the budget, by release; 0 for none.
 
     Attributes
     ----------
     final : tuple of float
-        Weights of the last two Newton steps, in proportion to the budget of their gradients.
+        Weights of the last two Newton steps, proportional to the budgets of their gradients.
     """
 
     norms: float
@@ -287,7 +281,7 @@ class _Noise:
 
     @classmethod
     def of(cls, fit: Fit, schedule: NoisyNewtonSchedule) -> _Noise:
-        """Before the charge, on a budget of its own."""
+        """Divide a budget like that of the fit, which is not charged yet."""
         whole, budget = fit.budget(), fit.budget()
         shares = _shares(schedule, fit.objective.loss)
         releases = {"gram": 2, "pilot": schedule.steps, "rough": 2, "effects": 2}
@@ -308,9 +302,9 @@ class _Noise:
 
 
 def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> None:
-    """ValueError where sums cannot be formed, or noise leaves no interval, from public numbers alone.
+    """ValueError if sums cannot be formed or noise would leave no interval, from public numbers alone.
 
-    Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
+    Weighted second moments of whitened rows are at most 1, and their Hessian is at most the smoothness.
     """
     objective = fit.objective
     objective.check_sums(gram=True)
@@ -326,15 +320,15 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
     lost = relative * math.sqrt(2.0 * d) / fit.n
     if not lost * _MOST_LOST < 1.0:
         raise ValueError(
-            f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
-            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and "
-            f"has to be below 1/3. It takes {math.ceil(fit.n * lost * _MOST_LOST):,} records at least, fewer "
-            "columns, or a larger epsilon"
+            f"the noise would leave no interval: relative to the largest Hessian of {d} weights it is "
+            f"{lost:.2g} for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has to be below 1/3. It "
+            f"takes at least {math.ceil(fit.n * lost * _MOST_LOST):,} records, fewer columns, or a larger "
+            "epsilon"
         )
 
 
 def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
-    """The matrix that leaves the omitted columns out."""
+    """The matrix that drops the omitted columns."""
     return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
 
 
@@ -343,7 +337,7 @@ _MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / UNCERTAIN
 
 @dataclass(frozen=True)
 class _Sums:
-    """Noisy means over the records, in whitened coordinates ``theta`` of ``w = A^T theta``."""
+    """Noisy means over the records, in whitened coordinates ``theta`` with ``w = A^T theta``."""
 
     fit: Fit
     release: Releaser
@@ -358,10 +352,8 @@ class _Sums:
 
     def gradient(self, theta: Array, multiplier: float) -> Array:
         w = self.weights(theta)
-        gradient = (
-            self.release.gaussian_sum(self.objective.image_gradient_sum(w, self.images), multiplier)
-            / self.fit.n
-        )
+        private = self.objective.image_gradient_sum(w, self.images)
+        gradient = self.release.gaussian_sum(private, multiplier) / self.fit.n
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
@@ -386,19 +378,18 @@ class _Sums:
 def _spread_of_gradients(
     sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
 ) -> tuple[Array, float]:
-    """Covariance of a record's weighted gradient, and the share of the records that weigh less than 1."""
-    if schedule.covariance == "robust":
-        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
+    """Covariance of a record's weighted gradient, and the share of the records with a weight below 1."""
+    loss, robust = sums.objective.loss, schedule.covariance == "robust"
+    which = (0,) if robust or loss.classification else (0, 1, 2)
+    down_weighted, *moments = sums.residuals(theta, noise.residuals, *which)
+    if robust:
         squares = sums.squares(theta, noise.squares)
         return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
     matrix = hessian.through(hessian.floored())
-    if sums.objective.loss.classification:
-        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
-        return matrix, float(down_weighted)
-    down_weighted, squares, curvatures = sums.residuals(theta, noise.residuals, 0, 1, 2)
-    least = 1.0 / sums.fit.n
-    factor = sums.objective.loss.lipschitz(1.0) ** 2 * max(squares, least) / max(curvatures, least)
-    return factor * matrix, float(down_weighted)
+    if moments:  # scale of Huber's residuals
+        residual, curvature = (max(moment, 1.0 / sums.fit.n) for moment in moments)
+        matrix *= loss.lipschitz(1.0) ** 2 * residual / curvature
+    return matrix, float(down_weighted)
 
 
 def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multiplier: float) -> Estimates:
@@ -417,4 +408,4 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     )
 
 
-_CURVATURE_VARIANCE = 1.0 / 64.0  # of q (1 - q), which lies between 0 and 1/4: at most
+_CURVATURE_VARIANCE = 1.0 / 64.0  # bound on that of q (1 - q), which lies between 0 and 1/4

@@ -14,7 +14,7 @@ from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_callback, positive, step_count
 from dperm.objective.objective import Array, Objective
 
-# Shares of the loss at 0 by which the smoothed losses may exceed the one with kinks, one after the other.
+# Largest bias of each successive smoothed loss, as a share of the loss at 0.
 _BIASES = tuple(10.0**-k for k in range(1, 9))
 
 
@@ -31,10 +31,10 @@ def nonprivate(
     Parameters
     ----------
     objective : Objective
-        Smooth convex losses converge to the optimum. A loss with kinks is smoothed less and less. A loss
-        that is not convex ends in the local minimum that L-BFGS finds from 0, and the result says so.
+        Smooth convex losses converge to the optimum. A loss with kinks is smoothed less and less. For a
+        non-convex loss L-BFGS finds a local minimum from 0, and the result says so.
     max_iter : int
-        Most L-BFGS iterations, for each smoothed loss anew.
+        Largest number of L-BFGS iterations, per smoothed loss.
     tolerance : float
         Stop when no entry of the gradient of the mean objective is larger.
     callback : callable, optional
@@ -43,9 +43,8 @@ def nonprivate(
     Returns
     -------
     FitResult
-        ``privacy.private`` is False. For a convex loss the last entry of ``history`` certifies the answer:
-        no weights at distance ``D`` from it have an objective lower by more than
-        ``bias + gradient_norm * D``.
+        ``privacy.private`` is False. For a convex loss the last entry of ``history`` is a certificate: the
+        objective at distance ``D`` from the result is lower by at most ``bias + gradient_norm * D``.
 
     Notes
     -----
@@ -106,7 +105,7 @@ def nonprivate(
 
 
 def _of_flat_weights(objective: Objective) -> Callable[[Array], tuple[float, Array]]:
-    """Value and gradient for an optimiser that knows vectors only."""
+    """Value and gradient as functions of a vector."""
 
     def value_and_gradient(w: Array) -> tuple[float, Array]:
         value, gradient = objective.value_and_gradient(w.reshape(objective.shape))
@@ -116,7 +115,7 @@ def _of_flat_weights(objective: Objective) -> Callable[[Array], tuple[float, Arr
 
 
 def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
-    """Objectives that L-BFGS can minimise, each closer to the one asked for; by how much they exceed it."""
+    """Smooth objectives that approach the given one, each with the bias by which it exceeds it."""
     loss = objective.loss
     if loss.kink_jump == 0.0:
         return [(objective, 0.0)]

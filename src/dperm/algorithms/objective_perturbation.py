@@ -119,7 +119,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     )
     constants = PublicConstants.of(objective)
     if max(plan.scale, plan.ridge) > 1e100:
-        raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would swamp every record")
+        raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would drown every record")
     extra_l2 = max(0.0, (plan.ridge / fit.n - constants.strong) * (1.0 + 2.0**-50))
     training = Minimisation.with_tolerance(
         objective,
