@@ -53,7 +53,8 @@ def algorithm(
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         if body.__doc__ is not None:  # python -OO strips docstrings
-            run.__doc__ = full_docstring(body.__doc__, arguments, signature)
+            theory = f"Pseudo-code, guarantee and proof: :doc:`/theory/{body.__name__}`."
+            run.__doc__ = full_docstring(body.__doc__, theory, arguments, signature)
         return needs(**needed)(run)
 
     return declare
@@ -78,8 +79,8 @@ def _annotation(parameter: inspect.Parameter) -> str:
     return f"{setting[1]} | None" if parameter.default is None else setting[1]
 
 
-def full_docstring(docstring: str, arguments: Any, signature: inspect.Signature) -> str:
-    """The docstring completed with numpydoc sections for all arguments, the result and exceptions."""
+def full_docstring(docstring: str, theory: str, arguments: Any, signature: inspect.Signature) -> str:
+    """The docstring with `theory` and numpydoc sections for all arguments, the result and exceptions."""
     head, sections = _sections(docstring)
     entries: dict[str, str] = {}
     for kind in reversed(arguments.__mro__):
@@ -95,7 +96,9 @@ def full_docstring(docstring: str, arguments: Any, signature: inspect.Signature)
         "Raises": _RAISES,
     }
     sections = written | {name: text for name, text in sections.items() if name != "Parameters"}
-    return "\n\n".join([head, *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())])
+    return "\n\n".join(
+        [head, theory, *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())]
+    )
 
 
 def _sections(docstring: str) -> tuple[str, dict[str, str]]:

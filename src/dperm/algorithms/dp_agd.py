@@ -168,11 +168,6 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
 def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 
-    Each iteration measures the gradient, then chooses a step size among ``n_candidates`` and 0 by a
-    private comparison of losses. If 0 wins, the direction was too noisy: the gradient is measured again
-    with a little more budget and averaged with the previous measurements, and later iterations start with
-    that larger budget.
-
     Settings follow from public numbers where they are not given: :func:`dp_agd_schedule`.
     ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
 
@@ -188,10 +183,8 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
 
     Notes
     -----
-    (epsilon, delta)-DP of the whole transcript (measurements, chosen steps, number of iterations) by the
-    zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
-    Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020). With batches the filter
-    bounds Renyi divergences of subsampled accesses, see :mod:`dperm.accounting.renyi_filter`.
+    The whole transcript (measurements, chosen steps, number of iterations) is (epsilon, delta)-DP, by a
+    privacy filter.
 
     Examples
     --------

@@ -1,8 +1,6 @@
 """DP-LSSGD and DP-LSAdam: DP-SGD with Laplacian smoothing of the noisy gradients.
 
-Wang, Gu, Boedihardjo, Wang, Barekat and Osher, "DP-LSSGD: a stochastic optimization method to lift the
-utility in privacy-preserving ERM", MSML 2020, Algorithm 1. Smoothing is invertible post-processing: the
-guarantee is exactly that of DP-SGD with the same noise.
+Wang, Gu, Boedihardjo, Wang, Barekat and Osher, MSML 2020, Algorithm 1. Smoothing is post-processing.
 """
 
 from __future__ import annotations
@@ -54,15 +52,10 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
         Any loss. Smoothing helps where neighbouring columns have similar weights: signals, images.
     calibration : {"tight", "paper"}
         "paper": the noise of the paper's Theorem 1, with ``sampling="poisson"`` under ``add_or_remove`` and
-        ``"without_replacement"`` under ``replace_one``. The theorem is false as stated: the noise is
-        refused unless the accountant confirms the claim.
+        ``"without_replacement"`` under ``replace_one``. It often fails, and is then refused.
     callback : callable, optional
         Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is the
         smoothed one.
-
-    Notes
-    -----
-    Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
 
     Examples
     --------

@@ -1,11 +1,8 @@
 """Newton's method with noise on gradients and on directions.
 
-Ganesh, Haghifam, Steinke and Thakurta, "Faster differentially private convex optimization via second-order
-methods", NeurIPS 2023: the double-noise mechanism with regularised Hessians. It releases a noisy gradient
-``g``, and then a noisy direction ``(H + shift I)^-1 g``: ``d`` noisy numbers instead of a noisy Hessian.
-
-``calibration="paper"`` is the published mechanism: zCDP by the conversion of Bun and Steinke (2016, Lemma
-3.6), and a shift that is chosen at every step from a noisy trace of the Hessian.
+The double-noise mechanism of Ganesh, Haghifam, Steinke and Thakurta, NeurIPS 2023, with regularised Hessians.
+``calibration="paper"`` is the published version: zCDP by the conversion of Bun and Steinke (2016, Lemma 3.6),
+and a shift that is chosen at every step from a noisy trace of the Hessian.
 """
 
 from __future__ import annotations
@@ -124,8 +121,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
 
     Notes
     -----
-    All releases are Gaussian and the squares of their ``mu`` add up exactly, although the sensitivity of a
-    direction depends on the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
+    The whole transcript, all iterates included, is (epsilon, delta)-DP.
 
     Examples
     --------

@@ -1,9 +1,7 @@
 """DP-SGD: stochastic gradient descent on secret batches, with clipped gradients and Gaussian noise.
 
-Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang, "Deep learning with differential privacy", CCS
-2016, Algorithm 1 (moments accountant); Bassily, Smith and Thakurta, "Private empirical risk
-minimization: efficient algorithms and tight error bounds", FOCS 2014 (advanced composition). By default costs
-are composed by privacy loss distributions, which need the least noise.
+Abadi et al., CCS 2016, Algorithm 1 (moments accountant); Bassily, Smith and Thakurta, FOCS 2014 (advanced
+composition). By default costs are composed by privacy loss distributions, which need the least noise.
 """
 
 from __future__ import annotations
@@ -46,9 +44,7 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
 
     Notes
     -----
-    The whole transcript, all iterates included, is (epsilon, delta)-DP as long as the batches stay secret:
-    see :func:`dperm.accounting.sgd_epsilon` for the theorems. Sums are divided by the public batch size,
-    never by the number of records in the batch.
+    The whole transcript, all iterates included, is (epsilon, delta)-DP as long as the batches stay secret.
 
     Examples
     --------

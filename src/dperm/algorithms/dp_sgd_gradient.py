@@ -1,8 +1,6 @@
 """Stochastic gradient descent with noise on every gradient, for losses with kinks.
 
-P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
-Computational Harmonic Analysis 56, 2022, Algorithm 2, with small batches (R. Bassily et al., "Private
-stochastic convex optimization with optimal rates", NeurIPS 2019).
+Wang, Lei, Ying and Zhang 2022, Algorithm 2, with small batches as in Bassily et al., NeurIPS 2019.
 """
 
 from __future__ import annotations
@@ -92,12 +90,9 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
 
     Notes
     -----
-    The noise is calibrated from the privacy profile of one subsampled step, composed exactly as a
-    privacy-loss distribution (Balle, Barthe and Gaboardi 2018; Doroshenko et al. 2022). The guarantee covers
-    all iterates and relies on the clip alone, not on properties of the loss.
-
-    Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
-    an unbounded slope is clipped at 20 times the slope at the weights 0.
+    All iterates are (epsilon, delta)-DP. The guarantee relies on the clip alone, not on properties of the
+    loss. Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand
+    records; an unbounded slope is clipped at 20 times the slope at the weights 0.
 
     Examples
     --------

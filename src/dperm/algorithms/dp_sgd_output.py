@@ -1,10 +1,7 @@
 """Output perturbation of stochastic gradient descent: a secret run, then noise on its result.
 
-P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
-Computational Harmonic Analysis 56, 2022, Algorithm 1, with passes over randomly permuted records
-(X. Wu et al., "Bolt-on differential privacy for scalable stochastic gradient descent-based analytics",
-SIGMOD 2017), or in phases that approach the optimum (V. Feldman, T. Koren, K. Talwar, "Private stochastic
-convex optimization: optimal rates in linear time", STOC 2020, Algorithm 2).
+Wang, Lei, Ying and Zhang 2022, Algorithm 1, with passes over randomly permuted records (Wu et al., SIGMOD
+2017), or in phases that approach the optimum (Feldman, Koren and Talwar, STOC 2020, Algorithm 2).
 """
 
 from __future__ import annotations
@@ -132,21 +129,9 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
 
     Notes
     -----
-    With ``a = eta ||g - g'||`` the distance D of two runs grows by ``a / batch_size`` in the step that
-    uses the differing record. In other steps it does not grow (Lipschitz gradients, eta at most 2/beta;
-    Hardt, Recht and Singer 2016), or grows to ``sqrt(D^2 + kappa^2)`` (alpha-Hoelder gradients; Wang et al.
-    2022, Lemma 21). A permutation uses each record once a pass, so the bound is not random
-    (:func:`dperm.accounting.permutation_sensitivity.permutation_pass_sensitivity`). Rounding is added
-    (:mod:`dperm.accounting.descent_rounding`).
-
-    Phases use disjoint parts of a random order of the records, so a record takes part in one phase only.
-    Earlier phases see the same data without it; later ones see only what it released. Each phase may
-    therefore spend the whole budget (parallel composition). Its sensitivity is that of a separate run: the
-    distance of two runs does not depend on where they start.
-
-    Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
-    an unbounded slope is clipped at 20 times the slope at the weights 0, and the result is still rounded to a
-    thousandth of its sensitivity.
+    Only the released weights are (epsilon, delta)-DP. Without noise the default settings end within 1e-3 of
+    the optimum on problems of a few thousand records; an unbounded slope is clipped at 20 times the slope at
+    the weights 0, and the result is still rounded to a thousandth of its sensitivity.
 
     Examples
     --------

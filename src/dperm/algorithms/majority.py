@@ -40,11 +40,6 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
         All weights are 0 except the intercept: the log-odds of the noisy share of positive labels, or for
         softmax the logarithm of each class's noisy share.
 
-    Notes
-    -----
-    The sum of the labels has sensitivity 1 (add_or_remove) or 2 (replace_one), the vector of class counts 1
-    or sqrt(2). It is released once, with exactly sampled Gaussian noise of the analytic scale.
-
     Examples
     --------
     >>> import dperm

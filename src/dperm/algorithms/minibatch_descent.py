@@ -1,16 +1,4 @@
-"""The shared loop of the private stochastic gradient methods.
-
-::
-
-    w <- 0
-    for t = 1 .. steps:
-        B <- secret batch
-        g <- (sum_{i in B} clip(grad l_i(w), C) + N(0, (z C)^2 I)) / b  +  gradient of the ridge term
-        w <- project(w + rule(smooth(g)))
-
-b is the public (expected) batch size, whatever the size of B; an empty batch gets noise as well. `rule` and
-`smooth` see released values only.
-"""
+"""The shared loop of the private stochastic gradient methods."""
 
 from __future__ import annotations
 
@@ -237,7 +225,7 @@ class MinibatchRun:
         average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
         average.add(w)
         for t in range(1, schedule.steps + 1):
-            # 1. noisy gradient of a secret batch, and of the ridge term
+            # 1. noisy gradient: the sum over a secret batch, over its public size, and the ridge term
             gradient = noisy_sum(w) / batch_size
             if objective.l2 > 0.0:
                 gradient += frame.factors * objective.penalty_gradient(w)

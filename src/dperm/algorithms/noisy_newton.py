@@ -1,12 +1,9 @@
 """Newton's method on noisy sums, with a covariance that accounts for sampling and noise.
 
-Two ideas make private intervals nearly as narrow as those of the exact data. Rows are whitened by a private
-Gram matrix, so that the cost of noise depends on the dimension and not on the condition number. In these
-coordinates long *rows* are down-weighted, as in the bounded-influence estimators of Mallows (Hampel,
-Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), instead of clipping gradients: the
-estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy gradient
-is as good as the minimiser up to known terms: the distribution of the noise is public, and so is its effect
-on the estimate.
+Rows are whitened by a private Gram matrix, so that the cost of noise depends on the dimension and not on the
+condition number. In these coordinates long *rows* are down-weighted, as in Mallows' bounded-influence
+estimators, instead of clipping gradients: the estimating equation stays unbiased under the model. The
+distribution of the noise is public, and so is its effect on a Newton step, to first order.
 """
 
 from __future__ import annotations
@@ -134,8 +131,7 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
 
     Notes
     -----
-    All releases are Gaussian, and the squares of their ``mu`` add up exactly, even if each depends on earlier
-    ones (Dong, Roth and Su 2022, Corollary 3.3).
+    All releases are (epsilon, delta)-DP together.
 
     A standard error that could be 1.5 times as large, if the Hessian were as small as its noise allows, is
     reported as that large. If it could be twice as large, the interval is refused (NaN); usually this

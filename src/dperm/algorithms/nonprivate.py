@@ -48,15 +48,8 @@ def nonprivate(
 
     Notes
     -----
-    With the kinks of slope jump J replaced by ramps of curvature s, the loss exceeds the original by
-    between 0 and ``bias = J^2 / (8 s)``. So at weights ``w`` where the smoothed objective ``F_s`` has the
-    gradient ``g``, every other ``v`` has ``F(v) >= F_s(v) - bias >= F(w) - bias + <g, v - w>``. Curvatures
-    grow from one run of L-BFGS to the next, each starting where the last one ended (Madsen and Nielsen,
-    "A finite smoothing algorithm for linear l1 estimation", 1993).
-
-    References
-    ----------
-    D. C. Liu, J. Nocedal, "On the limited memory BFGS method", 1989; the implementation is SciPy's.
+    The implementation of L-BFGS is SciPy's. Kinks are smoothed by ramps whose curvature grows from run to
+    run: :doc:`/theory/nonprivate`.
 
     Examples
     --------

@@ -65,12 +65,6 @@ class ObjectivePerturbationArguments(Schedule, PublishedTerms):
 def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
 
-    ::
-
-        b ~ N(0, sigma^2 I)      (delta = 0: density proportional to exp(-||b||/scale))
-        w <- argmin sum_i loss_i(w) + lambda/2 ||w||^2 + <b, w>, to a certified gradient norm
-        publish w + noise that covers the distance from the exact minimiser
-
     Parameters
     ----------
     objective : Objective
@@ -95,12 +89,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
 
     Notes
     -----
-    (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other. For the
-    logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is
-    as private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
-    epsilon; under ``replace_one`` both records count at once, or in two hops, remove and add. See
-    :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
-    by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
+    Only the published weights are (epsilon, delta)-DP.
 
     Examples
     --------

@@ -1,8 +1,6 @@
 """Output perturbation: gradient descent in secret, noise on the result.
 
-Zhang, Zheng, Mou and Wang, "Efficient private ERM for smooth objectives", IJCAI 2017, Algorithm 1, with
-a tighter sensitivity: two thirds of the published one for convex losses, a fifth to two fifths for strongly
-convex ones, and less again for the logistic loss.
+Zhang, Zheng, Mou and Wang, IJCAI 2017, Algorithm 1, with a tighter sensitivity.
 """
 
 from __future__ import annotations
@@ -117,12 +115,7 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
 
     Notes
     -----
-    Only the published weights are (epsilon, delta)-DP. A gradient step on a smooth convex function does
-    not move two points further apart (Hardt, Recht and Singer 2016, Lemma 3.7), so one record moves the
-    result by at most ``T eta s L/n`` (geometrically less with a ridge term on every weight), s = 2 or 1, and
-    by less for the logistic loss, because iterates are bounded and two gradients at one point are not
-    opposite. Rounding errors are included, see :mod:`dperm.objective.bounded_training`. Noise: Gaussian
-    (Balle and Wang 2018, Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
+    Only the published weights are (epsilon, delta)-DP. The noise grows with ``steps * step_size``.
 
     Examples
     --------

@@ -1,9 +1,7 @@
 """Output perturbation of the exact minimiser of a strongly convex objective.
 
-Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
-Algorithm 1, with a certified approximate minimiser and Gaussian noise as an alternative. In phases:
-V. Feldman, T. Koren, K. Talwar, "Private stochastic convex optimization: optimal rates in linear time", STOC
-2020, Algorithm 3.
+Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Algorithm 1, with a certified approximate minimiser and Gaussian
+noise as an alternative. In phases: Feldman, Koren and Talwar, STOC 2020, Algorithm 3.
 """
 
 from __future__ import annotations
@@ -108,16 +106,9 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
 
     Notes
     -----
-    Only the published weights are (epsilon, delta)-DP: one record moves the minimiser by at most ``s L/(n
-    l2)``, s = 2 or 1 (Lemma 7 of the paper; less for the logistic loss with a large ridge term), and the
-    computed point lies within ``tau/l2`` of it on either data set. Its gradient norm, rounding errors
-    included, is *certified* to be at most tau: a thousandth of one record's contribution, or what double
-    precision can guarantee. A quasi-Newton method finds it; if that fails, gradient descent does within a
-    known number of steps.
-
-    A phase minimises over its part of the records with the term ``extra_l2/2 ||w - c||^2``, c being the
-    weights released before. Parts are disjoint, so each phase may spend the whole budget (parallel
-    composition).
+    Only the published weights are (epsilon, delta)-DP. The gradient norm of the computed point is *certified*
+    to be at most a thousandth of one record's contribution, or what double precision can guarantee. A
+    quasi-Newton method finds it; if that fails, gradient descent does within a known number of steps.
 
     Examples
     --------

@@ -1,9 +1,8 @@
 """PrivGene: coordinate descent by private selection.
 
-Zhang, Xiao, Yang, Zhang and Winslett, "PrivGene: differentially private model fitting using genetic
-algorithms", SIGMOD 2013, in the form that Lee and Kifer compare with (KDD 2018, Section 6): one survivor per
-generation, offspring along the axes, shrinking strides. The selection rate is that of a bounded-range
-mechanism, and the parent is also a candidate.
+Zhang, Xiao, Yang, Zhang and Winslett, SIGMOD 2013, in the form that Lee and Kifer compare with (KDD 2018,
+Section 6): one survivor per generation, offspring along the axes, shrinking strides. The selection rate is
+that of a bounded-range mechanism, and the parent is also a candidate.
 """
 
 from __future__ import annotations
@@ -100,12 +99,6 @@ class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
 def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     """Move along one axis at a time, chosen among all by the exponential mechanism.
 
-    ::
-
-        w <- 0
-        repeat: w <- one of {w, w + h e_j, w - h e_j : j}, where the sum of losses is (probably) least
-                h <- decay * h
-
     Settings follow from public numbers where they are not given: :func:`privgene_schedule`.
 
     Parameters
@@ -123,10 +116,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
 
     Notes
     -----
-    (epsilon, delta)-DP of the whole transcript. One record changes the losses of the candidates by amounts in
-    an interval of length ``r = 2 h entry_bound slope`` (add_or_remove; twice that for replace_one), so a
-    selection at rate c is ``c r``-bounded range and costs ``(c r)^2/8`` in rho (Cesar and Rogers 2021; Dong,
-    Durfee and Rogers 2020), or ``c r`` in pure epsilon.
+    The whole transcript is (epsilon, delta)-DP.
 
     Without noise this is coordinate descent with strides that shrink to a thousandth. It ends near the
     optimum, unless that is further away along the axes than the strides add up to. On large data sets 500

@@ -1,7 +1,4 @@
-"""Random-round private stochastic gradient descent, for smooth losses, convex or not.
-
-J. Zhang, K. Zheng, W. Mou, L. Wang, "Efficient private ERM for smooth objectives", IJCAI 2017, Algorithm 2.
-"""
+"""Random-round private SGD for smooth losses, convex or not: Zhang et al., IJCAI 2017, Algorithm 2."""
 
 from __future__ import annotations
 
@@ -79,12 +76,9 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     Notes
     -----
     The probability that R is t, from 1 to N, is proportional to ``2 eta_t - (l2 + beta) eta_t^2``: uniform
-    for constant steps (Ghadimi and Lan 2013). R is drawn before the data are seen, so the
-    failure probability is the mean over R of that of R - 1 subsampled Gaussian releases, even with R and
-    all iterates published; see :func:`dperm.accounting.random_round_noise_multiplier`. The paper returns
-    ``w_R``; its theorem bounds the gradient at ``w_(R-1)``. R may be small: without noise the default
-    settings end within 1e-3 of the optimum (near a stationary point, where the loss is not convex) unless R
-    is among the first few per cent of N.
+    for constant steps (Ghadimi and Lan 2013). R and all iterates may be published. R may be small: without
+    noise the default settings end within 1e-3 of the optimum (near a stationary point, if the loss is not
+    convex) unless R is among the first few per cent of N.
 
     Examples
     --------

@@ -1,9 +1,7 @@
 """Linear regression from noisy sufficient statistics.
 
 One Gaussian release of ``sum z z^T`` and ``sum z y`` together and a ridge regression on it, instead of the
-three releases of Wang, "Revisiting differentially private linear regression: optimal and adaptive
-prediction & estimation in unbounded domain", UAI 2018, Algorithm 2 (AdaSSP). The spectrum of the noisy sum
-replaces AdaSSP's separate release of the smallest eigenvalue. ``calibration="paper"`` is AdaSSP.
+three releases of AdaSSP (Wang, UAI 2018, Algorithm 2), which is ``calibration="paper"``.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class SufficientStatisticsArguments(Schedule, PublishedTerms):
         largest target weighs as much as the longest row. By default 0.7.
     ridge : float
         Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
-        default eigenvalues are instead raised to the level of the noise.
+        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``.
     """
 
     target_weight: Setting[float] = Setting(check.positive)
@@ -68,11 +66,7 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
 
     Notes
     -----
-    With ``t = target_weight row_norm / target_bound`` the release is the triangle of
-    ``sum (z, t y) (z, t y)^T`` without its last entry: one Gaussian mechanism, of sensitivity
-    ``sqrt(R^4 + 2 R^2 (t Y)^2)`` in the Frobenius norm for a record added or removed. Everything after it is
-    post-processing. By default eigenvalues below the noise's spectral norm, about ``sigma sqrt(2 d)``, are
-    raised to it: the estimate shrinks directions that noise dominates instead of amplifying the noise.
+    All releases are (epsilon, delta)-DP together; the regression is post-processing.
 
     Examples
     --------
@@ -110,8 +104,8 @@ def _check_noise(objective: Objective, multiplier: float, sensitivity: float, lo
     grid = grid**2
     if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
         raise ValueError(
-            f"epsilon and delta require noise of {multiplier:.3g} times the contribution of a record, which "
-            f"drowns the sums of n = {objective.n_public} records and cannot be drawn exactly. Take larger ones"
+            f"epsilon and delta require noise of {multiplier:.3g} times what a record adds, which drowns "
+            f"the sums of n = {objective.n_public} records and cannot be drawn exactly. Use larger ones"
         )
 
 
