@@ -25,7 +25,6 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.whitened_images import whitened_images
 from dperm.errors import InferenceWarning, warn_caller
-from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
@@ -153,13 +152,13 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     """
     objective, n = fit.objective, fit.n
     schedule = _schedule(fit, given)
-    noise = _Noise.of(fit, schedule)
+    noise = _noise_multipliers(fit, schedule)
     _check_feasible(fit, schedule, noise)
     fit.warn_if_slow("noisy_newton", "noisy_gd, which has no intervals,")
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. whitened coordinates, and weights of the rows in them
-    first = {"norms": noise.norms, "gram": noise.gram, "table": noise.table}
+    first = {name: noise[name] for name in ("norms", "gram", "table")}
     images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
     sums = _Sums(fit, release, images)
     smoothness = objective.loss.smoothness(1.0)
@@ -168,26 +167,27 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     theta = np.zeros(images.dimension)
     path = []
     for _ in range(schedule.steps):
-        theta = theta - sums.gradient(theta, noise.pilot) / smoothness
+        theta = theta - sums.gradient(theta, noise["pilot"]) / smoothness
         path.append(theta)
     theta = np.mean(path[schedule.steps // 2 :], axis=0)
-    rough = sums.hessian(theta, noise.rough)
-    pilot = theta - rough.solve(sums.gradient(theta, noise.rough), floor=1.0)
+    rough = sums.hessian(theta, noise["rough"])
+    pilot = theta - rough.solve(sums.gradient(theta, noise["rough"]), floor=1.0)
 
     # 3. two Newton steps with the same Hessian
-    hessian = sums.hessian(pilot, noise.hessian)
-    once = pilot - hessian.solve(sums.gradient(pilot, noise.first))
-    twice = once - hessian.solve(sums.gradient(once, noise.second))
-    theta = noise.final[0] * once + noise.final[1] * twice
-    evaluated = noise.final[0] * pilot + noise.final[1] * once
+    hessian = sums.hessian(pilot, noise["hessian"])
+    once = pilot - hessian.solve(sums.gradient(pilot, noise["first"]))
+    twice = once - hessian.solve(sums.gradient(once, noise["second"]))
+    first_weight, second_weight = _FIRST / (_FIRST + _SECOND), _SECOND / (_FIRST + _SECOND)
+    theta = first_weight * once + second_weight * twice
+    evaluated = first_weight * pilot + second_weight * once
 
     # 4. covariance from sampling and from noise
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
     longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
-    of_gradients = noise.of_last_gradients * longest / n
+    of_gradients = math.hypot(first_weight * noise["first"], second_weight * noise["second"]) * longest / n
     noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
     covariance = Covariance(hessian, spread / n, noisy, images.matrix.T)
-    effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
+    effects = _marginal_effects(sums, theta, covariance, noise["effects"]) if schedule.effects else None
 
     result = fit.result(
         images.matrix.T @ theta,
@@ -195,7 +195,7 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
         "and of gradients, with long rows down-weighted in whitened coordinates",
         n_iter=schedule.steps + 3,
     )
-    if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
+    if down_weighted - 2.0 * noise["residuals"] / n > _MANY_ROWS:
         warn_caller(
             f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: if the "
             "model does not hold for all records alike, estimates are those of the weighted records. A "
@@ -234,70 +234,36 @@ def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
     return schedule
 
 
-def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
-    """Shares of the budget, in mu^2, to be divided by their sum."""
-    robust = schedule.covariance == "robust"
-    return {
-        "norms": 0.01,
-        "gram": 0.12,
-        "table": 0.02,
-        "pilot": 0.08,
-        "rough": 0.07,
-        "hessian": 0.12,
-        "first": 0.15,
-        "residuals": 0.01 if robust or loss.classification else 0.02,
-        "squares": 0.15 if robust else 0.0,
-        "effects": 0.05 if schedule.effects else 0.0,
-        "second": 0.43,
+_FIRST, _SECOND = 0.15, 0.43  # shares of the last two gradients
+
+
+def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
+    """Noise multipliers by release, which together use up the budget; 0 for none."""
+    robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
+    plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
+        "norms": (1, 0.01),
+        "gram": (2, 0.12),
+        "table": (1, 0.02),
+        "pilot": (schedule.steps, 0.08),
+        "rough": (2, 0.07),
+        "hessian": (1, 0.12),
+        "first": (1, _FIRST),
+        "residuals": (1, 0.01 if robust or labels else 0.02),
+        "squares": (1, 0.15 if robust else 0.0),
+        "effects": (2, 0.05 if schedule.effects else 0.0),
+        "second": (1, _SECOND),
     }
+    whole, rest = fit.budget(), fit.budget()
+    total, multipliers = sum(share for _, share in plan.values()), dict.fromkeys(plan, 0.0)
+    for name, (count, share) in plan.items():
+        if share > 0.0 and name != "second":
+            multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
+            rest.spend(GaussianRelease(multipliers[name]), count=count)
+    multipliers["second"] = gaussian_noise_multiplier(rest.share(1), "gdp")
+    return multipliers
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """Noise multipliers that use up the budget, by release; 0 for none.
-
-    Attributes
-    ----------
-    final : tuple of float
-        Weights of the last two Newton steps, proportional to the budgets of their gradients.
-    """
-
-    norms: float
-    gram: float
-    table: float
-    pilot: float
-    rough: float
-    hessian: float
-    first: float
-    residuals: float
-    squares: float
-    effects: float
-    second: float
-    final: tuple[float, float]
-
-    @classmethod
-    def of(cls, fit: Fit, schedule: NoisyNewtonSchedule) -> _Noise:
-        """Divide a budget like that of the fit, which is not charged yet."""
-        whole, budget = fit.budget(), fit.budget()
-        shares = _shares(schedule, fit.objective.loss)
-        releases = {"gram": 2, "pilot": schedule.steps, "rough": 2, "effects": 2}
-        total, multipliers = sum(shares.values()), dict.fromkeys(shares, 0.0)
-        for name, share in shares.items():
-            if share > 0.0 and name != "second":
-                count = releases.get(name, 1)
-                multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
-                budget.spend(GaussianRelease(multipliers[name]), count=count)
-        multipliers["second"] = gaussian_noise_multiplier(budget.share(1), "gdp")
-        both = shares["first"] + shares["second"]
-        return cls(**multipliers, final=(shares["first"] / both, shares["second"] / both))
-
-    @property
-    def of_last_gradients(self) -> float:
-        """Multiplier of the weighted mean of the last two gradients."""
-        return math.hypot(self.final[0] * self.first, self.final[1] * self.second)
-
-
-def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> None:
+def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, float]) -> None:
     """ValueError if sums cannot be formed or noise would leave no interval, from public numbers alone.
 
     Weighted second moments of whitened rows are at most 1, and their Hessian is at most the smoothness.
@@ -310,9 +276,9 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
     check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
     objective.check_images(images)
     bound, grid = objective.image_gradient_bounds(images)
-    largest = max(noise.pilot, noise.rough, noise.first, noise.second)
+    largest = max(noise["pilot"], noise["rough"], noise["first"], noise["second"])
     gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
-    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * length**2
+    relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
     if not lost * _MOST_LOST < 1.0:
         raise ValueError(
@@ -346,40 +312,34 @@ class _Sums:
     def weights(self, theta: Array) -> Array:
         return self.images.matrix.T @ theta
 
+    def mean(self, private: Bounded, multiplier: float) -> Array:
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+
     def gradient(self, theta: Array, multiplier: float) -> Array:
         w = self.weights(theta)
         private = self.objective.image_gradient_sum(w, self.images)
-        gradient = self.release.gaussian_sum(private, multiplier) / self.fit.n
+        gradient = self.mean(private, multiplier)
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
     def hessian(self, theta: Array, multiplier: float) -> Spectrum:
-        return self._spectrum(self.objective.image_hessian_sum(self.weights(theta), self.images), multiplier)
-
-    def squares(self, theta: Array, multiplier: float) -> Spectrum:
-        return self._spectrum(self.objective.image_squares_sum(self.weights(theta), self.images), multiplier)
-
-    def third(self, theta: Array, multiplier: float) -> Array:
-        private = self.objective.image_third_sum(self.weights(theta), self.images)
-        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+        private = self.objective.image_hessian_sum(self.weights(theta), self.images)
+        return Spectrum.released(self.release, private, multiplier, self.fit.n)
 
     def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
-        private = self.objective.residual_sums(self.weights(theta), self.images, which)
-        return self.release.gaussian_sum(private, multiplier) / self.fit.n
-
-    def _spectrum(self, private: Bounded, multiplier: float) -> Spectrum:
-        return Spectrum.released(self.release, private, multiplier, self.fit.n)
+        return self.mean(self.objective.residual_sums(self.weights(theta), self.images, which), multiplier)
 
 
 def _spread_of_gradients(
-    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
+    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: dict[str, float]
 ) -> tuple[Array, float]:
     """Covariance of a record's weighted gradient, and the share of the records with a weight below 1."""
     loss, robust = sums.objective.loss, schedule.covariance == "robust"
     which = (0,) if robust or loss.classification else (0, 1, 2)
-    down_weighted, *moments = sums.residuals(theta, noise.residuals, *which)
+    down_weighted, *moments = sums.residuals(theta, noise["residuals"], *which)
     if robust:
-        squares = sums.squares(theta, noise.squares)
+        private = sums.objective.image_squares_sum(sums.weights(theta), sums.images)
+        squares = Spectrum.released(sums.release, private, noise["squares"], sums.fit.n)
         return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
     matrix = hessian.through(hessian.floored())
     if moments:  # scale of Huber's residuals
@@ -393,7 +353,7 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
     (share,) = sums.residuals(theta, multiplier, 2)
     mean = smoothness * share
-    third = sums.third(theta, multiplier)
+    third = sums.mean(sums.objective.image_third_sum(sums.weights(theta), sums.images), multiplier)
     w = sums.weights(theta)[:n_columns]
     jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
     whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
