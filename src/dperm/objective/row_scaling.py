@@ -1,4 +1,4 @@
-"""Public coordinates in which rows are seen when second moments of them are formed."""
+"""Public coordinates of rows for second moments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class RowScaling:
-    """Rows ``t = (s_j z_j)_j``, scaled onto `row_norm` where longer.
+    """Rows ``t = (s_j z_j)_j``, scaled down to `row_norm` if longer.
 
     Attributes
     ----------
