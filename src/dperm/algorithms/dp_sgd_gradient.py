@@ -49,19 +49,11 @@ class DPSGDGradientArguments(NoisyDescentArguments):
 
 
 class NoisyBatches(NamedTuple):
-    """Batches and their noise.
+    """Batches and their noise."""
 
-    Attributes
-    ----------
-    size, steps : int
-        m and T.
-    sigma_over_clip : float
-        Standard deviation of the noise on a batch's sum, relative to the clip.
-    """
-
-    size: int
-    steps: int
-    sigma_over_clip: float
+    size: int  # m
+    steps: int  # T
+    sigma_over_clip: float  # standard deviation of the noise on a batch's sum, relative to the clip
 
 
 @algorithm(DPSGDGradientArguments, convex=True, linear_prediction=True, random_access=True)

@@ -121,26 +121,13 @@ class MinibatchArguments(MinibatchSchedule, PublishedTerms):
 
 @dataclass(frozen=True)
 class MinibatchRun:
-    """A run with all its settings.
-
-    Attributes
-    ----------
-    fit : Fit
-    given : MinibatchArguments
-        Its settings; missing ones are chosen by a rule.
-    optimizer : {"momentum", "adam"}
-        Update rule on the noisy gradients.
-    smooth : callable
-        Applied to the noisy gradients.
-    scales : ScaleShares
-        Shares of the budget for scales that are learned first.
-    """
+    """A run with all its settings."""
 
     fit: Fit
-    given: MinibatchArguments
-    optimizer: str = "momentum"
-    smooth: Callable[[Array], Array] = lambda gradient: gradient
-    scales: ScaleShares = field(default_factory=no_scales)
+    given: MinibatchArguments  # its settings; missing ones are chosen by a rule
+    optimizer: str = "momentum"  # update rule on the noisy gradients
+    smooth: Callable[[Array], Array] = lambda gradient: gradient  # applied to the noisy gradients
+    scales: ScaleShares = field(default_factory=no_scales)  # to learn first
 
     @property
     def problem(self) -> PublicProblem:

@@ -15,20 +15,12 @@ from dperm.private_values.bounded import Bounded
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues and eigenvectors of a symmetric matrix that was released as a mean over the records.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation of the noise on the diagonal; off the diagonal it is ``1 / sqrt(2)`` of that.
-    least : float
-        Precision of the arithmetic: smaller eigenvalues are unknown even without noise.
-    """
+    """Eigenvalues and eigenvectors of a symmetric matrix that was released as a mean over the records."""
 
     values: Array
     vectors: Array
-    deviation: float
-    least: float
+    deviation: float  # of the noise on the diagonal; off the diagonal it is 1 / sqrt(2) of that
+    least: float  # precision of the arithmetic: smaller eigenvalues are unknown even without noise
 
     @classmethod
     def released(cls, release: Releaser, private: Bounded, multiplier: float, n: int) -> Spectrum:
@@ -63,21 +55,12 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Covariance:
-    """Covariance of whitened coordinates: ``H^-1 (sampling + noise) H^-1``.
-
-    Attributes
-    ----------
-    hessian : Spectrum
-    sampling, noise : ndarray
-        Covariances of the mean gradient.
-    to_weights : ndarray
-        The matrix from whitened coordinates to weights.
-    """
+    """Covariance of whitened coordinates: ``H^-1 (sampling + noise) H^-1``."""
 
     hessian: Spectrum
-    sampling: Array
-    noise: Array
-    to_weights: Array
+    sampling: Array  # covariance of the mean gradient without noise
+    noise: Array  # covariance of its noise
+    to_weights: Array  # the matrix from whitened coordinates to weights
 
     def through(self, matrix: Array) -> tuple[Array, Array, Array]:
         """Covariances of ``matrix theta``: total, without noise, and for the smallest possible Hessian."""

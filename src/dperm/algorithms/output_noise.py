@@ -67,20 +67,11 @@ ResultSensitivity = dict[Neighbours, float]
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """Noise for one vector.
-
-    Attributes
-    ----------
-    law : {"gaussian", "norm_laplace"}
-    amount : float
-        Noise multiplier (Gaussian), or epsilon of the release (norm-Laplace).
-    budget : Budget or ScheduledBudget
-        Exactly enough for the releases.
-    """
+    """Noise for one vector."""
 
     law: str
-    amount: float
-    budget: Budget | ScheduledBudget
+    amount: float  # noise multiplier (Gaussian), or epsilon of the release (norm-Laplace)
+    budget: Budget | ScheduledBudget  # exactly enough for the releases
 
     def claim(self, fit: Fit, moved: ResultSensitivity) -> None:
         """Before the charge: `check` the noise, and claim delta = 0 if it spends none."""

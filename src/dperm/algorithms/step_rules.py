@@ -18,15 +18,9 @@ def project(w: Array, radius: float) -> Array:
 
 @dataclass
 class HeavyBall:
-    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); plain gradient descent for momentum 0.
+    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); gradient descent for momentum 0."""
 
-    Attributes
-    ----------
-    momentum : float
-        In [0, 1).
-    """
-
-    momentum: float
+    momentum: float  # in [0, 1)
     _velocity: Array | float = field(default=0.0, init=False, repr=False)
 
     def move(self, gradient: Array, step_size: float) -> Array:
@@ -40,23 +34,11 @@ class HeavyBall:
 
 @dataclass
 class Adam:
-    """Steps scaled by running means of the gradients and of their squares.
+    """Steps scaled by running means of the gradients and their squares (Kingma and Ba 2015, Algorithm 1)."""
 
-    Attributes
-    ----------
-    beta1, beta2 : float
-        Decay of the means, in [0, 1).
-    offset : float
-        Added to the root of the second mean.
-
-    References
-    ----------
-    D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1.
-    """
-
-    beta1: float = 0.9
+    beta1: float = 0.9  # decay of the means, in [0, 1)
     beta2: float = 0.999
-    offset: float = 1e-8
+    offset: float = 1e-8  # added to the root of the second mean
     _steps: int = field(default=0, init=False, repr=False)
     _first: Array | float = field(default=0.0, init=False, repr=False)
     _second: Array | float = field(default=0.0, init=False, repr=False)

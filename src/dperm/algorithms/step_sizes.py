@@ -26,18 +26,10 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class StepSizes:
-    """A step size schedule.
+    """A step size schedule."""
 
-    Attributes
-    ----------
-    first : callable
-        ``first(count)`` returns the sizes of steps ``1 .. count``, the same in every call.
-    rule : object
-        Its `str` describes the schedule in the ledger and the statement.
-    """
-
-    first: Callable[[int], Array]
-    rule: object
+    first: Callable[[int], Array]  # sizes of steps ``1 .. count``, the same in every call
+    rule: object  # its `str` describes the schedule in the ledger and the statement
 
     @property
     def words(self) -> str:

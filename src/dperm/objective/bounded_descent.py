@@ -33,73 +33,34 @@ GRADIENT_SLACK = 1.0 + 2.0**-30
 
 @dataclass(frozen=True)
 class DescentRecipe:
-    """Public settings of a run.
-
-    Attributes
-    ----------
-    passes, batch_size : int
-        Number of passes over the records, and records per step.
-    step_size : float
-        The largest step size.
-    decreasing : bool
-        Whether the step size is at most ``1/(l2 t)`` in step t.
-    clip, radius : float
-        Bounds on the norm of one record's gradient and on that of the iterates; infinite for none.
-    average : bool
-        Whether the result is the mean of the iterates.
-    uniform : bool
-        Whether each step draws records independently, instead of passes in one random order.
-    smooth_kink : bool
-        Whether kinks are replaced by ramps.
-    """
+    """Public settings of a run."""
 
     passes: int
     batch_size: int
-    step_size: float
-    decreasing: bool
-    clip: float
-    radius: float
-    average: bool
-    uniform: bool
-    smooth_kink: bool
+    step_size: float  # the largest one
+    decreasing: bool  # whether the step size is at most ``1/(l2 t)`` in step t
+    clip: float  # bound on the norm of one record's gradient; infinite for none
+    radius: float  # bound on the norm of the iterates; infinite for none
+    average: bool  # whether the result is the mean of the iterates
+    uniform: bool  # whether each step draws records independently, instead of passes in one random order
+    smooth_kink: bool  # whether kinks are replaced by ramps
 
 
 @dataclass(frozen=True)
 class BoundedDescent:
-    """A run, and the constants that its sensitivity depends on.
-
-    Attributes
-    ----------
-    plan : DescentPlan
-    recipe : DescentRecipe
-        With the step size that is used.
-    order : (m,) array of int
-        Indices of records in order of use, drawn independently of the data.
-    n : int
-        Public number of records of a pass, without those left over by the batches.
-    l2, row_norm : float
-        Constants of the objective.
-    longest, distance : float
-        Bounds on the norm of a record's gradient, and on the distance of two records' gradients.
-    kappa : float
-        Growth of the distance of two runs in a step on shared records; 0 for Lipschitz continuous gradients.
-    rounding : float
-        Allowance for rounding in double precision.
-    strongly_convex : bool
-        Whether steps on shared records contract.
-    """
+    """A run, and the constants that its sensitivity depends on."""
 
     plan: DescentPlan
-    recipe: DescentRecipe
-    order: Indices
-    n: int
+    recipe: DescentRecipe  # with the step size that is used
+    order: Indices  # indices of records in order of use, drawn independently of the data
+    n: int  # public number of records of a pass, without those left over by the batches
     l2: float
     row_norm: float
-    longest: float
-    distance: float
-    kappa: float
-    rounding: float
-    strongly_convex: bool
+    longest: float  # bound on the norm of a record's gradient
+    distance: float  # bound on the distance of two records' gradients
+    kappa: float  # growth of the distance of two runs in a step on shared records
+    rounding: float  # allowance for rounding in double precision
+    strongly_convex: bool  # whether steps on shared records contract
 
     @classmethod
     def of(

@@ -59,23 +59,12 @@ def clip_before_rounding(clip: float, grid: float, dimension: int, slack: float)
 
 
 class SumBounds(NamedTuple):
-    """Public numbers of a clipped sum.
+    """Public numbers of a clipped sum."""
 
-    Attributes
-    ----------
-    clip : float
-        Bound on one record's contribution, rounding included.
-    inner_clip : float
-        Clip of the kernel, before rounding.
-    grid : float
-    replace_one : float
-        Largest distance between two records' contributions.
-    """
-
-    clip: float
-    inner_clip: float
+    clip: float  # bound on one record's contribution, rounding included
+    inner_clip: float  # clip of the kernel, before rounding
     grid: float
-    replace_one: float
+    replace_one: float  # largest distance between two records' contributions
 
     def of(self, integers: NDArray[np.int64], *, scores: bool = False) -> Bounded:
         """The sum with these bounds."""
@@ -86,24 +75,13 @@ class SumBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Bounds of the sums of one objective.
-
-    Attributes
-    ----------
-    loss : Loss
-    n_public : int
-    shape : tuple of int
-        Shape of the weights.
-    row_norm : float
-    dtype : dtype
-        Precision of the rows.
-    """
+    """Bounds of the sums of one objective."""
 
     loss: Loss
     n_public: int
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # shape of the weights
     row_norm: float
-    dtype: np.dtype[np.float32] | np.dtype[np.float64]
+    dtype: np.dtype[np.float32] | np.dtype[np.float64]  # precision of the rows
 
     @property
     def dimension(self) -> int:

@@ -46,36 +46,16 @@ class Batches(Protocol):
 
 @dataclass(frozen=True)
 class DescentPlan:
-    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``.
+    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The objective's loss, possibly with smoothed kinks.
-    steps : int
-        T.
-    batch_size : int
-        b, the divisor of the sum over a batch, whatever its actual size.
-    step_size : float or StepRule
-        eta_t.
-    clip : float
-        Bound on the norm of one record's gradient; infinite for none.
-    radius : float
-        Radius of the ball that iterates are projected onto; infinite for no projection.
-    average : bool
-        Whether to compute ``(w_1 + .. + w_T) / T`` as well.
-    start : ndarray, optional
-        ``w_1``; 0 by default.
-    """
-
-    loss: Loss
-    steps: int
-    batch_size: int
-    step_size: float | StepRule
-    clip: float
-    radius: float = math.inf
-    average: bool = True
-    start: Array | None = None
+    loss: Loss  # the objective's loss, possibly with smoothed kinks
+    steps: int  # T
+    batch_size: int  # b, the divisor of the sum over a batch, whatever its actual size
+    step_size: float | StepRule  # eta_t
+    clip: float  # bound on the norm of one record's gradient; infinite for none
+    radius: float = math.inf  # of the ball that iterates are projected onto
+    average: bool = True  # whether to compute ``(w_1 + .. + w_T) / T`` as well
+    start: Array | None = None  # ``w_1``; 0 by default
 
     def step_sizes(self, first: int, count: int) -> Array:
         """Sizes of `count` steps after the first `first` steps."""
@@ -85,18 +65,10 @@ class DescentPlan:
 
 
 class Descended(NamedTuple):
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes
-    ----------
-    last : ndarray
-        ``w_(T+1)``.
-    average : ndarray or None
-        ``(w_1 + .. + w_T) / T``, if the plan includes it.
-    """
-
-    last: Array
-    average: Array | None
+    last: Array  # ``w_(T+1)``
+    average: Array | None  # ``(w_1 + .. + w_T) / T``, if the plan includes it
 
 
 class CyclicBatches:

@@ -41,18 +41,10 @@ _ROW_BITS = 20  # of rows before they are multiplied by the matrix
 
 @dataclass(frozen=True)
 class WeightedImages:
-    """Public coordinates ``u = A z`` in which rows have the weight ``min(1, length^2 / ||u||^2)``.
+    """Public coordinates ``u = A z`` in which rows have the weight ``min(1, length^2 / ||u||^2)``."""
 
-    Attributes
-    ----------
-    linear_map : LinearMap
-        ``A``: weights in the coordinates of the data are ``w = A^T theta``.
-    length : float
-        c, positive.
-    """
-
-    linear_map: LinearMap
-    length: float
+    linear_map: LinearMap  # ``A``: weights in the coordinates of the data are ``w = A^T theta``
+    length: float  # c, positive
 
     @property
     def dimension(self) -> int:
