@@ -254,16 +254,13 @@ def _with_defaults(
         return replace(settings, step_size=1.0 / (fit.objective.l2 + loss.smoothness(row_norm)))
     if given.step_size is not None:
         return settings
-    default = _default_step_size if _has_smooth_steps(fit, settings) else _default_rough_step_size
     if settings.phases > 1:
         default = _default_phased_step_size
+    elif loss.smoothness(row_norm) < math.inf or (settings.smooth_kink and loss.kink_jump > 0.0):
+        default = _default_step_size
+    else:
+        default = _default_rough_step_size
     return replace(settings, step_size=default(fit, settings, longest, mu))
-
-
-def _has_smooth_steps(fit: Fit, settings: DPSGDOutputArguments) -> bool:
-    loss = fit.objective.loss
-    smoothed = settings.smooth_kink and loss.kink_jump > 0.0
-    return smoothed or loss.smoothness(fit.objective.row_norm) < math.inf
 
 
 def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:

@@ -55,13 +55,8 @@ class Estimates:
     def judged(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
         """Estimates whose uncertain standard errors are enlarged or refused.
 
-        Parameters
-        ----------
-        value, variance : ndarray
-        cautious : ndarray
-            Variances if all curvature were as small as its noise allows.
-        sampling : ndarray
-            The part of the variance that is not noise.
+        `cautious` are the variances if all curvature were as small as its noise allows, `sampling` is the
+        part of the variance that is not noise.
         """
         known = cautious < MOST_UNCERTAIN**2 * variance
         reported = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)

@@ -97,32 +97,10 @@ def noisy_descent(
     average: bool,
     accountant: str,
 ) -> Array:
-    """Check, charge and run; returns the mean of the iterates, or the last one.
+    """Check, charge and run; returns the mean of the iterates (`average`), or the last one.
 
-    Parameters
-    ----------
-    fit : Fit
-    name : str
-        Name of the algorithm.
-    schedule : NoisyDescentArguments
-        With a finite `clip`, the bound on gradients.
-    sigma_over_clip : float
-        Standard deviation of the noise on a batch's sum, relative to the clip.
-    bits : RandomBits
-        Random bits for the batches.
-    steps : int
-        Number of steps of this run.
-    average : bool
-        Whether to return the mean of the iterates.
-    accountant : str
-        How the privacy cost was computed, for the statement.
-
-    Raises
-    ------
-    DataError
-        For more than ``n_public`` records and batches of fixed size.
-    ValueError
-        For noise that does not fit the grid of the sums.
+    The schedule must have a finite `clip`. The noise on the sum of a batch, drawn with `bits`, has the
+    standard deviation ``sigma_over_clip * clip``; `accountant` is for the statement.
     """
     objective, relation = fit.objective, fit.neighbors
     multiplier = sigma_over_clip / relation.sum_factor

@@ -72,10 +72,8 @@ def nonprivate(
         if callback is not None:
             callback({"iteration": iteration, "coef": w.reshape(objective.shape).copy()})
 
-    w, gradient = np.zeros(objective.dimension), np.zeros(objective.dimension)
-    accesses = 0
-    stages = _smooth_objectives(objective)
-    for smooth, _ in stages:
+    w, accesses = np.zeros(objective.dimension), 0
+    for smooth, bias in _smooth_objectives(objective):
         result = minimize(
             _of_flat_weights(smooth),
             w,
@@ -90,10 +88,10 @@ def nonprivate(
                 "maxcor": 30,
             },
         )
-        w, gradient, accesses = result.x, result.jac, accesses + int(result.nfev)
+        w, accesses = result.x, accesses + int(result.nfev)
+        certificate = {"bias": bias, "gradient_norm": math.sqrt(result.jac @ result.jac)}
     privacy = exact_statement(objective, f"none: {_what_was_found(objective)} (L-BFGS)", accesses)
-    certificate = [{"bias": stages[-1][1], "gradient_norm": math.sqrt(gradient @ gradient)}]
-    history = certificate if objective.loss.convex else []
+    history = [certificate] if objective.loss.convex else []
     return FitResult(coef=w.reshape(objective.shape), privacy=privacy, n_iter=iteration, history=history)
 
 

@@ -99,19 +99,7 @@ class OutputNoise:
 
 
 def noise_law(fit: Fit, mechanism: str) -> str:
-    """The noise distribution for one vector: "gaussian" or "norm_laplace".
-
-    Parameters
-    ----------
-    fit : Fit
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": the one with the smaller mean square error, see `gaussian_or_norm_laplace`.
-
-    Raises
-    ------
-    ValueError
-        For Gaussian noise without delta.
-    """
+    """The distribution of the noise on one vector; "auto" chooses the smaller mean square error."""
     if one_of("auto", *LAWS)("mechanism", mechanism) == "auto":
         return gaussian_or_norm_laplace(fit.epsilon, fit.delta, fit.objective.dimension).mechanism
     if mechanism == "gaussian" and fit.delta == 0.0:
@@ -152,13 +140,7 @@ def norm_laplace_noise(epsilon: float) -> OutputNoise:
 
 
 def published_noise(fit: Fit, scale: float, sensitivity: float) -> OutputNoise:
-    """Noise of a published scale for a vector of proved sensitivity.
-
-    Raises
-    ------
-    ValueError
-        If it does not give (epsilon, delta)-DP.
-    """
+    """Noise of a published scale for a vector of proved sensitivity; ValueError if it is too small."""
     if fit.delta == 0.0:
         fit.confirm(sensitivity / scale <= fit.epsilon)
         return norm_laplace_noise(sensitivity / scale)

@@ -19,53 +19,22 @@ Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Needs:
-    """Properties that an algorithm requires of an objective.
+    """Properties that an algorithm requires of an objective."""
 
-    Attributes
-    ----------
-    convex : bool
-        The loss is convex in the weights.
-    smooth : bool
-        The gradient of the loss is Lipschitz continuous.
-    second_derivative : bool
-        The loss implements its second derivative.
-    lipschitz : bool
-        The gradient of the loss is bounded.
-    strongly_convex : bool
-        ``l2 > 0`` and the ridge term covers every weight.
-    no_ridge : bool
-        ``l2 = 0``: a ridge term biases the estimates that intervals are for.
-    linear_prediction : bool
-        The loss depends on a single linear prediction, unlike softmax.
-    labels : bool
-        Targets are the labels -1 and +1.
-    intercept : bool
-        The objective has an intercept.
-    random_access : bool
-        Single records are read in random order.
-    whole_rows : bool
-        Rows can be made dense, as sums of outer products or along every axis need.
-    unweighted : bool
-        Records have no weights.
-    weighs_privately : bool
-        Not a requirement: the algorithm supports ``class_weight="private"``.
-    losses : tuple of str
-        Names of the only losses that are allowed; empty for all with these properties.
-    """
-
-    convex: bool = False
-    smooth: bool = False
-    second_derivative: bool = False
-    lipschitz: bool = False
-    strongly_convex: bool = False
-    no_ridge: bool = False
-    linear_prediction: bool = False
-    labels: bool = False
-    intercept: bool = False
-    random_access: bool = False
-    whole_rows: bool = False
-    unweighted: bool = False
-    weighs_privately: bool = False
+    convex: bool = False  # the loss is convex in the weights
+    smooth: bool = False  # the gradient of the loss is Lipschitz continuous
+    second_derivative: bool = False  # the loss implements its second derivative
+    lipschitz: bool = False  # the gradient of the loss is bounded
+    strongly_convex: bool = False  # ``l2 > 0`` and the ridge term covers every weight
+    no_ridge: bool = False  # ``l2 = 0``: a ridge term biases the estimates that intervals are for
+    linear_prediction: bool = False  # the loss depends on a single linear prediction, unlike softmax
+    labels: bool = False  # targets are the labels -1 and +1
+    intercept: bool = False  # the objective has an intercept
+    random_access: bool = False  # single records are read in random order
+    whole_rows: bool = False  # rows can be made dense, as sums of outer products or along every axis need
+    unweighted: bool = False  # records have no weights
+    weighs_privately: bool = False  # not a requirement: the algorithm supports ``class_weight="private"``
+    # Names of the only losses that are allowed; empty for all with these properties.
     losses: tuple[str, ...] = ()
 
     def refusal(self, objective: Objective) -> str | None:

@@ -27,17 +27,9 @@ def whitened_images(
 ) -> WeightedImages:
     """Whiten by two noisy Gram matrices, the second in the coordinates of the first.
 
-    Parameters
-    ----------
-    objective : Objective
-    release : Releaser
-    kept : (k, dimension) ndarray
-        Unit rows for the columns to use.
-    leverage : float
-        Rows of squared norm above ``leverage k`` are down-weighted.
-    norms, gram, table : float
-        Noise multipliers of a histogram of row norms, of each Gram matrix, and of a table of the axes along
-        which the longest rows lie.
+    `kept` has a unit row for each of the k columns to use; images of squared norm above ``leverage k`` are
+    down-weighted. `norms`, `gram` and `table` are the noise multipliers of a histogram of row norms, of each
+    Gram matrix, and of a table of the axes along which the longest rows lie.
     """
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # rows have norms up to about 1
     matrix, length = unit * kept, math.sqrt(leverage * len(kept))
