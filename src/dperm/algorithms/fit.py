@@ -135,19 +135,7 @@ _LARGEST_LOG = 340.0
 
 
 class Fit:
-    """A fit in progress.
-
-    Parameters
-    ----------
-    terms : Terms
-    facts : mapping, optional
-        Further public facts for the ledger and the statement.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a term out of range. Nothing is charged.
-    """
+    """A fit in progress; `facts` are further public facts for the ledger and the statement."""
 
     def __init__(self, terms: Terms, facts: Mapping[str, Any] | None = None) -> None:
         self.objective = terms.objective
@@ -215,12 +203,7 @@ class Fit:
     ) -> float:
         """``sigma / sensitivity`` of each of `releases` equal Gaussian releases that use up the budget.
 
-        Parameters
-        ----------
-        budget : Budget
-        releases : int
-        published : callable, optional
-            The published noise multiplier, used for ``calibration="paper"`` if it fits into the budget.
+        For ``calibration="paper"`` the result of `published`, which must fit into the budget.
         """
         if not self.as_published or published is None:
             return gaussian_noise_multiplier(budget.share(parts=releases), budget.accountant)
@@ -319,27 +302,8 @@ class Fit:
     ) -> Releaser:
         """Charge the ledger: the last step before the data are read.
 
-        Parameters
-        ----------
-        name : str
-            Name of the algorithm.
-        budget : Budget, ScheduledBudget or RenyiFilter
-            Total budget of the releases.
-        schedule : Schedule, optional
-            Its settings are public facts.
-        sampling : str
-            How the records of a step are drawn.
-        **facts
-            Further public settings. They replace those of the schedule by the same name; None removes one.
-
-        Returns
-        -------
-        Releaser
-
-        Raises
-        ------
-        BudgetExceededError
-            If the ledger cannot afford the fit. Nothing was charged or drawn.
+        The settings of the schedule and `facts` are public facts. A fact replaces a setting of the same name;
+        None removes it. BudgetExceededError, without a charge, if the ledger cannot afford the budget.
         """
         settings = ({} if schedule is None else schedule.stated()) | facts
         settings = {fact: value for fact, value in settings.items() if value is not None}
@@ -409,18 +373,9 @@ class Fit:
     ) -> FitResult:
         """The weights, with a statement of the releases made.
 
-        Parameters
-        ----------
-        coef : ndarray
-        mechanism : str
-            Description of what was run.
-        n_iter : int
-        steps : int or None
-            Accesses to the data; by default the number of releases. None if it is secret.
-        clip : float, optional
-            Replaces the clip of the schedule.
-        notes : tuple of str
-            Conditions of the guarantee.
+        `mechanism` describes what was run, and `notes` are conditions of the guarantee. `steps` is the number
+        of accesses to the data, by default that of the releases; None if it is secret. `clip` replaces that
+        of the schedule.
         """
         assert self._release is not None, "open() comes before result()"
         if not np.isfinite(coef).all():

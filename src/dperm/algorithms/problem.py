@@ -12,42 +12,18 @@ from dperm.losses import Loss
 
 @dataclass(frozen=True)
 class PublicProblem:
-    """Public numbers of a fit.
+    """Public numbers of a fit."""
 
-    Attributes
-    ----------
-    n : int
-        Public number of records.
-    dimension : int
-        Number of weights.
-    mu : float
-        Budget in Gaussian differential privacy; infinite without noise.
-    loss : Loss
-        Source of Lipschitz and smoothness constants.
-    row_norm : float
-        Bound on the norm of a row.
-    l2 : float
-        Strength of the ridge term.
-    neighbors : Neighbours
-        Neighbouring relation.
-    intercept : bool
-        Whether one of the weights is an intercept.
-    attained : bool
-        Whether many rows are known to have a norm close to the bound.
-    weighs_privately : bool
-        Whether noisy class frequencies are released first, to weight classes inversely.
-    """
-
-    n: int
-    dimension: int
-    mu: float
+    n: int  # public number of records
+    dimension: int  # number of weights
+    mu: float  # budget in Gaussian differential privacy; infinite without noise
     loss: Loss
-    row_norm: float
+    row_norm: float  # bound on the norm of a row
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
-    intercept: bool = False
-    attained: bool = False
-    weighs_privately: bool = False
+    intercept: bool = False  # whether one of the weights is an intercept
+    attained: bool = False  # whether many rows are known to have a norm close to the bound
+    weighs_privately: bool = False  # whether noisy class frequencies are released first
 
     @property
     def signal(self) -> float:

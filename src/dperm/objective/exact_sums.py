@@ -134,11 +134,7 @@ class ExactSums:
         Rounding ``s_i x_i`` moves it by at most ``unit ||s_i x_i|| + grid/2 sqrt(d)``, and its image by at
         most ``largest`` times that. ``||s_i x_i||`` is at most ``clip / smallest`` and at most the slope of
         the loss. The kernel's clip is reduced accordingly.
-
-        Parameters
-        ----------
-        largest, smallest : float
-            Bounds on the singular values of the matrix.
+        `largest` and `smallest` bound the singular values of the matrix.
         """
         slope = self.loss.lipschitz(self.row_norm) * _COMPUTED
         clip = min(clip, largest * slope)

@@ -28,17 +28,7 @@ class MappedGradients:
     for which the norms ``||A z_i||`` are computed once, and the private sum is ``A sum_i s_i z_i``: one pass
     over the original data, then an exact product with a public matrix.
 
-    Parameters
-    ----------
-    objective : EmpiricalRisk
-        Its loss must have one linear prediction.
-    linear_map : LinearMap or DiagonalMap
-        The matrix ``A``: square, public and invertible.
-
-    Raises
-    ------
-    ValueError
-        If the matrix has the wrong shape, or is too close to singular.
+    The loss must have one linear prediction; the matrix must be square, public and far from singular.
     """
 
     def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap | DiagonalMap) -> None:

@@ -62,14 +62,8 @@ def mean_weight(clip: float, row_norm: float, grid: float) -> float:
 def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, target: float = 0.0) -> Bounded:
     """The kernel's triangle as a private sum, without the square of a target column.
 
-    Parameters
-    ----------
-    integers : ndarray of int64
-        Upper triangle, row by row, overwritten.
-    grid : float
-        Grid of the rows.
-    bound, target : float
-        Bounds ``B`` on the row and ``T`` on the target column, rounding included; ``T = 0`` for no target.
+    `integers` is the upper triangle, row by row, and is overwritten. `grid` is that of the rows. `bound` and
+    `target` are the bounds ``B`` and ``T``, rounding included; ``T = 0`` for no target.
     """
     width = _width(integers.size)
     integers *= np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL)
@@ -108,17 +102,9 @@ def regression_sums(
 ) -> tuple[Bounded, Bounded, Bounded]:
     """Smallest eigenvalue of ``sum z z^T``, its plain triangle, and ``sum z t``, as separate private values.
 
-    Parameters
-    ----------
-    integers : ndarray of int64
-        The kernel's triangle with a target column ``t``.
-    grid, bound, target : float
-        As for `bounded_triangle`.
-    most_records : float
-        Public bound on the number of records.
+    Takes the kernel's triangle with a target column ``t``, arguments as for `bounded_triangle`, and a public
+    bound on the number of records.
 
-    Notes
-    -----
     A record adds ``V V^T``: its triangle has a norm of at most ``||V||^2``, and by Weyl's inequality no
     eigenvalue moves further. The errors of LAPACK's symmetric eigenvalues are a modest multiple of the unit
     roundoff times the norm (Anderson et al., LAPACK Users' Guide, section 4.7); 512 times the width is

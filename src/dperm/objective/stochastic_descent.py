@@ -170,16 +170,8 @@ class StochasticDescent(Unchangeable):
 class DescentRun:
     """The loop itself, as blocks of steps in C. NOT private: the caller protects the result.
 
-    Parameters
-    ----------
-    rows : Rows
-    plan : DescentPlan
-    settings : DescentSettings
-    dimension : int
-        Number of weights.
-    n_threads : int or None
-        With more than one, noise and batches are drawn while the previous block runs. Does not affect the
-        result.
+    With several threads, noise and batches are drawn while the previous block runs. The result does not
+    depend on it.
     """
 
     def __init__(
