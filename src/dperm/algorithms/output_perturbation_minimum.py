@@ -49,7 +49,7 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
     extra_l2 : float
         Strength of a further ridge term on every weight, at least 0. By default from public numbers: see
         :func:`default_extra_l2`; 0 is the published algorithm. With phases it is that of the first one; the
-        term is centred at the weights released before, and 8 times as strong in each phase as in the last.
+        term is centred at the weights released before, and gets 8 times as strong from phase to phase.
     phases : int
         Number of phases. Each gets half of the remaining records. About ``log2(n)`` in the paper; for records
         in memory.
