@@ -68,7 +68,7 @@ class DPAGDSchedule(Schedule):
     n_candidates : int
         Number of positive steps ``j step_max / n_candidates`` in a line search.
     step_window : int
-        After every so many updates ``step_max`` becomes 1.1 times the largest step among them.
+        Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
     step_cap : float
         Upper limit of ``step_max``; infinite for no limit, as published.
     max_iter : int
@@ -116,7 +116,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
     ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few expensive ones; a tenth of the budget is
     enough for the line searches. A bound on real targets sets the scale of losses and steps; softmax losses
-    are clipped at about twice the loss of a random guess. Without noise the clips are out of reach.
+    are clipped at about twice the loss of a random guess. Without noise the clips are too large to matter.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
@@ -199,18 +199,14 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
     schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(problem))
-    if fit.as_published:
-        for name in ("selection_share", "accountant"):
-            if (value := getattr(given, name)) is not None:
-                raise ValueError(
-                    f"calibration='paper' of dp_agd has a {name} of its own: leave it out, got {value!r}"
-                )
     sampled = schedule.batch_size is not None
     if sampled:
         _check_batches(fit, given)
         plan: _Plan = _sampled_plan(fit, schedule, scales)
+    elif fit.as_published:
+        plan = _published_plan(fit, given, schedule.splits)
     else:
-        plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
+        plan = _plan(fit, schedule, scales)
     plan.check(fit, schedule)
     facts = {"selection_share": plan.selection_share, **scales.facts()}
     if not sampled:
@@ -321,11 +317,14 @@ def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
     )
 
 
-def _published_plan(fit: Fit, splits: int) -> _Plan:
+def _published_plan(fit: Fit, given: DPAGDArguments, splits: int) -> _Plan:
     """Lee and Kifer, section 5: equation (5) for the budget, equal splits, textbook Gaussian.
 
     Under ``replace_one`` the selection noise would be too small by a factor of 2.
     """
+    for name in ("selection_share", "accountant"):
+        if (value := getattr(given, name)) is not None:
+            raise ValueError(f"calibration='paper' of dp_agd determines {name}: leave it out, got {value!r}")
     fit.check_published("dp_agd")
     rho = zcdp_rho_bun_steinke(fit.epsilon, fit.delta)
     share_of_epsilon = fit.epsilon / (2.0 * splits)

@@ -61,7 +61,7 @@ _LAST = 1e-9  # a tail of one iterate
 def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     """Default settings from public numbers alone.
 
-    A loss without a Lipschitz constant is clipped like a loss of slope 1, or without noise out of reach.
+    A loss without a Lipschitz constant is clipped like a loss of slope 1; without noise hardly at all.
 
     Notes
     -----

@@ -25,7 +25,7 @@ from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
 from dperm.objective.bounded_descent import gradient_bound
 
-# Gradient evaluations of the default schedule: passes over the records; without noise at least so many.
+# Gradient evaluations of the default schedule: passes over the records, and the least number without noise.
 _PASSES, _EXACT_GRADIENTS = 50, 2e7
 # Distance that noisy steps on labels are to travel, times row_norm: beyond, noise costs more than it gains.
 _NOISY_REACH = 30.0

@@ -36,15 +36,10 @@ class Estimates:
 
     Examples
     --------
-    >>> import dperm
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.choice([-0.5, 0.5], (5000, 2))
-    >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
-    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
-    >>> result = dperm.algorithms.noisy_newton(objective, 1.0, 1e-6, effects=True, random_state=0)
-    >>> result.effects.value.round(1), result.effects.conf_int().shape
-    (array([ 0.5, -0.5]), (2, 2))
+    >>> estimates = Estimates(np.array([1.0]), standard_error=np.array([0.5]), noise_share=np.array([0.1]))
+    >>> estimates.conf_int().round(2)
+    array([[0.02, 1.98]])
     """
 
     value: Array

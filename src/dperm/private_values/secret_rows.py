@@ -87,8 +87,8 @@ class SecretRows(NotCopied):
         """The sample, as the workers that hold the partitions take it."""
         if self._draw_apart is None:
             raise DataError(
-                "a sample that is drawn among all records, and folds of them, cannot be had of partitions: "
-                "use sampling='poisson', or full batches"
+                "samples that are drawn among all records, and folds of them, are not available for "
+                "partitioned data: use sampling='poisson', or full batches"
             )
         return self._draw_apart()
 
