@@ -156,7 +156,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     )
     _check_combination(fit, settings, given.step_size)
     law = _noise_law(fit, settings)
-    settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
+    settings = _with_defaults(fit, settings, given, law)
     # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
     objective.check_places()
@@ -238,10 +238,12 @@ def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
 
 
 def _with_defaults(
-    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, mu: float
+    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, law: str
 ) -> DPSGDOutputArguments:
     """Fill in passes and step size if they were not given."""
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
+    # That of Gaussian noise with the same mean square.
+    mu = fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
         longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
     else:
@@ -260,7 +262,13 @@ def _with_defaults(
         default = _default_step_size
     else:
         default = _default_rough_step_size
-    return replace(settings, step_size=default(fit, settings, longest, mu))
+    reach = rules.typical_reach(loss, row_norm, radius, fit.objective.l2)
+    if mu == math.inf:  # the clip is far above the gradients that occur
+        reach, longest = (
+            min(reach, _EXACT_REACH / row_norm),
+            min(longest, rules.usual_gradient(loss, row_norm)),
+        )
+    return replace(settings, step_size=default(fit, settings, reach, longest, mu))
 
 
 def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:
@@ -276,24 +284,13 @@ def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu
     return math.ceil(min(max(passes, 1.0), most))
 
 
-def _reach_and_gradient(
-    fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float
-) -> tuple[float, float]:
-    """How far the optimum may be from 0, and the norm of gradients along the way."""
-    loss, row_norm = fit.objective.loss, fit.objective.row_norm
-    reach = rules.typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
-    if mu < math.inf:
-        return reach, longest
-    # Without noise the clip is far above the gradients that occur.
-    return min(reach, _EXACT_REACH / row_norm), min(longest, rules.usual_gradient(loss, row_norm))
-
-
-def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
+def _default_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
     """The step size that minimises a bound on the risk, for gradients that are or were made Lipschitz."""
     own, passes, batch_size = fit.objective, settings.passes, settings.batch_size
     loss, row_norm, l2 = own.loss, own.row_norm, own.l2
     smoothness = loss.smoothness(row_norm)
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     steps = fit.n // batch_size
     eta = output_step_size(
         reach,
@@ -316,14 +313,15 @@ def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float,
     return eta
 
 
-def _default_phased_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
+def _default_phased_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
     """The step size of the first phase that minimises the sum of the phases' bounds on the risk.
 
     A phase of T steps eta that starts at distance D ends within ``D^2/(2 eta T) + eta G^2/2``. After the
     first phase D is the noise of the phase before, and the last noise adds ``G ||noise||``.
     """
     own, passes = fit.objective, settings.passes
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
     halves = parts_of_phases(np.arange(fit.n), settings.phases, settings.batch_size)
     counts = [passes * part.size // settings.batch_size for part in halves]
@@ -334,15 +332,15 @@ def _default_phased_step_size(fit: Fit, settings: DPSGDOutputArguments, longest:
         square = own.dimension * (eta * longest * (passes + 1) / settings.batch_size / mu) ** 2
     slope += longest * math.sqrt(square)
     smoothness = own.loss.smoothness(own.row_norm) + own.l2
-    return min(
-        reach / math.sqrt(2.0 * counts[0] * slope), 2.0 / smoothness if smoothness < math.inf else math.inf
-    )
+    limit = 2.0 / smoothness if smoothness < math.inf else math.inf
+    return min(reach / math.sqrt(2.0 * counts[0] * slope), limit)
 
 
-def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
+def _default_rough_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
     """The step size that minimises a bound on the risk where steps on shared records expand."""
     own, loss = fit.objective, fit.objective.loss
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     steps = fit.n // settings.batch_size * settings.passes
 
     def typical_distance(eta: float) -> float:
@@ -390,11 +388,6 @@ def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
             f"or 'auto', got {mechanism!r}"
         )
     return law
-
-
-def _equivalent_mu(fit: Fit, law: str) -> float:
-    """The mu of Gaussian noise with the same mean square."""
-    return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
 
 
 def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: str) -> OutputNoise:
