@@ -42,7 +42,7 @@ class Needs:
         loss, row_norm = objective.loss, objective.row_norm
         if objective.weighs_privately and not self.weighs_privately:
             return (
-                "does not release class frequencies: for class_weight='private' use noisy_gd, "
+                "does not release the frequencies of the classes: for class_weight='private' use noisy_gd, "
                 "preconditioned_gd, dp_sgd or dp_agd"
             )
         if self.unweighted and objective.weights is not None:
@@ -57,7 +57,7 @@ class Needs:
             return "needs an intercept: pass fit_intercept=True"
         if self.random_access and objective.n_partitions:
             return (
-                "reads single records in random order, which partitioned data do not allow: use dp_sgd "
+                "reads single records in random order, which data in partitions do not allow: use dp_sgd "
                 "(Poisson samples), or noisy_gd or preconditioned_gd (full batches)"
             )
         if self.whole_rows and not objective.reads_whole_rows:
