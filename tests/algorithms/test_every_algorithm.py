@@ -106,8 +106,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
         np.testing.assert_array_equal(first, coef(3, threads))
     assert np.any(first != coef(4, 2))
     if name != "privgene":  # may choose the same few candidates
-        # One run of rrpsgd in four has no rounds here: two that agree are no surprise, sixteen pairs are.
-        assert any(np.any(coef(None, 1) != coef(None, 2)) for _ in range(16))
+        assert np.any(coef(None, 1) != coef(None, 2))
 
 
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])

@@ -65,7 +65,7 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
     steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, and shrink to a sixth. Entries
     are assumed to be at most 1, like those of scaled columns and the intercept. The constants were found on
-    public data sets; ``bench/bench_output.py`` measures them. Without noise strides shrink to a thousandth,
+    public data sets; ``bench/accuracy.py`` measures them. Without noise strides shrink to a thousandth,
     in up to 2000 generations with ``1e8`` loss evaluations in total, or in 500.
     """
     n, row_norm = problem.n, problem.row_norm
